@@ -23,7 +23,7 @@ COPY docs docs
 COPY cli cli
 RUN mkdir /app/home && chown quita /app/home
 ENV PATH=/app/.venv/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    QUITA_ENV=production QUITA_HOME=/app/home HOST=0.0.0.0 PORT=8000
+    QUITA_ENV=production QUITA_HOME=/app/home HOST=0.0.0.0 PORT=8000 METRICS_PORT=9464 DRAIN_S=5
 USER quita
 EXPOSE 8000
 STOPSIGNAL SIGTERM

@@ -96,6 +96,7 @@ def make_api(
                 await access_log.stop()
 
     state.docs_url = settings.docs_url
+    state.draining = False
     state.openapi = document(ROUTES, settings)
     app = Litestar(
         route_handlers=[

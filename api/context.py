@@ -28,6 +28,7 @@ from runtime.limits.addresses import client_of
 from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import Pool, open_pool, session
+from runtime.readiness import Readiness
 from runtime.redis import open_redis
 from runtime.replies import Replies
 from runtime.seal import Seal
@@ -46,6 +47,7 @@ class ApiContext:
         self.settings = settings
         self.pool = pool
         self.list_pool = list_pool
+        self.readiness = Readiness(pool)
         self.shares = Shares(settings.pace.account_at_once)
         self.rates = ClientRates(settings.rates)
         self._now = now

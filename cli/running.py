@@ -24,6 +24,8 @@ class Running(msgspec.Struct, kw_only=True):
     app_url: str = ""
     docs_url: str = ""
     bank_url: str = ""
+    metrics_port: int = 0
+    """Where /metrics of all processes is, on `host`; 0: nowhere."""
     ready_at: float = 0.0
     """When the API answered first, in Unix seconds; 0 while it starts."""
     webhook_allow_private: bool = False

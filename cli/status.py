@@ -9,7 +9,7 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres
-from cli.run.serve import answers
+from cli.run.serve import answers, reachable
 from cli.run.supervise import CannotRun
 
 _WORKERS_START_S = 30.0
@@ -43,6 +43,9 @@ def status(args: argparse.Namespace) -> int:
             "app_url": found.app_url,
             "docs_url": found.docs_url,
             "bank_url": found.bank_url,
+            "metrics_url": f"http://{reachable(found.host)}:{found.metrics_port}/metrics"
+            if found.metrics_port
+            else None,
             "pids": found.pids,
         },
     )

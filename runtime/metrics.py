@@ -1,15 +1,14 @@
-"""What is counted: Prometheus metrics over all processes of a machine (PROMETHEUS_MULTIPROC_DIR), and the access log.
+"""What is counted: Prometheus metrics, of this process (cli/run/metrics_port.py adds up those of several), and the
+access log.
 
 Labels are bounded: route templates, methods, status codes. Never an account, a charge or a key.
 """
 
 import asyncio
-import os
 import time
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client.registry import REGISTRY
+from prometheus_client import REGISTRY, Counter, Histogram, generate_latest
 
 from runtime.log import AccessLog
 
@@ -77,9 +76,5 @@ class Meter:
 
 
 def exposition() -> bytes:
-    """All processes' metrics in Prometheus' text format."""
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+    """This process's metrics in Prometheus' text format."""
     return generate_latest(REGISTRY)

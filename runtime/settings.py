@@ -28,6 +28,7 @@ from runtime.production import (
     production_faults,
 )
 from runtime.seal import SecretKeys, read_keys
+from runtime.watching import Watching, read_watching
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
 WEBHOOK_DELAYS_S: tuple[float, ...] = (
@@ -161,6 +162,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     http: HttpBounds
     """What a connection may take."""
     rates: Rates
+    watching: Watching
     kept: Kept
     """How often one client may ask for what needs no token."""
 
@@ -230,6 +232,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         pace=read_pace(env),
         http=read_http_bounds(env),
         rates=read_rates(env),
+        watching=read_watching(env),
         kept=read_kept(env),
     )
 

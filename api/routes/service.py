@@ -1,4 +1,4 @@
-"""Routes without an access token: health, metrics, the OpenAPI document, the bank's callbacks."""
+"""Routes without an access token: health, the OpenAPI document, the bank's callbacks."""
 
 import asyncio
 import hmac
@@ -9,19 +9,18 @@ from litestar.datastructures import State
 from litestar.di import NamedDependency
 
 from api.admission import read_body
-from api.answers import Answer, Bytes
+from api.answers import Answer
 from api.context import ApiContext
 from api.route import OpenRoute
 from banks.choice import CALLBACKS
 from commands.bank_orders.callback import store_hints
 from domain.errors import Code, Refused
 from runtime.jobs import BANK_HINTS
-from runtime.metrics import exposition
-from runtime.postgres import DB_UNAVAILABLE, transaction
-from runtime.postgres import session as database
+from runtime.postgres import transaction
+from runtime.readiness import ASK_S_MAX
 from runtime.redis import REDIS_UNAVAILABLE
 
-_READY_S = 1.0
+_SOON = ((b"retry-after", b"1"),)
 
 
 async def healthy() -> Answer:
@@ -29,23 +28,21 @@ async def healthy() -> Answer:
     return Answer(b'{"status":"ok"}')
 
 
-async def ready(context: NamedDependency[ApiContext]) -> Answer:
-    """200 when PostgreSQL answers. Redis gone is `degraded`, not unready: no promise rests on it."""
+async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
+    """200 when PostgreSQL answers, with the schema of this version, and the process is not about to stop. Redis gone is
+    `degraded`, not unready: no promise rests on it."""
+    if state.draining:
+        return Answer(b'{"status":"draining"}', 503, _SOON)
+    database = await context.readiness.database()
+    if database != "ready":
+        said = b'"postgres":false' if database == "unreachable" else b'"postgres":true,"schema":false'
+        return Answer(b'{"status":"unavailable",%b}' % said, 503, _SOON)
     try:
-        async with asyncio.timeout(_READY_S), database(context.pool) as conn:
-            await conn.execute("SELECT 1")
-    except DB_UNAVAILABLE:
-        return Answer(b'{"status":"unavailable","postgres":false}', 503, [(b"retry-after", b"1")])
-    try:
-        async with asyncio.timeout(_READY_S):
+        async with asyncio.timeout(ASK_S_MAX):
             await context.redis.ping()
     except REDIS_UNAVAILABLE:
         return Answer(b'{"status":"degraded","postgres":true,"redis":false}')
     return Answer(b'{"status":"ok","postgres":true,"redis":true}')
-
-
-async def metrics() -> Answer:
-    return Bytes(exposition(), b"text/plain; version=0.0.4; charset=utf-8")
 
 
 async def openapi(state: State) -> Answer:
@@ -70,7 +67,6 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
 ROUTES = (
     OpenRoute("GET", "/healthz", "healthz", healthy),
     OpenRoute("GET", "/readyz", "readyz", ready),
-    OpenRoute("GET", "/metrics", "metrics", metrics),
     OpenRoute("GET", "/v1/openapi.json", "openapi", openapi),
     *(
         OpenRoute("POST", f"/bank/{{token:str}}/{path}".rstrip("/"), f"bankCallback{path.title()}", bank_callback)

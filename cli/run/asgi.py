@@ -16,6 +16,7 @@ class Front:
     def __init__(self, api: Any, web: Any) -> None:
         self._api = api
         self._web = web
+        self._draining = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -24,6 +25,15 @@ class Front:
             await self._web(scope, receive, send)
         else:
             await self._api(scope, receive, send)
+
+    @property
+    def draining(self) -> bool:
+        """Whether this process is about to stop: /readyz says so, and all else is answered as before."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = self._api.state.draining = draining
 
     def stopping(self) -> None:
         """The server waits for open answers before it stops: end the event streams, which do not end by themselves."""

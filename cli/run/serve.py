@@ -16,9 +16,13 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.answer import Commands
 from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
+
+if TYPE_CHECKING:
+    from runtime.settings import Settings
 
 _BACKLOG = 4096
 _REQUESTS_END_S = 15
@@ -40,8 +44,14 @@ def serve(_: argparse.Namespace) -> int:
     logs = settings.home / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(logs)
+    supervisor.drain_s = settings.watching.drain_s
     port = Port(settings.host, settings.port, settings.api_processes)
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": counters(settings.home)}
+    serve_metrics(supervisor, settings)
+    if settings.watching.metrics_port is None:
+        say("METRICS_PORT is not set: metrics are served nowhere")
+    else:
+        say(f"metrics are on port {settings.watching.metrics_port}")
     for child in api_children(settings.api_processes, port, env, log=None):  # stdout is collected
         supervisor.add(child)
     try:
@@ -68,6 +78,14 @@ def counters(home: Path) -> str:
     return str(folder)
 
 
+def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
+    """Serve the metrics of the supervisor's children on METRICS_PORT, if it is set."""
+    from cli.run.metrics_port import MetricsServer
+
+    if (port := settings.watching.metrics_port) is not None:
+        supervisor.on_end(MetricsServer(settings.home / "metrics", settings.host, port).ended)
+
+
 def answers(host: str, port: int) -> bool:
     """Whether the API that listens on this address of this machine is ready. No proxy is asked."""
     with contextlib.closing(http.client.HTTPConnection(reachable(host), port, timeout=2)) as asking:
@@ -84,7 +102,8 @@ def reachable(host: str) -> str:
 
 
 def one_process(fd: int) -> int:
-    """Run an API process on the inherited socket `fd`; on SIGTERM it finishes its requests and ends."""
+    """Run an API process on the inherited socket `fd`; on SIGTERM it is not ready for DRAIN_S, finishes its requests
+    and ends."""
     import uvicorn
     import uvloop
 
@@ -107,6 +126,12 @@ def one_process(fd: int) -> int:
             yield
 
         def stop(self) -> None:
+            # /readyz says so first, and a balancer sends no more; a second signal ends the wait.
+            wait_s = 0 if app.draining else settings.watching.drain_s
+            app.draining = True
+            asyncio.get_running_loop().call_later(wait_s, self.end)
+
+        def end(self) -> None:
             self.should_exit = True
             app.stopping()
 

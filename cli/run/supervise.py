@@ -27,7 +27,7 @@ _TICK_S = 0.2
 _BACKOFF_S_MIN = 0.1
 _BACKOFF_S_MAX = 5.0
 _STEADY_S = 10.0  # a child that lived this long starts again without a longer wait
-_STOP_S_MAX = 20.0  # requests and deliveries under way may end
+_STOP_S_MAX = 20.0  # beside DRAIN_S: requests and deliveries under way may end
 _LOG_BYTES_MAX = 16_000_000
 _ECHO_LINES_MAX = 20  # a tick; the rest stays in the log
 
@@ -167,11 +167,13 @@ class Supervisor:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.stopping = False
+        self.drain_s = 0
         self._children: list[Child] = []
         self._servers: list[EmbeddedServer] = []
         self._restart_at: dict[str, float] = {}
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
+        self._ended: Callable[[int], None] = lambda _: None
         self._wake_in, self._wake_out = os.pipe()
         for end in (self._wake_in, self._wake_out):
             os.set_blocking(end, False)
@@ -199,6 +201,10 @@ class Supervisor:
     def on_change(self, changed: Callable[[], None]) -> None:
         """`changed` is called whenever a process was started."""
         self._changed = changed
+
+    def on_end(self, ended: Callable[[int], None]) -> None:
+        """`ended` is called with the number of each child process that ended by itself."""
+        self._ended = ended
 
     def pids(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {"supervisor": [os.getpid()]}
@@ -247,6 +253,7 @@ class Supervisor:
                 changed = True
         for child in self._children:
             if child.process is not None and child.process.poll() is not None:
+                self._ended(child.process.pid)
                 others = any(one.listens() for one in self._children if one.kind == child.kind)
                 say(f"{child.kind} {child.died(others_listen=others)}")
             if child.process is None and time.monotonic() >= child.due:
@@ -262,14 +269,15 @@ class Supervisor:
         for child in children:
             if child.process is not None:
                 child.process.terminate()
-        deadline = time.monotonic() + _STOP_S_MAX
+        stop_s_max = self.drain_s + _STOP_S_MAX
+        deadline = time.monotonic() + stop_s_max
         for child in children:
             if child.process is None:
                 continue
             try:
                 child.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                say(f"{child.kind} did not stop in {_STOP_S_MAX:.0f} s; killed")
+                say(f"{child.kind} did not stop in {stop_s_max:.0f} s; killed")
                 child.process.kill()
                 child.process.wait()
 

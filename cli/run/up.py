@@ -21,7 +21,7 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
-from cli.run.serve import answers, api_children, counters
+from cli.run.serve import answers, api_children, counters, reachable, serve_metrics
 from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
@@ -68,28 +68,26 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     processes = _number(env, "API_PROCESSES", 2)
     port = Port(host, number, processes)  # first: a port in use is the likeliest fault
     own_bank = not _loopback_bank(env)
+    workers = _worker_environments(env, _number(env, "WORKER_PROCESSES", 1))
+    env["METRICS_PORT"] = str(_metrics_port(env, home))
     _start_servers(home, env, supervisor)
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
-    try:
-        settings = read_settings(env)
-    except ValueError as error:
-        raise CannotRun(str(error)) from None
+    settings = _settings(env)
     merchants, staff = asyncio.run(_prepare(settings, home))
+    supervisor.drain_s = settings.watching.drain_s
     if supervisor.stopping:
         return 0
+    serve_metrics(supervisor, settings)
 
     # A process needs two seconds of a core to start: the other API processes wait for the first.
     first, *others = api_children(processes, port, env, supervisor.log("api"))
     supervisor.add(first)
-    for _ in range(settings.worker_processes):
-        supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env, log=supervisor.log("worker")))
+    for own in workers:
+        supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env | own, log=supervisor.log("worker")))
     if own_bank:
-        env["BANK_BOLETO_WEBHOOK"] = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
-        bank = [sys.executable, "-m", "banks.simulated"]
-        # Who reaches it pays with nothing: it is for this machine, whatever the API listens on.
-        supervisor.add(Child("bank", bank, env={**env, "HOST": "127.0.0.1"}, log=supervisor.log("bank")))
+        supervisor.add(_bank(env, settings, supervisor.log("bank")))
 
     ready_at = 0.0
 
@@ -123,6 +121,13 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     return 0
 
 
+def _settings(env: dict[str, str]) -> Settings:
+    try:
+        return read_settings(env)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
+
+
 def _loopback_bank(env: dict[str, str]) -> bool:
     """Whether BANK_URL names a bank, which must be on this machine."""
     if env.get("BANK_URL") and not is_loopback(env["BANK_URL"]):
@@ -142,6 +147,7 @@ def _state(home: Path, settings: Settings, ready_at: float, pids: dict[str, list
         app_url=settings.app_url,
         docs_url=settings.docs_url,
         bank_url=settings.bank_url,
+        metrics_port=settings.watching.metrics_port or 0,
         webhook_allow_private=settings.webhook_allow_private,
         webhook_nameservers=settings.webhook_nameservers,
         pids=pids,
@@ -211,6 +217,13 @@ def _number(env: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
+def _bank(env: dict[str, str], settings: Settings, log: Path) -> Child:
+    callback = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
+    # Who reaches it pays with nothing: it is for this machine, whatever the API listens on.
+    own = {**env, "BANK_BOLETO_WEBHOOK": callback, "HOST": "127.0.0.1"}
+    return Child("bank", [sys.executable, "-m", "banks.simulated"], env=own, log=log)
+
+
 def _bank_port(env: dict[str, str], home: Path) -> int:
     if not env.get("BANK_PORT"):
         return remembered_port(home / "bank.port")
@@ -218,6 +231,21 @@ def _bank_port(env: dict[str, str], home: Path) -> int:
     if not port_is_free(asked):
         raise CannotRun(f"port {asked} is taken; set BANK_PORT to another")
     return asked
+
+
+def _metrics_port(env: dict[str, str], home: Path) -> int:
+    return _number(env, "METRICS_PORT", 0) if env.get("METRICS_PORT") else remembered_port(home / "metrics.port")
+
+
+def _worker_environments(env: dict[str, str], workers: int) -> list[dict[str, str]]:
+    """What each worker has of its own: with WORKER_PORT a port, one after the other."""
+    if not env.get("WORKER_PORT"):
+        return [{} for _ in range(workers)]
+    first = _number(env, "WORKER_PORT", 0)
+    for port in range(first, first + workers):
+        if port > 65_535 or not port_is_free(port):
+            raise CannotRun(f"port {port} is taken; set WORKER_PORT to another, of which {workers} are free on end")
+    return [{"WORKER_PORT": str(first + index)} for index in range(workers)]
 
 
 async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str, str]]:
@@ -301,6 +329,7 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
   mail       {f"{settings.app_url}/correio" if settings.mail_catcher else "goes out"}
   docs       {settings.docs_url}
   bank       {settings.bank_url}
+  metrics    http://{reachable(settings.host)}:{settings.watching.metrics_port}/metrics
   merchants  {settings.home / "dev.json"}
 
   Try ({first["name"]}, test mode):

@@ -81,7 +81,7 @@ def test_the_link_of_a_running_system_leads_to_the_page(system: System) -> None:
     [
         "/", "/v1", "/v1/", "/v2/charges", "/nope", "/v1/charge", "/v1/charges/a/b/c", "/v1/charges/a/cancel/b", "*",
         "/V1/charges", "/v1/charges/../payments", "/v1/%2e%2e/charges", "/%00", "/%ff", "/v1/idempotency-keys/",
-        "/v1/accounts/x", "/.env", "/v1/charges;x", "/metricsx", "/healthz/", "//v1/charges",
+        "/v1/accounts/x", "/.env", "/v1/charges;x", "/metrics", "/healthz/", "//v1/charges",
         "/v1/charges/", "/v1//charges",
     ],
 )  # fmt: skip
@@ -340,7 +340,6 @@ async def test_every_answer_has_a_request_id_of_its_own(api: Api) -> None:
         await api.ask("PUT", "/v1/charges"),
         await api.get("/healthz", token=None),
         await api.get("/readyz", token=None),
-        await api.get("/metrics", token=None),
         await api.get("/v1/openapi.json", token=None),
         await api.post("/v1/oauth/token", {}, token=None),
         await api.post(PIX, api.pix(), token=token, key="request ids"),

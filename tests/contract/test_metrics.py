@@ -1,4 +1,4 @@
-"""GET /metrics: every answered request is counted, once, by route and status. The access log tells when."""
+"""Metrics: every answered request is counted, once, by route and status. The access log tells when."""
 
 import asyncio
 import json
@@ -8,15 +8,15 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from runtime.log import AccessLog
-from runtime.metrics import Meter
+from runtime.metrics import Meter, exposition
 from tests.support.in_process import Api
 
 UNTIL_SHOWN_S = 10.0  # counts are handed on every second
 
 
-async def counted(api: Api) -> dict[str, float]:
+def counted() -> dict[str, float]:
     """How often GET /healthz was answered 200: requests, and durations observed."""
-    said = (await api.get("/metrics", token=None)).body.decode()
+    said = exposition().decode()
     found = {}
     for name in ("http_server_requests_total", "http_server_request_duration_seconds_count"):
         values = re.findall(rf'^{name}\{{([^}}]*http_route="/healthz"[^}}]*)\}} (\S+)$', said, re.M)
@@ -25,14 +25,14 @@ async def counted(api: Api) -> dict[str, float]:
 
 
 async def test_each_answered_request_is_counted_once_and_shows_within_seconds(api: Api) -> None:
-    before = await counted(api)
+    before = counted()
     for _ in range(7):
         assert (await api.get("/healthz", token=None)).status == 200
 
     deadline = time.monotonic() + UNTIL_SHOWN_S
     wanted = {name: count + 7 for name, count in before.items()}
-    while await counted(api) != wanted:
-        assert time.monotonic() < deadline, (await counted(api), wanted)
+    while counted() != wanted:
+        assert time.monotonic() < deadline, (counted(), wanted)
         await asyncio.sleep(0.1)
 
 

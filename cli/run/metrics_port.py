@@ -1,0 +1,75 @@
+"""GET /metrics on METRICS_PORT: what all processes of a supervisor count, from the folder they share.
+
+Each process keeps its counts in files of its own (PROMETHEUS_MULTIPROC_DIR). When one ends its gauges go, and its
+counts are added to one file of all that ended: a process that ends every five seconds would leave 50,000 files in a
+day, which each scrape reads.
+"""
+
+import struct
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from cli.run.supervise import CannotRun, say
+
+_ENDED = "0"
+"""In the place of a process number."""
+_TRIES = 3
+
+
+class MetricsServer:
+    """Serves from the moment it is made until `stop`. `ended` is to be told of each process that ended."""
+
+    def __init__(self, folder: Path, host: str, port: int) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()  # while counts move from one file to another a scrape would see them twice
+        registry = CollectorRegistry()
+        registry.register(self)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise CannotRun(f"METRICS_PORT {port} on {host} cannot be used ({error.strerror})") from None
+
+    def collect(self) -> Iterable[Metric]:
+        with self._lock:
+            for _ in range(_TRIES - 1):
+                try:
+                    return self._merged()
+                except (struct.error, OSError):  # a process that starts has made a file and written nothing yet
+                    continue
+            return self._merged()
+
+    def _merged(self) -> Iterable[Metric]:
+        merged: Iterable[Metric] = MultiProcessCollector(None, str(self._folder)).collect()  # type: ignore[no-untyped-call]
+        return merged
+
+    def ended(self, pid: int) -> None:
+        """Forget the gauges of this process, and keep its counts with those of the others that ended."""
+        with self._lock:
+            mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
+            for kind in ("counter", "histogram"):
+                if (file := self._folder / f"{kind}_{pid}.db").exists():
+                    self._add(file, self._folder / f"{kind}_{_ENDED}.db")
+
+    def _add(self, file: Path, to: Path) -> None:
+        kept: Any = MmapedDict(str(to))  # type: ignore[no-untyped-call]
+        try:
+            # All of it is read before any is added: a file cut short by a kill counts whole or not at all.
+            for key, value, _, _ in list(MmapedDict.read_all_values_from_file(str(file))):  # type: ignore[no-untyped-call]
+                before, _ = kept.read_value(key)
+                kept.write_value(key, before + value, 0.0)
+        except (struct.error, RuntimeError, ValueError, OSError) as error:
+            say(f"counts of a process that ended are lost: {type(error).__name__}")
+        finally:
+            kept.close()
+            file.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(1.0)

@@ -1,0 +1,41 @@
+"""What the platform is watched by, and how it is taken out of service: settings with defaults (docs/production.md).
+
+Metrics and probes are for operators: each has a port of its own, which is not the public one.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+DRAIN_S_MAX = 300
+
+
+class Watching(Struct, frozen=True, kw_only=True):
+    """Field `x_y` is the variable X_Y."""
+
+    metrics_port: int | None = None
+    """Where the supervisor of API processes serves /metrics, on HOST; nowhere unless given."""
+    worker_port: int | None = None
+    """Where a worker process serves /livez, /readyz and /metrics, on HOST; nowhere unless given."""
+    drain_s: int = 0
+    """How long /readyz of an API process is 503 after SIGTERM before it takes no more connections: as long as a
+    balancer needs to see it."""
+
+
+_BOUNDS: Mapping[str, tuple[int, int]] = {
+    "metrics_port": (1, 65_535),
+    "worker_port": (1, 65_535),
+    "drain_s": (0, DRAIN_S_MAX),
+}
+
+
+def read_watching(env: Mapping[str, str]) -> Watching:
+    """ValueError names the variable that is out of its bounds."""
+    found: dict[str, int] = {}
+    for field, (low, high) in _BOUNDS.items():
+        if not (text := env.get(field.upper())):
+            continue
+        if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
+            raise ValueError(f"{field.upper()} must be a whole number from {low} to {high}, not {text!r}")
+        found[field] = int(text)
+    return Watching(**found)

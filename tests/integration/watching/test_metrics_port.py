@@ -1,0 +1,151 @@
+"""Metrics stand on a port of their own, of all processes together, and a process that ended leaves its counts only."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli.run.metrics_port import MetricsServer
+from runtime.local.embedded import free_port
+from runtime.postgres import open_pool
+from runtime.readiness import Readiness
+from tests.support.database import own_database
+from tests.support.in_process import open_api
+from tests.support.system import ROOT, System, until
+
+_COUNTS = """
+import os, sys
+from prometheus_client import Counter, Gauge, Histogram
+Counter("told", "Said.", ["what"]).labels("x").inc(float(sys.argv[1]))
+Histogram("took", "Took.", buckets=(1, 2)).observe(1.5)
+Gauge("held", "Held.", multiprocess_mode="livesum").set(7)
+sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.read()
+"""
+
+
+def said(port: int) -> str:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
+
+
+@contextmanager
+def counting(folder: Path, by: int) -> Iterator["subprocess.Popen[bytes]"]:
+    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _COUNTS, str(by)], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.kill()
+
+
+def test_a_process_that_ended_leaves_its_counts_and_no_gauge(tmp_path: Path) -> None:
+    port = free_port()
+    server = MetricsServer(tmp_path, "127.0.0.1", port)
+    try:
+        with counting(tmp_path, 2) as first, counting(tmp_path, 3):
+            assert 'told_total{what="x"} 5.0' in said(port)
+            assert "held 14.0" in said(port)
+            first.kill()
+            first.wait()
+            server.ended(first.pid)
+            after = said(port)
+            assert 'told_total{what="x"} 5.0' in after
+            assert 'took_bucket{le="2.0"} 2.0' in after
+            assert "held 7.0" in after
+            with counting(tmp_path, 4) as third:
+                third.kill()
+                third.wait()
+                server.ended(third.pid)
+                assert 'told_total{what="x"} 9.0' in said(port)
+        assert len(list(tmp_path.glob("counter_*"))) == 2, "of those that ended one file is left"
+    finally:
+        server.stop()
+
+
+def test_a_system_serves_what_all_its_processes_count_on_a_port_of_its_own(system: System) -> None:
+    told = system.json("status")["metrics_url"]
+    assert told == f"http://127.0.0.1:{system.run_json()['metrics_port']}/metrics"
+    assert "metrics_port" not in (system.home / "dev.json").read_text()
+
+    def both() -> bool:
+        text = httpx.get(told, timeout=30).text
+        return 'http_route="/readyz"' in text and "duty_runs_total{" in text
+
+    until(both, what="API and worker in one answer")
+    public = httpx.get(f"{system.base_url}/metrics")
+    assert (public.status_code, public.json()["error"]["code"]) == (404, "ROUTE_NOT_FOUND")
+
+
+@contextmanager
+def serving(servers: Any, folder: Path, **env: str) -> Iterator[tuple[int, Any, "subprocess.Popen[bytes]"]]:
+    """`quita serve`: its port, what it says, and its process."""
+    port, out = free_port(), folder / "serve.out"
+    given = {
+        "DATABASE_URL": servers.database_url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32,
+        "QUITA_HOME": str(folder / "home"), "PORT": str(port), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **env,
+    }  # fmt: skip
+    with out.open("wb") as file:
+        process = subprocess.Popen([sys.executable, "-m", "cli.main", "serve"], cwd=ROOT, env=given, stdout=file)
+    try:
+        until(lambda: "the API answers" in out.read_text(), within_s=60, what="the API answers")
+        yield port, out.read_text, process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_without_a_port_metrics_are_served_nowhere_and_that_is_said(servers: Any, tmp_path: Path) -> None:
+    with serving(servers, tmp_path, API_PROCESSES="1") as (port, out, _):
+        assert "METRICS_PORT is not set" in out()
+        assert httpx.get(f"http://127.0.0.1:{port}/metrics").status_code == 404
+
+
+def test_a_process_that_is_to_stop_says_so_before_it_takes_no_more(servers: Any, tmp_path: Path) -> None:
+    metrics_port = free_port()
+    with serving(servers, tmp_path, API_PROCESSES="1", METRICS_PORT=str(metrics_port), DRAIN_S="3") as (port, _, own):
+        ready = f"http://127.0.0.1:{port}/readyz"
+        assert httpx.get(ready).json()["status"] == "ok"
+        until(lambda: 'http_route="/readyz"' in said(metrics_port))
+        own.send_signal(signal.SIGTERM)
+        asked = time.monotonic()
+        until(lambda: httpx.get(ready).status_code == 503, within_s=2)
+        assert httpx.get(ready).json() == {"status": "draining"}
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200, "new connections are still answered"
+        assert own.wait(30) == 0
+        assert time.monotonic() - asked >= 3
+
+
+async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(servers: Any) -> None:
+    async with own_database(servers.database_url, "older_schema") as url:
+        async with open_api(url, servers.redis_url) as api, api.app.state.context.pool.acquire() as conn:
+            await conn.execute("DELETE FROM migration WHERE name = (SELECT max(name) FROM migration)")
+            reply = await api.get("/readyz", token=None)
+            assert (reply.status, reply.json()) == (503, {"status": "unavailable", "postgres": True, "schema": False})
+        pool = await open_pool(url, name="tests", size=1)
+        try:
+            await pool.execute("INSERT INTO migration (name) VALUES ('0016_later')")
+            looking = Readiness(pool)
+            assert await looking.database() == "outdated"
+            for name in looking._names:
+                await pool.execute("INSERT INTO migration (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
+            assert await looking.database() == "ready", "what a later version has added is no matter"
+        finally:
+            await pool.close()
+
+
+@pytest.mark.parametrize("name", ["METRICS_PORT", "WORKER_PORT"])
+def test_a_port_that_is_none_is_refused_at_the_start(name: str) -> None:
+    from runtime.watching import read_watching
+
+    for given in ("0", "65536", "http"):
+        with pytest.raises(ValueError, match=name):
+            read_watching({name: given})
