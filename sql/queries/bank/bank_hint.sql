@@ -3,12 +3,26 @@
 -- name: store
 -- Received twice, checked once. One that was checked is checked again when it is received again: a forged hint must not
 -- suppress the true one, and what is on the books is not booked twice.
-INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
-SELECT DISTINCT ON (g.about) :bank, g.about, g.txid, :now::timestamptz, :now::timestamptz
-FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
-ORDER BY g.about
-ON CONFLICT (about, bank) DO NOTHING
-RETURNING about;
+--
+-- What is about no charge or boleto of ours is counted and not kept: the bank could only be asked in vain, and money that fits
+-- nothing of ours is found in its lists. Each is looked up by its key (OFFSET 0).
+WITH known AS MATERIALIZED (
+    SELECT DISTINCT ON (g.about) g.about, g.txid
+    FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
+    WHERE CASE
+        WHEN starts_with(g.about, :boletos)
+        THEN EXISTS (SELECT FROM boleto b WHERE b.number = g.txid AND b.bank = :bank OFFSET 0)
+        ELSE g.txid ~ '^[0-9a-f]{32}$'
+         AND EXISTS (SELECT FROM charge c WHERE c.charge_id = g.txid::uuid AND c.bank = :bank AND NOT c.test OFFSET 0)
+    END
+    ORDER BY g.about
+), stored AS (
+    INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
+    SELECT :bank, about, txid, :now::timestamptz, :now::timestamptz FROM known
+    ON CONFLICT (about, bank) DO NOTHING
+    RETURNING about
+)
+SELECT (SELECT count(*) FROM stored) AS stored, cardinality(:abouts::text[]) - (SELECT count(*) FROM known) AS unknown;
 
 -- name: are_full
 -- Whether as many wait as are kept. Few wait as a rule, and all of them are counted in no time.

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from prometheus_client import REGISTRY
 
-from banks.banco_do_brasil.callbacks import pix_hints
-from banks.protocol import Done
+from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
+from banks.protocol import Done, Location
 from commands.bank_orders.callback import store_hints
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -284,8 +285,47 @@ async def test_what_cannot_be_read_is_passed_over(conn: Any, body: bytes) -> Non
     assert await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now()) == 0
 
 
-async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any) -> None:
-    txid = new_id().hex
+async def test_what_is_about_nothing_of_ours_is_counted_and_not_kept(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    """A stranger who knows the address of callbacks must not fill the table, nor have the bank asked in vain. Money
+    that did arrive for nothing of ours is found by the reconciler, and shown to staff."""
+    ours = await registered(context, account)
+    (of_test,) = await make_charges(context.pool, account, [Location(1, f"bank.example.com/{new_id().hex}")], test=True)
+    invented = new_id().hex
+    before = REGISTRY.get_sample_value("bank_hints_unknown_total", {"bank": BANK}) or 0.0
+
+    def about(txid: str) -> dict[str, str]:
+        return {"end_to_end_id": f"E{new_id().hex[:31]}", "txid": txid}
+
+    assert await hint(context, about(invented), about(of_test.hex), about(ours.hex)) == 1
+    numbers = b'[{"id": "00031285579999999999"}, {"id": "00031285570000000000"}]'
+    async with transaction(context.pool) as conn:
+        assert await store_hints(conn, boleto_hints(numbers), bank=BANK, now=utc_now()) == 0
+        assert (
+            await store_hints(
+                conn, pix_hints(b'{"pix": [{"txid": "%s"}]}' % ours.hex.encode()), bank="336", now=utc_now()
+            )
+            == 0
+        )
+    assert REGISTRY.get_sample_value("bank_hints_unknown_total", {"bank": BANK}) == before + 4
+    kept = "SELECT count(*) FROM bank_hint WHERE txid = ANY($1::text[])"
+    assert await context.pool.fetchval(kept, [invented, of_test.hex]) == 0
+
+    source = f"E{new_id().hex[:31]}"
+    await context.pool.execute(
+        "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
+        " VALUES ('production', $1, $2, 4321, now(), 'X', '00000000191')",
+        source, invented,
+    )  # fmt: skip
+    assert await hint(context, {"end_to_end_id": source, "txid": invented}) == 0
+    context.now = lambda: utc_now() + timedelta(seconds=1)
+    await reconcile(context, BANK)
+    assert await context.pool.fetchval("SELECT amount_cents FROM suspense WHERE source = $1", source) == 4321
+
+
+async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any, context: Context, account: UUID) -> None:
+    txid = (await registered(context, account)).hex
     items = [
         {"txid": f"{txid} ", "endToEndId": f"E{txid[:31]}", "devolucoes": [{"id": "x"}], "chave": None},
         {"txid": txid, "endToEndId": "with blanks"},
