@@ -525,8 +525,8 @@ END),
     CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
     CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) WHERE posted_at IS NULL;
-CREATE INDEX partner_share_held ON partner_share USING btree (partner_id) INCLUDE (share_cents, earned_at) WHERE posted_at IS NULL AND NOT test;
+CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL;
+CREATE INDEX partner_share_held ON partner_share USING btree (partner_id, test, earned_at, number) INCLUDE (share_cents) WHERE posted_at IS NULL;
 
 CREATE TABLE payer_kept (
     account_id uuid NOT NULL,

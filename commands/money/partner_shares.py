@@ -23,6 +23,9 @@ from domain.mode import Mode, Owner
 from sql import Connection
 
 SHARES_MAX = 200
+_PARTNERS_MAX = 16
+"""Of one round: few enough that of twenty partners with something due another worker finds some as well."""
+_WINDOW = 1_000
 POSTED = "partner_share.posted"
 _VERSION = 1  # a posting is never changed
 
@@ -64,6 +67,7 @@ class _Due(Struct, frozen=True, gc=False):
 
 _accrue = sql.run("partner_share.accrue")
 _take_back = sql.run("partner_share.take_back")
+take_partners = sql.many("partner_share.take_partners", UUID)
 claim = sql.many("partner_share.claim", _Due)
 mark_posted = sql.run("partner_share.posted")
 
@@ -81,7 +85,8 @@ async def take_shares_back(conn: Connection, refunds: Sequence[RefundedShare], *
 
 
 async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: datetime) -> int:
-    """Post what is due of a mode, at most SHARES_MAX, to the partners' ledgers; answers how many.
+    """Post what is due of a mode, at most SHARES_MAX, to the partners' ledgers; answers how many. Of partners to whom
+    another transaction is posting nothing is taken.
 
     In production a share is due when it was `held`: while its payment can be refunded a partner who has withdrawn it
     could not give it back. What is taken back of a share that is held meets it in the ledger.
@@ -91,7 +96,10 @@ async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: dat
     """
     now = to_millisecond(now)
     earned_until = now if mode.test else now - held
-    dues = await claim(conn, test=mode.test, earned_until=earned_until, limit=SHARES_MAX)
+    partners = await take_partners(conn, test=mode.test, earned_until=earned_until, window=_WINDOW, limit=_PARTNERS_MAX)
+    if not partners:
+        return 0
+    dues = await claim(conn, partner_ids=partners, test=mode.test, earned_until=earned_until, limit=SHARES_MAX)
     if not dues:
         return 0
     postings = [

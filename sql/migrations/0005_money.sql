@@ -279,10 +279,10 @@ CREATE TABLE partner_share (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 -- What waits to be posted: the sandbox's at once, production's when it was held long enough.
-CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) WHERE posted_at IS NULL;
--- What a partner is still to get.
-CREATE INDEX partner_share_held ON partner_share (partner_id) INCLUDE (share_cents, earned_at)
-    WHERE posted_at IS NULL AND NOT test;
+CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL;
+-- What a partner is still to get, in the order in which it is posted.
+CREATE INDEX partner_share_held ON partner_share (partner_id, test, earned_at, number) INCLUDE (share_cents)
+    WHERE posted_at IS NULL;
 
 CREATE TABLE read_ledger (
     sequence             bigint NOT NULL,

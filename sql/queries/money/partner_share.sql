@@ -42,16 +42,46 @@ INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, in
                            share_bps, share_cents, earned_at)
 TABLE returned;
 
+-- name: take_partners
+-- Partners to whom something is due, each locked against other workers until the end of the transaction: who comes second
+-- takes other partners, whose clocks are others too. They are looked for among what has been due the longest and what
+-- became due last, so that a backlog of one hides the others from one end alone.
+WITH candidate AS MATERIALIZED (
+    SELECT partner_id, min(n) AS n
+    FROM (
+        (SELECT partner_id, row_number() OVER (ORDER BY earned_at, number) AS n FROM partner_share
+         WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
+         ORDER BY earned_at, number LIMIT :window)
+        UNION ALL
+        (SELECT partner_id, :window + row_number() OVER (ORDER BY earned_at DESC, number DESC) FROM partner_share
+         WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
+         ORDER BY earned_at DESC, number DESC LIMIT :window)
+    ) AS due
+    GROUP BY partner_id
+    ORDER BY n
+)
+SELECT partner_id FROM candidate
+WHERE pg_try_advisory_xact_lock(hashtextextended('partner_share' || partner_id::text, :test::integer))
+LIMIT :limit;
+
 -- name: claim
--- What is to be posted, oldest first: of one mode, earned up to then. What is taken back was earned with its share and has
--- a higher number, so a share is in the ledger before it is taken back, and what was taken back while it was held is
--- posted with it. Another worker is waited for and not passed over, for the same reason.
-SELECT share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps, share_cents
-FROM partner_share
-WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
-ORDER BY earned_at, number
-LIMIT :limit
-FOR UPDATE;
+-- What is to be posted to these partners, oldest first: of one mode, earned up to then. What is taken back was earned with
+-- its share, is the same partner's and has a higher number, so a share is in the ledger before it is taken back, and what
+-- was taken back while it was held is posted with it. It follows take_partners as a statement of its own because its
+-- snapshot must be younger than the locks.
+SELECT s.share_id, s.account_id, s.test, s.payment_id, s.refund_id, s.integrador_code, s.partner_id, s.amount_cents,
+       s.share_bps, s.share_cents
+FROM unnest(:partner_ids::uuid[]) AS g (partner_id)
+CROSS JOIN LATERAL (
+    SELECT share_id, number, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps,
+           share_cents, earned_at
+    FROM partner_share
+    WHERE posted_at IS NULL AND test = :test AND partner_id = g.partner_id AND earned_at <= :earned_until
+    ORDER BY earned_at, number
+    LIMIT :limit
+) AS s
+ORDER BY s.earned_at, s.number
+LIMIT :limit;
 
 -- name: posted
 UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:dues.share_id::uuid[]);

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -246,6 +247,51 @@ async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool
         assert numbers[-1][1] == sum((100 + number) // 10 for number in range(position, 30, 3))
 
 
+async def test_two_at_once_post_to_different_partners_and_each_share_once(
+    pool: Pool, merchant: UUID, monkeypatch: Any
+) -> None:
+    partners = [await partner_with(pool, 1_000) for _ in range(2)]
+    await post_all(pool)
+    for number in range(10):
+        await paid(pool, merchant, 100, partners[number % 2].integrador_code)
+    monkeypatch.setattr("commands.money.partner_shares._PARTNERS_MAX", 1)
+    async with pool.acquire() as one, pool.acquire() as other:
+        both = [one.transaction(), other.transaction()]
+        for each in both:
+            await each.start()
+        for conn in (one, other):  # neither waits for what the other has not committed
+            async with asyncio.timeout(10):
+                assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
+        for each in both:
+            await each.commit()
+    assert await post_all(pool) == 0
+    for partner in partners:
+        assert partner.account_id is not None
+        assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
+
+
+async def test_a_worker_killed_between_ledger_and_mark_leaves_each_share_to_be_posted_once(
+    pool: Pool, merchant: UUID, monkeypatch: Any
+) -> None:
+    partner = await partner_with(pool, 1_000)
+    assert partner.account_id is not None
+    await post_all(pool)
+    for _ in range(5):
+        await paid(pool, merchant, 100, partner.integrador_code)
+
+    async def killed(conn: Any, **_: Any) -> None:
+        await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("commands.money.partner_shares.mark_posted", killed)
+        with pytest.raises((asyncpg.InterfaceError, asyncpg.PostgresError)):
+            await post_all(pool)
+    assert await ledger_of(pool, partner.account_id) == []
+    assert await post_all(pool) == 5
+    assert await post_all(pool) == 0
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
+
+
 async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: UUID, monkeypatch: Any) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
@@ -257,11 +303,8 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
         slow = conn.transaction()
         await slow.start()
         assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 1
-        another = asyncio.create_task(post_all(pool))
-        await asyncio.sleep(0.1)
-        assert not another.done()
+        assert await post_all(pool) == 0, "nothing of a partner to whom another is posting"
         await slow.rollback()
-    await another
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
 
