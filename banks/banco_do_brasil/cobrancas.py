@@ -32,7 +32,7 @@ from banks.boletos import (
     PaidBoleto,
     RegisteredBoleto,
 )
-from banks.lists import BankPage, TooWide, UnreadableItem, unreadable_item
+from banks.lists import LATER_MAX, BankPage, TooWide, UnreadableItem, unreadable_item
 from banks.protocol import BOLETO_DAYS_MAX, Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.boleto.codes import barcode_of_line
@@ -263,8 +263,21 @@ class Cobrancas:
             return Unknown("unreadable list")
         items, unreadable = self._paid(page.boletos)
         more = page.indicador_continuidade == "S" and page.proximo_indice > int(index)
-        following = f"{overdue}:{page.proximo_indice}" if more else other
-        return Done(BankPage(items=items, unreadable=unreadable, following=following))
+        if not more:
+            return Done(BankPage(items=items, unreadable=unreadable, following=other))
+        # The bank names the next page alone, by an index that counts boletos. Those behind it seem to be as far apart:
+        # as many as were read are guessed, so that at most half of what is asked for lies behind the end. A page that
+        # the bank names otherwise is not taken for one.
+        apart = page.proximo_indice - int(index)
+        guessed = min(int(index) // apart + 1, LATER_MAX)
+        return Done(
+            BankPage(
+                items=items,
+                unreadable=unreadable,
+                following=f"{overdue}:{page.proximo_indice}",
+                later=[f"{overdue}:{page.proximo_indice + apart * n}" for n in range(1, guessed + 1)],
+            )
+        )
 
     async def _became(
         self,

@@ -1,5 +1,6 @@
 """The bank's list of paid boletos is read to its end, and what is paid into a boleto that is none of ours is kept."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from tests.support.banking import BANK, make_account, make_charges, status_of, u
 from tests.support.boleto_bank import RunningBoletoBank, new_boleto, new_number, running_boleto_bank
 from tests.support.database import own_database
 from workers.context import Context
+from workers.incoming import passes
 from workers.incoming.reconciler import reconcile_boletos
 from workers.orders.pix import drain_orders
 
@@ -113,10 +115,8 @@ async def test_a_boleto_that_cannot_be_read_stops_no_other(context: Context, ban
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
 
 
-async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
-    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    numbers = [new_number() for _ in range(650)]
+async def many_paid(context: Context, count: int) -> list[str]:
+    numbers = [new_number() for _ in range(count)]
     day = context.now()
     await context.pool.execute(
         "INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, payer_sealed,"
@@ -129,18 +129,77 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
         " payer_document) SELECT 'production', n, 'boleto', 500, $2, $2, '', '' FROM unnest($1::text[]) n",
         numbers, day - timedelta(seconds=5),
     )  # fmt: skip
+    return numbers
+
+
+async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = await many_paid(context, 650)
     boletos = context.banks.production[BANK].boletos
     ask, asked = boletos.paid_page, list[str | None]()
 
-    async def dies_once(since: date, until: date, after: str | None = None) -> Any:
+    async def dies(since: date, until: date, after: str | None = None) -> Any:
         asked.append(after)
-        if len(asked) == 2:
+        if after is not None:
             raise ConnectionError
         return await ask(since, until, after)
 
-    monkeypatch.setattr(boletos, "paid_page", dies_once)
+    monkeypatch.setattr(boletos, "paid_page", dies)
     with pytest.raises(ConnectionError):
         await reconcile_boletos(context, BANK)
+    assert set(asked) == {None, "N:300", "N:600"}
+    asked.clear()
+
+    async def lives(since: date, until: date, after: str | None = None) -> Any:
+        asked.append(after)
+        return await ask(since, until, after)
+
+    monkeypatch.setattr(boletos, "paid_page", lives)
     await rounds(context)
-    assert asked[:3] == [None, "N:300", "N:300"]
+    assert asked[0] == "N:300"
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
+
+
+async def test_pages_behind_the_next_one_are_asked_for_at_once_and_booked_in_their_order(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bank names the next page alone. As many as were read are guessed, so that not more lie behind the end; one
+    that was guessed and is none is not booked."""
+    await rounds(context)
+    numbers = await many_paid(context, 1_500)
+    boletos = context.banks.production[BANK].boletos
+    ask = boletos.paid_page
+    asked: list[str] = []
+    under_way = at_once = 0
+
+    async def slow(since: date, until: date, after: str | None = None) -> Any:
+        nonlocal under_way, at_once
+        asked.append(after or "N:0")
+        under_way += 1
+        at_once = max(at_once, under_way)
+        await asyncio.sleep(0.5)
+        try:
+            return await ask(since, until, after)
+        finally:
+            under_way -= 1
+
+    stored: list[str | None] = []
+    store = passes.set_progress
+
+    async def storing(*args: Any, **more: Any) -> Any:
+        if more["pass_name"] == "new":
+            stored.append(more["after"])
+        return await store(*args, **more)
+
+    monkeypatch.setattr(passes, "set_progress", storing)
+    monkeypatch.setattr(boletos, "paid_page", slow)
+    await context.pool.execute("DELETE FROM bank_reconciled")
+    await rounds(context)
+    assert at_once == context.settings.pace.bank_list_pages == 4
+    pages = [int(after[2:]) for after in stored if after is not None and after.startswith("N:")]
+    assert pages == list(range(300, pages[-1] + 1, 300)), "each was booked in its turn"
+    assert pages[-1] >= 1_500
+    beyond = [after for after in asked if after.startswith("N:") and int(after[2:]) > pages[-1]]
+    assert len(beyond) <= context.settings.pace.bank_list_pages * 2
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 1_500
