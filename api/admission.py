@@ -57,13 +57,12 @@ async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
 
 
 async def _caller(context: ApiContext, scope: Scope, now: datetime) -> Caller:
-    authorization = header_values(scope, b"authorization")
-    return await context.callers.of(authorization[0] if len(authorization) == 1 else None, now=now)
+    return await context.callers.of(header_values(scope, b"authorization"), now=now)
 
 
 async def _spend(context: ApiContext, caller: Caller, exchange: Exchange) -> None:
     """One token of the credential's bucket; what is left is told whether or not there was one."""
-    rate, burst = caller.rate_per_s or context.settings.rate_per_s, caller.rate_burst or context.settings.rate_burst
+    rate, burst = context.rate_of(caller)
     try:
         left, reset_s = await context.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
     except Refused as limited:

@@ -74,7 +74,7 @@ def refusal(refused: Refused, *, request_id: str, docs_url: str) -> Answer:
     body = ErrorEnvelope(
         ErrorBody(
             code=code.name,
-            message=code.message,
+            message=refused.message,
             request_id=request_id,
             documentation_url=f"{docs_url}/errors/{code.name}",
             fields=[Field(name, message) for name, message in refused.fields.items()] if refused.fields else None,
@@ -82,7 +82,9 @@ def refusal(refused: Refused, *, request_id: str, docs_url: str) -> Answer:
     )
     headers: list[tuple[bytes, bytes]] = []
     if code is Code.UNAUTHENTICATED:
-        headers.append((b"www-authenticate", b'Bearer realm="quita"'))
+        # RFC 6750 section 3.1: who sent no token is told of no error, only how one is sent.
+        fault = b"" if refused.facts.get("cause") == "missing" else b', error="invalid_token"'
+        headers.append((b"www-authenticate", b'Bearer realm="quita"' + fault))
     if refused.retry_after_s is not None:
         headers.append((b"retry-after", b"%d" % refused.retry_after_s))
     return Answer(encode(body), code.status, headers)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import Final, Literal
 from uuid import UUID
 
 from msgspec import Struct
@@ -71,6 +72,19 @@ class Caller(Struct, frozen=True, gc=False):
         return REMEMBER_TEST_S if self.test else REMEMBER_S
 
 
+_CAUSES: Final = {
+    "missing": "There is no access token: send the header Authorization: Bearer <access_token>.",
+    "malformed": "The Authorization header is not one bearer token: Authorization: Bearer <access_token>.",
+    "unknown": "This access token is nobody's: it is mistyped, its credential was revoked, or it expired long ago.",
+    "expired": "This access token has expired: get a new one from POST /v1/oauth/token.",
+}
+
+
+def unauthenticated(cause: Literal["missing", "malformed", "unknown", "expired"]) -> Refused:
+    """401 with the sentence of its cause. What is unknown and what was revoked are told alike: neither is there."""
+    return Refused(Code.UNAUTHENTICATED, message=_CAUSES[cause], cause=cause)
+
+
 find_callers = sql.many("credential.callers", Caller)
 
 
@@ -80,10 +94,14 @@ class Callers:
         self._known: dict[bytes, tuple[Caller | None, float]] = {}
         self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, batch_max=200)
 
-    async def of(self, authorization: bytes | None, *, now: datetime) -> Caller:
-        """The caller of an Authorization header; Refused(UNAUTHENTICATED) when it is missing or stands for nobody."""
-        if authorization is None or authorization[:7].lower() != b"bearer " or len(authorization) > 512:
-            raise Refused(Code.UNAUTHENTICATED)
+    async def of(self, authorizations: Sequence[bytes], *, now: datetime) -> Caller:
+        """The caller of the Authorization headers of a request; Refused(UNAUTHENTICATED), with the cause, when there is
+        none, or not one bearer token, or when it stands for nobody or no longer."""
+        if not authorizations:
+            raise unauthenticated("missing")
+        authorization = authorizations[0]
+        if len(authorizations) > 1 or authorization[:7].lower() != b"bearer " or len(authorization) > 512:
+            raise unauthenticated("malformed")
         token_hash = sha256(authorization[7:].strip()).digest()
         clock = time.monotonic()
         known = self._known.get(token_hash)
@@ -94,8 +112,10 @@ class Callers:
             self._known[token_hash] = (caller, clock + (caller.remembered_s if caller else REMEMBER_UNKNOWN_S))
         else:
             caller = known[0]
-        if caller is None or caller.expires_at <= now:
-            raise Refused(Code.UNAUTHENTICATED)
+        if caller is None:
+            raise unauthenticated("unknown")
+        if caller.expires_at <= now:
+            raise unauthenticated("expired")
         return caller
 
     async def again(self, caller: Caller) -> Caller:
@@ -103,7 +123,7 @@ class Callers:
         clock = time.monotonic()
         fresh = await self._batcher.submit(caller.token_hash)
         if fresh is None:
-            raise Refused(Code.UNAUTHENTICATED)
+            raise unauthenticated("unknown")
         self._known[caller.token_hash] = (fresh, clock + fresh.remembered_s)
         return fresh
 

@@ -51,7 +51,7 @@ async def create_charge(
 ) -> Answer:
     def count(doc: ChargeDoc) -> ChargeProjection:
         _created[doc.payment_method, doc.test].inc()
-        return present(doc, context.seal, now=call.now)
+        return shown(context, call, doc)
 
     return await create_once(context, call, operation, partial(_find, context, call), count)
 
@@ -110,4 +110,8 @@ def check_one_reference(charge_id: object, external_id: object) -> None:
 
 
 async def _find(context: ApiContext, call: Call, charge_id: UUID) -> ChargeProjection:
-    return present(await context.charges.find(charge_id, call.caller.owner), context.seal, now=call.now)
+    return shown(context, call, await context.charges.find(charge_id, call.caller.owner))
+
+
+def shown(context: ApiContext, call: Call, doc: ChargeDoc) -> ChargeProjection:
+    return present(doc, context.seal, app_url=context.settings.app_url, now=call.now)

@@ -9,7 +9,7 @@ from litestar.types import Scope
 from msgspec import Struct
 
 import sql
-from api.callers import Callers
+from api.callers import Caller, Callers
 from api.idempotency.guard import IdempotencyGuard
 from api.idempotency.lock import IdempotencyLocks
 from api.idempotency.used_keys import UsedKeys
@@ -85,6 +85,11 @@ class ApiContext:
     def spend(self, what: str, scope: Scope) -> None:
         """Count a request without a token against the rate of its address; Refused(RATE_LIMITED)."""
         self.rates.spend(what, client_of(scope, self.settings), now_s=time.monotonic())
+
+    def rate_of(self, caller: Caller) -> tuple[int, int]:
+        """Requests a second of the caller's credential, and how many may come at once."""
+        rate = caller.rate_per_s or self.settings.rate_per_s
+        return rate, caller.rate_burst or self.settings.rate_burst
 
     async def pix_suspended(self) -> bool:
         """For refusals only: a creation's own statement looks itself, in the same snapshot as it writes."""

@@ -98,5 +98,5 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
                  "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip
         await conn.execute(_ORDER, new_id(), caller.account_id, charge_id, caller.test, msgspec.json.encode(order), now)
     image = segno.make_qr(qr_code).png_data_uri(scale=4)
-    shown = present(msgspec.structs.replace(doc, qr_code=None), context.seal, now=now)
+    shown = present(msgspec.structs.replace(doc, qr_code=None), context.seal, app_url=context.settings.app_url, now=now)
     return Answer(encode(msgspec.structs.replace(shown, pix=Pix(charge_id.hex, qr_code, image))), 201)

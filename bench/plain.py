@@ -49,6 +49,8 @@ def _charge() -> ChargeProjection:
         account_id=str(new_id()),
         external_id="order-000000000001",
         public_id=new_token(),
+        payment_url="https://quita.example.com/pagar/m11k7bUFs4RQ-I9oiuV1ew",
+        pdf_url=None,
         payment_method="pix",
         status="pending",
         amount="149.90",

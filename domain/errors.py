@@ -73,19 +73,22 @@ class Code(Enum):
 class Refused(Exception):
     """The request is understood and declined. `code` says why; `facts` say with which values.
 
-    `fields` (a dict of field name to message) becomes `error.fields`; `retry_after_s` the header.
+    `message` says it in a sentence, where the code's own would leave open which of its causes it was. `fields` (a dict
+    of field name to message) becomes `error.fields`; `retry_after_s` the header.
     """
 
     def __init__(
         self,
         code: Code,
         *,
+        message: str | None = None,
         fields: dict[str, str] | None = None,
         retry_after_s: int | None = None,
         **facts: object,
     ) -> None:
         super().__init__(code.name)
         self.code = code
+        self.message = message or code.message
         self.fields = fields
         self.retry_after_s = retry_after_s
         self.facts = facts

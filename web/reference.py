@@ -253,9 +253,10 @@ class _Reader:
         for status, told in responses.items():
             if status.startswith("2"):
                 continue
-            _, narrowed = told["content"]["application/json"]["schema"]["allOf"]
-            error = narrowed["properties"]["error"]
-            for name in error.get("enum") or error["properties"]["code"]["enum"]:
+            content = told["content"]["application/json"]
+            # Of the token endpoint the schema's own: RFC 6749 has no page for each.
+            schema = self._schemas[_name(content["schema"])]["properties"]["error"]
+            for name in content.get("examples") or schema["enum"]:
                 code = Code.__members__.get(name)
                 yield Refusal(status, name, code.message if code else told["description"], code is not None)
 

@@ -24,7 +24,7 @@ from readmodels.webhooks.event_list import KINDS
 _WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
 
 _CENTS = r"\.[0-9]{2}$"
-_REAIS = {"type": "string", "pattern": f"^[0-9]+{_CENTS}", "examples": ["10.50"]}
+REAIS = {"type": "string", "pattern": f"^[0-9]+{_CENTS}", "examples": ["10.50"]}
 _BALANCE = {"type": "string", "pattern": f"^-?[0-9]+{_CENTS}", "examples": ["1234.56"]}
 _METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
 _SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number is missing."}
@@ -47,7 +47,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("due_date", "effective_due_date"), DAY),
     **dict.fromkeys(
         ("amount", "fee", "net_amount", "interest", "fine", "discount", "refunded_amount", "refunded_total",
-         "refundable_remaining"), _REAIS
+         "refundable_remaining"), REAIS
     ),
     "balance": _BALANCE,
     "balance_after": _BALANCE,

@@ -11,19 +11,19 @@ import msgspec
 from api.answers import ErrorEnvelope
 from api.idempotency.lock import KEY_PATTERN
 from api.openapi.answers import sharpen_answers
-from api.openapi.parts import REFERENCE, WHOLE
+from api.openapi.descriptions import describe_fields, parameter_description
+from api.openapi.errors import LIMITS, codes_of, error_answer, error_schemas
+from api.openapi.examples import examples
+from api.openapi.parts import REFERENCE, WHOLE, answer
 from api.openapi.requests import sharpen_requests
+from api.openapi.tokens import token_operation, token_schemas
+from api.openapi.webhooks import event_schemas, webhooks
 from api.query import REPEATED_MAX
 from api.route import Parameter, Route
 from api.routes.boleto_pdf import Pdf
-from api.routes.token import LIFETIME_S, Token, TokenError, TokenRequest
-from domain.errors import Code
+from api.routes.token import Token, TokenError, TokenRequest
 from domain.mode import Mode
 from runtime.settings import Settings
-
-_ALWAYS = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
-_WITH_BODY = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
-_WITH_KEY = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
 
 SCOPES = {
     "charges:create": "Create, cancel and re-date charges.",
@@ -32,6 +32,19 @@ SCOPES = {
     "refunds:create": "Create refunds.",
     "withdrawals:create": "Create withdrawals.",
     "schedules:write": "Create and change charge schedules.",
+}
+
+
+TAGS = {
+    "Authentication": "Get a token, and ask what it stands for.",
+    "Charges": "Issue, look up, list, cancel and re-date charges.",
+    "Sandbox": "Pay, expire and fail test charges, and let days pass.",
+    "Schedules": "Charges that are issued by themselves, again and again.",
+    "Refunds": "Give a payment back, whole or in parts.",
+    "Withdrawals": "Send the balance to the account's own PIX key.",
+    "Money": "Payments, balance and ledger.",
+    "Events": "What happened, once each and in order: the feed.",
+    "Webhooks": "Deliveries: what was sent, and send it again.",
 }
 
 
@@ -54,8 +67,6 @@ _HEADERS = {
         "A file to be saved, named after the boleto's number at the bank.",
     ),
 }
-_LIMITS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-
 # What can be done with what was just created: with a charge, unless the operation is named.
 _LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
 _LINKS_OF: dict[str, dict[str, str]] = {
@@ -75,27 +86,32 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     answers += [each for route in routes for each in route.answers.values() if not isinstance(each, Pdf)]
     schema_of, components = _components(answers)
     sharpen_answers(components)
+    components |= error_schemas(components, routes) | event_schemas()
     schema_of_body, bodies = _components([TokenRequest, *(route.body for route in routes if route.body)])
     sharpen_requests(bodies)
     schema_of |= schema_of_body
     components |= bodies
+    components |= token_schemas(components)
+    describe_fields(components)
+    of_answers = examples(settings.app_url)
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of, settings)
-    paths["/v1/oauth/token"] = {"post": _token_operation(schema_of)}
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of, of_answers, settings)
+    paths["/v1/oauth/token"] = {"post": token_operation(schema_of[id(Token)], of_answers["Token"])}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {
                 "title": "Quita API",
                 "version": "1.0.0",
-                "description": "PIX charges in Brazil: issue, be paid, be told. Money is a decimal string in reais.",
+                "description": "PIX charges and boletos in Brazil: issue, be paid, be told.",
             },
             "servers": [{"url": settings.base_url}],
             "externalDocs": {"url": settings.docs_url},
-            "tags": [{"name": tag} for tag in dict.fromkeys(["Authentication", *(route.tag for route in routes)])],
+            "tags": [{"name": tag, "description": TAGS[tag]} for tag in _tags(routes)],
             "paths": paths,
+            "webhooks": webhooks(),
             "components": {
                 "schemas": components,
                 "headers": _HEADERS,
@@ -117,13 +133,19 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     )
 
 
+def _tags(routes: Iterable[Route]) -> list[str]:
+    return list(dict.fromkeys(["Authentication", *(route.tag for route in routes)]))
+
+
 def _components(types: Iterable[Any]) -> tuple[dict[int, Any], dict[str, Any]]:
     distinct = list({id(each): each for each in types}.values())
     references, components = msgspec.json.schema_components(distinct, ref_template=REFERENCE)
     return {id(each): reference for each, reference in zip(distinct, references, strict=True)}, components
 
 
-def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> dict[str, Any]:
+def _operation(
+    route: Route, schema_of: dict[int, Any], of_answers: dict[str, Any], settings: Settings
+) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [_path_parameter(name) for name in _path_names(route.path)]
     parameters += [_parameter(parameter, "query") for parameter in route.query]
     if route.key:
@@ -138,24 +160,11 @@ def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> d
             }
         )
     parameters += [_parameter(parameter, "header") for parameter in route.headers]
-    answers: dict[str, Any] = {}
-    for status, answer in route.answers.items():
-        if isinstance(answer, Pdf):
-            answers[str(status)] = _pdf(answer)
-            continue
-        replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
-        answers[str(status)] = _answer(
-            _WHAT.get(status) or ("The resource as it is now." if route.key else "The answer."),
-            schema_of[id(answer)],
-            (*_LIMITS, *replayed),
-        )
-        if status == 201:
-            answers["201"]["links"] = {
-                name: {"operationId": name, "parameters": {id: f"$response.body#/{id}"}}
-                for name, id in _LINKS_OF.get(route.name, _LINKS).items()
-            }
-    for status, codes in _errors(route).items():
-        answers[str(status)] = _error_answer(status, codes, schema_of[id(ErrorEnvelope)], settings)
+    answers = {
+        str(status): _result(route, status, kind, schema_of, of_answers) for status, kind in route.answers.items()
+    }
+    for status, codes in codes_of(route).items():
+        answers[str(status)] = error_answer(status, codes, settings)
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
@@ -173,88 +182,60 @@ def _operation(route: Route, schema_of: dict[int, Any], settings: Settings) -> d
     return operation
 
 
+def _result(
+    route: Route, status: int, kind: Any, schema_of: dict[int, Any], of_answers: dict[str, Any]
+) -> dict[str, Any]:
+    """A success, with an example: of the operation where it has one of its own, else of what it answers."""
+    if isinstance(kind, Pdf):
+        return _pdf(kind)
+    replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
+    told = answer(
+        _WHAT.get(status) or ("The resource as it is now." if route.key else "The answer."),
+        schema_of[id(kind)],
+        (*LIMITS, *replayed),
+    )
+    name = str(schema_of[id(kind)]["$ref"]).rpartition("/")[2]
+    told["content"]["application/json"]["example"] = of_answers.get(route.name, of_answers[name])
+    if status == 201:
+        told["links"] = {
+            name: {"operationId": name, "parameters": {id: f"$response.body#/{id}"}}
+            for name, id in _LINKS_OF.get(route.name, _LINKS).items()
+        }
+    return told
+
+
 def _path_parameter(name: str) -> dict[str, Any]:
     # Ids are any string here: what is no id names nothing, and is answered like an id nobody has.
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if name == "key":
         schema |= {"maxLength": 255, "pattern": KEY_PATTERN}
-    return {"name": name, "in": "path", "required": True, "schema": schema}
+    described = parameter_description(name)
+    return {"name": name, "in": "path", "required": True, "schema": schema, "description": described}
 
 
 def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
     schema = parameter.schema
     if parameter.repeatable:
         schema = {"type": "array", "items": schema, "maxItems": REPEATED_MAX}
-    described = {"name": parameter.name, "in": place, "required": False, "schema": schema}
-    if parameter.description:
-        described["description"] = parameter.description
+    described = {
+        "name": parameter.name,
+        "in": place,
+        "required": False,
+        "schema": schema,
+        "description": parameter.description or parameter_description(parameter.name),
+    }
     if parameter.repeatable:
         described |= {"style": "form", "explode": True}
     return described
 
 
-def _errors(route: Route) -> dict[int, list[Code]]:
-    codes = [*_ALWAYS, *route.errors]
-    if route.method != "GET":
-        codes.append(Code.PAYLOAD_TOO_LARGE)
-    if route.scopes:
-        codes.append(Code.INSUFFICIENT_SCOPE)
-    if route.mode is not None:
-        codes.append(Code.SANDBOX_ONLY)
-    if route.key:
-        codes += _WITH_KEY
-    if route.body is not None:
-        codes += _WITH_BODY
-    if route.headers:
-        codes.append(Code.VALIDATION_ERROR)
-    by_status: dict[int, list[Code]] = {}
-    for code in dict.fromkeys(codes):
-        by_status.setdefault(code.status, []).append(code)
-    return dict(sorted(by_status.items()))
-
-
-def _error_answer(status: int, codes: Sequence[Code], envelope: Any, settings: Settings) -> dict[str, Any]:
-    """The envelope with exactly these codes. Refused before the token is known, an answer has no limits to tell."""
-    headers: tuple[str, ...] = {
-        401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*_LIMITS, "Retry-After"), 500: (),
-        502: (*_LIMITS, "Retry-After"), 503: ("Retry-After",),
-    }.get(status, _LIMITS)  # fmt: skip
-    names = [code.name for code in codes]
-    schema = {
-        "allOf": [envelope, {"properties": {"error": {"properties": {"code": {"type": "string", "enum": names}}}}}]
-    }
-    answer = _answer(" | ".join(f"{code.name}: {code.message}" for code in codes), schema, headers)
-    answer["content"]["application/json"]["examples"] = {
-        code.name: {
-            "value": {
-                "error": {
-                    "code": code.name,
-                    "message": code.message,
-                    "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw",
-                    "documentation_url": f"{settings.docs_url}/errors/{code.name}",
-                }
-            }
-        }
-        for code in codes
-    }
-    return answer
-
-
-def _answer(description: str, schema: Any, headers: Iterable[str]) -> dict[str, Any]:
-    return {
-        "description": description,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
-        "content": {"application/json": {"schema": schema}},
-    }
-
-
 def _pdf(file: Pdf) -> dict[str, Any]:
     """Bytes as they are: OpenAPI 3.1 knows them by contentMediaType, generators of clients by the format of 3.0."""
-    answer = _answer(file.description, None, (*_LIMITS, "Content-Disposition"))
-    answer["content"] = {
+    told = answer(file.description, None, (*LIMITS, "Content-Disposition"))
+    told["content"] = {
         "application/pdf": {"schema": {"type": "string", "format": "binary", "contentMediaType": "application/pdf"}}
     }
-    return answer
+    return told
 
 
 def _description(route: Route) -> str:
@@ -266,46 +247,6 @@ def _description(route: Route) -> str:
     if route.mode is Mode.PRODUCTION:
         parts.append("Production credentials only.")
     return " ".join(parts)
-
-
-def _token_operation(schema_of: dict[int, Any]) -> dict[str, Any]:
-    def declined(description: str, *errors: str, headers: Sequence[str] = ("Cache-Control",)) -> dict[str, Any]:
-        schema = {"allOf": [schema_of[id(TokenError)], {"properties": {"error": {"enum": list(errors)}}}]}
-        return _answer(description, schema, headers)
-
-    request = schema_of[id(TokenRequest)]
-    return {
-        "operationId": "issueToken",
-        "summary": "Obtain an access token",
-        "tags": ["Authentication"],
-        "description": (
-            f"OAuth 2.0 client credentials (RFC 6749 section 4.4). A token lives {LIFETIME_S} seconds. "
-            "The client's id and secret stand in the body or in HTTP Basic."
-        ),
-        "security": [],
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/x-www-form-urlencoded": {"schema": request},
-                "application/json": {"schema": request},
-            },
-        },
-        "responses": {
-            "200": _answer("A token.", schema_of[id(Token)], ("Cache-Control",)),
-            "400": declined(
-                "The request cannot be read or asks for what is not given.",
-                "invalid_request", "unsupported_grant_type", "invalid_scope",
-            ),
-            "401": declined(
-                "Not who it says.", "invalid_client", headers=("Cache-Control", "WWW-Authenticate")
-            ),
-            "429": declined(
-                "Too many requests of this address or client.", "temporarily_unavailable",
-                headers=("Cache-Control", "Retry-After"),
-            ),
-            "503": declined("Try again.", "temporarily_unavailable", headers=("Cache-Control", "Retry-After")),
-        },
-    }  # fmt: skip
 
 
 def _path_names(path: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Schemas that requests and answers share in the OpenAPI document."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from api.query import UUID_PATTERN
@@ -12,3 +13,12 @@ WHOLE = {"type": "integer", "minimum": 0}
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
+
+
+def answer(description: str, schema: Any, headers: Iterable[str]) -> dict[str, Any]:
+    """A response of JSON, with the headers it always has."""
+    return {
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
+        "content": {"application/json": {"schema": schema}},
+    }

@@ -1,5 +1,6 @@
 """Look charges up, list them, cancel them, and simulate their payment."""
 
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -8,7 +9,14 @@ from msgspec import Meta, Struct
 from api.answers import Answer, encode
 from api.body.fields import EXTERNAL_ID_MAX, choice, text
 from api.body.reading import shaped
-from api.charge_answers import charge_answer, charge_id_in, charge_id_of, check_one_reference, with_reference
+from api.charge_answers import (
+    charge_answer,
+    charge_id_in,
+    charge_id_of,
+    check_one_reference,
+    shown,
+    with_reference,
+)
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.paging import PagedList, page_of
@@ -19,7 +27,7 @@ from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
 from domain.errors import Code
 from domain.mode import Mode
-from readmodels.charges.charge import ChargeProjection, present
+from readmodels.charges.charge import ChargeProjection
 from readmodels.charges.charge_list import ChargeFilters, StatusSummary, charge_page, charge_summary
 from readmodels.page import TimePosition
 from runtime.postgres import session
@@ -92,7 +100,7 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     asked = CHARGES.read(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    return await asked.page(charge_page, lambda doc: present(doc, context.seal, now=call.now))
+    return await asked.page(charge_page, partial(shown, context, call))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:

@@ -1,6 +1,8 @@
-"""Payments, balance and ledger."""
+"""Payments, balance and ledger; and what a token stands for."""
 
 from functools import partial
+
+from msgspec import Struct
 
 from api.answers import Answer, encode
 from api.context import ApiContext
@@ -16,6 +18,32 @@ from runtime.postgres import session
 
 PaymentPage = page_of(PaymentItem, "PaymentPage")
 LedgerPage = page_of(LedgerItem, "LedgerPage")
+
+
+class RateLimit(Struct, frozen=True):
+    """Requests a second of the credential, and how many may come at once."""
+
+    limit: int
+    burst: int
+
+
+class Me(Struct, frozen=True):
+    """What the token stands for: `mode` is test or production, `scopes` those of the token."""
+
+    account_id: str
+    name: str
+    mode: str
+    scopes: list[str]
+    client_id: str
+    rate: RateLimit
+
+
+async def tell_caller(context: ApiContext, call: Call) -> Answer:
+    caller = call.caller
+    limit, burst = context.rate_of(caller)
+    mode = "test" if caller.test else "production"
+    rate = RateLimit(limit, burst)
+    return Answer(encode(Me(str(caller.account_id), caller.name, mode, caller.scopes, caller.client_id, rate)))
 
 
 async def list_payments(context: ApiContext, call: Call) -> Answer:
@@ -44,6 +72,15 @@ LEDGER = PagedList("ledger", SequencePosition, LedgerFilters, {"created": "Writt
 
 ROUTES = routes_of(
     "Money",
+    Route(
+        method="GET",
+        path="/v1/me",
+        name="getMe",
+        summary="Ask what the token stands for",
+        handle=tell_caller,
+        tag="Authentication",
+        answers={200: Me},
+    ),
     Route(
         method="GET",
         path="/v1/payments",

@@ -183,7 +183,8 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
     await _find(context, call, schedule_id)
     await context.charges.expire_overdue(call.caller.owner)
     filters = NumberFilters(schedule_id=schedule_id, order=asked.filters.order)
-    return await asked.page(partial(scheduled_charges, seal=context.seal, now=context.now()), filters=filters)
+    shown = partial(scheduled_charges, seal=context.seal, app_url=context.settings.app_url, now=context.now())
+    return await asked.page(shown, filters=filters)
 
 
 async def pause(context: ApiContext, call: Call) -> Answer:

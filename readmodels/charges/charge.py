@@ -183,12 +183,15 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
 
     `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
     there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
+    `payment_url` is the payer's page; `pdf_url` the slip as a file, for whoever has the link, while it can be paid.
     """
 
     charge_id: str
     account_id: str
     external_id: str | None
     public_id: str
+    payment_url: str
+    pdf_url: str | None
     payment_method: str
     status: str
     amount: str
@@ -256,17 +259,20 @@ async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]])
     ]
 
 
-def present(doc: ChargeDoc, seal: Seal, *, now: datetime) -> ChargeProjection:
-    """The answer made of a stored charge, as it stands at `now` on its account's clock.
+def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> ChargeProjection:
+    """The answer made of a stored charge, as it stands at `now` on its account's clock; pages are at `app_url`.
 
     The QR image is rendered, never stored.
     """
     dual = doc.payment_method == DUAL
+    page = f"{app_url}/pagar/{doc.public_id}"
     return ChargeProjection(
         charge_id=doc.charge_id,
         account_id=doc.account_id,
         external_id=doc.external_id,
         public_id=doc.public_id,
+        payment_url=page,
+        pdf_url=f"{page}/boleto.pdf" if doc.boleto is not None and doc.status == Status.PENDING else None,
         payment_method=doc.payment_method,
         status=doc.status,
         amount=reais(doc.amount_cents),

@@ -144,6 +144,7 @@ async def scheduled_charges(
     limit: int,
     *,
     seal: Seal,
+    app_url: str,
     now: datetime,
 ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
     """One page of a schedule's numbers."""
@@ -157,7 +158,7 @@ async def scheduled_charges(
         schedule_id=filters.schedule_id,
         account_id=owner.account_id,
     )
-    return [_present_charge(row, seal, now) for row in rows], last
+    return [_present_charge(row, seal, app_url, now) for row in rows], last
 
 
 def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
@@ -194,12 +195,12 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
     )
 
 
-def _present_charge(row: _ChargeRow, seal: Seal, now: datetime) -> ScheduledCharge:
+def _present_charge(row: _ChargeRow, seal: Seal, app_url: str, now: datetime) -> ScheduledCharge:
     return ScheduledCharge(
         number=row.sequence,
         due_date=row.due_date.isoformat(),
         state=row.state,
         charge_id=None if row.charge_id is None else str(row.charge_id),
-        charge=None if row.doc is None else present(read_doc(row.doc), seal, now=now),
+        charge=None if row.doc is None else present(read_doc(row.doc), seal, app_url=app_url, now=now),
         failure=None if row.failure_code is None else Failure(row.failure_code, Code[row.failure_code].message),
     )

@@ -138,6 +138,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         errors=(*_LIST, RANGE, NO_SCOPE),
     ),
     Endpoint(
+        operation="getMe", where="contract 20", method="GET", path="/v1/me", scopes=(),
+        answers="200 with account_id, name, mode, scopes, client_id, rate {limit, burst}, whatever the token may do.",
+    ),
+    Endpoint(
         operation="getBalance", where="spec", method="GET", path="/v1/accounts/{account_id}/balance", scopes=_MONEY,
         answers="200 with `balance` and `currency` BRL.",
         errors=((Code.WALLET_ACCOUNT_NOT_FOUND, "A nonexistent account, or another merchant's."), NO_SCOPE),

@@ -33,8 +33,7 @@ def declared() -> list[tuple[str, Code]]:
                 continue
             for status, answer in operation["responses"].items():
                 if status >= "4":
-                    schema = answer["content"]["application/json"]["schema"]
-                    names = schema["allOf"][1]["properties"]["error"]["properties"]["code"]["enum"]
+                    names = answer["content"]["application/json"]["examples"]
                     found += [(operation["operationId"], Code[name]) for name in names]
     return found
 

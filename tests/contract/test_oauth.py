@@ -282,6 +282,24 @@ async def test_whoever_shows_no_good_token_is_told_so_in_the_header(api: Api, va
     assert reply.code() == "UNAUTHENTICATED"
 
 
+async def test_each_cause_of_a_401_has_its_own_sentence(api: Api, pool: Any) -> None:
+    """And RFC 6750 section 3.1: who sent a token hears invalid_token, who sent none only how one is sent."""
+    old = await api.token(scope="payments:read")
+    await pool.execute(
+        "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", old.encode()
+    )
+    told = {}
+    for value, error in ((None, ""), (b"Basic eDp4", "invalid_token"), (b"Bearer nobody", "invalid_token"),
+                         (b"Bearer " + old.encode(), "invalid_token")):  # fmt: skip
+        reply = await api.ask("GET", "/v1/charges", headers=[(b"authorization", value)] if value else [])
+        assert reply.code() == "UNAUTHENTICATED"
+        assert str(reply.header("www-authenticate")) == 'Bearer realm="quita"' + (f', error="{error}"' if error else "")
+        told[value] = reply.json()["error"]["message"]
+    assert len(set(told.values())) == 4
+    assert "expired" in told[b"Bearer " + old.encode()]
+    assert "no access token" in told[None]
+
+
 async def test_two_authorization_headers_are_none(api: Api) -> None:
     good = (b"authorization", b"Bearer " + (await api.token()).encode())
     assert (await api.ask("GET", "/v1/charges", headers=[good, good])).code() == "UNAUTHENTICATED"

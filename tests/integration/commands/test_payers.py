@@ -134,7 +134,7 @@ async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: 
     async with pool.acquire() as conn:
         ((doc,), late) = await charges_by_id(conn, [(charge_id, owner)]), now()
     assert doc is not None
-    shown = present(doc, SEAL, now=late).payment
+    shown = present(doc, SEAL, app_url="https://quita.example", now=late).payment
     assert shown is not None
     assert (shown.payer.name, shown.payer.document, shown.amount) == (None, None, "10.00")
     assert (await erase(books)).charges == 0

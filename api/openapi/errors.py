@@ -1,0 +1,89 @@
+"""Refusals in the OpenAPI document: one schema for each status, which every operation shares, and of each operation the
+codes it may answer with, as examples by their names.
+
+Generators of clients make a type of each schema: one for each status of each operation would be a thousand alike.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from api.openapi.parts import REFERENCE, answer
+from api.route import Route
+from domain.errors import Code
+from runtime.settings import Settings
+
+_ALWAYS: Final = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
+_WITH_BODY: Final = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
+_WITH_KEY: Final = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
+LIMITS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+# Refused before the token is known, an answer has no limits to tell.
+_HEADERS: Final[dict[int, tuple[str, ...]]] = {
+    401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*LIMITS, "Retry-After"), 500: (),
+    502: (*LIMITS, "Retry-After"), 503: ("Retry-After",),
+}  # fmt: skip
+
+
+def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[str, Any]:
+    """A schema for each status that some operation refuses with: the envelope, with the codes of that status."""
+    envelope, body = components["ErrorEnvelope"], components["ErrorBody"]
+    codes: dict[int, list[str]] = {}
+    for route in routes:
+        for status, of_route in codes_of(route).items():
+            codes[status] = list(dict.fromkeys([*codes.get(status, ()), *(code.name for code in of_route)]))
+    return {
+        f"Error{status}": {
+            **envelope,
+            "title": f"Error{status}",
+            "description": f"What every refusal with status {status} looks like.",
+            "properties": {
+                "error": {
+                    **{key: each for key, each in body.items() if key != "title"},
+                    "properties": body["properties"] | {"code": body["properties"]["code"] | {"enum": sorted(names)}},
+                }
+            },
+        }
+        for status, names in sorted(codes.items())
+    }
+
+
+def codes_of(route: Route) -> dict[int, list[Code]]:
+    """The codes an operation may answer with, by status."""
+    codes = [*_ALWAYS, *route.errors]
+    if route.method != "GET":
+        codes.append(Code.PAYLOAD_TOO_LARGE)
+    if route.scopes:
+        codes.append(Code.INSUFFICIENT_SCOPE)
+    if route.mode is not None:
+        codes.append(Code.SANDBOX_ONLY)
+    if route.key:
+        codes += _WITH_KEY
+    if route.body is not None:
+        codes += _WITH_BODY
+    if route.headers:
+        codes.append(Code.VALIDATION_ERROR)
+    by_status: dict[int, list[Code]] = {}
+    for code in dict.fromkeys(codes):
+        by_status.setdefault(code.status, []).append(code)
+    return dict(sorted(by_status.items()))
+
+
+def error_answer(status: int, codes: Sequence[Code], settings: Settings) -> dict[str, Any]:
+    """What an operation tells of a status: the shared schema, and an example for each code that it answers with."""
+    told = answer(
+        " | ".join(f"{code.name}: {code.message}" for code in codes),
+        {"$ref": REFERENCE.format(name=f"Error{status}")},
+        _HEADERS.get(status, LIMITS),
+    )
+    told["content"]["application/json"]["examples"] = {code.name: {"value": _example(code, settings)} for code in codes}
+    return told
+
+
+def _example(code: Code, settings: Settings) -> dict[str, Any]:
+    return {
+        "error": {
+            "code": code.name,
+            "message": code.message,
+            "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw",
+            "documentation_url": f"{settings.docs_url}/errors/{code.name}",
+        }
+    }

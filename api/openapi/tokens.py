@@ -1,0 +1,65 @@
+"""The token endpoint in the OpenAPI document: RFC 6749's own errors, and a body as a form or as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from api.openapi.parts import REFERENCE, answer
+from api.routes.token import LIFETIME_S
+
+_DECLINED = {
+    400: ("invalid_request", "unsupported_grant_type", "invalid_scope"),
+    401: ("invalid_client",),
+    429: ("temporarily_unavailable",),
+    503: ("temporarily_unavailable",),
+}
+
+
+def token_schemas(components: dict[str, Any]) -> dict[str, Any]:
+    """A schema for each status, and one for the body as JSON: one name for two media types makes generators of clients
+    write one type that sends neither."""
+    declined, asked = components["TokenError"], components["TokenRequest"]
+    made = {
+        f"TokenError{status}": {
+            **declined,
+            "title": f"TokenError{status}",
+            "properties": {
+                **declined["properties"],
+                "error": {"type": "string", "enum": list(errors)},
+            },
+        }
+        for status, errors in _DECLINED.items()
+    }
+    return made | {"TokenRequestJson": {**asked, "title": "TokenRequestJson"}}
+
+
+def token_operation(token: Any, example: Any) -> dict[str, Any]:
+    def declined(status: int, description: str, headers: Sequence[str] = ("Cache-Control",)) -> dict[str, Any]:
+        return answer(description, {"$ref": REFERENCE.format(name=f"TokenError{status}")}, headers)
+
+    issued = answer("A token.", token, ("Cache-Control",))
+    issued["content"]["application/json"]["example"] = example
+    wait = ("Cache-Control", "Retry-After")
+    return {
+        "operationId": "issueToken",
+        "summary": "Obtain an access token",
+        "tags": ["Authentication"],
+        "description": (
+            f"OAuth 2.0 client credentials (RFC 6749 section 4.4). A token lives {LIFETIME_S} seconds. "
+            "The client's id and secret stand in the body or in HTTP Basic."
+        ),
+        "security": [],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/x-www-form-urlencoded": {"schema": {"$ref": REFERENCE.format(name="TokenRequest")}},
+                "application/json": {"schema": {"$ref": REFERENCE.format(name="TokenRequestJson")}},
+            },
+        },
+        "responses": {
+            "200": issued,
+            "400": declined(400, "The request cannot be read or asks for what is not given."),
+            "401": declined(401, "Not who it says.", ("Cache-Control", "WWW-Authenticate")),
+            "429": declined(429, "Too many requests of this address or client.", wait),
+            "503": declined(503, "Try again.", wait),
+        },
+    }

@@ -1,0 +1,109 @@
+"""What the OpenAPI document tells beside schemas: examples that fit, a description of every field, and its webhooks."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.app import ROUTES
+from api.openapi.document import TAGS
+from domain.boleto.codes import parse_barcode
+from domain.events import EventKind
+from tests.contract.test_openapi import Schema, document, operations, validator
+from tests.support.br_code_reader import parse_br_code
+from tests.support.in_process import Api
+
+__all__ = ["document"]
+
+
+def successes(document: Schema) -> Iterator[tuple[str, Schema]]:
+    for _, _, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            if status.startswith("2") and "application/json" in answer["content"]:
+                yield operation["operationId"], answer["content"]["application/json"]
+
+
+def test_every_success_has_an_example_that_its_schema_lets_in(document: Schema) -> None:
+    found = list(successes(document))
+    assert len(found) > 40
+    for name, content in found:
+        errors = list(validator(document, content["schema"]).iter_errors(content["example"]))
+        assert not errors, (name, [str(error) for error in errors][:3])
+
+
+def test_an_example_tells_every_field_of_its_schema(document: Schema) -> None:
+    for name, content in successes(document):
+        schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        # Which of them are there follows from the kind of charge or event.
+        assert set(schema["required"]) <= set(content["example"]) <= set(schema["properties"]) | {"anomaly", "version",
+            "payment_id", "method"}, name  # fmt: skip
+
+
+def test_every_field_and_parameter_has_a_description(document: Schema) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        for field, told in schema.get("properties", {}).items():
+            assert told.get("description", "").strip(), (name, field)
+    for _, path, operation in operations(document):
+        for parameter in operation.get("parameters", []):
+            assert parameter["description"].strip(), (path, parameter["name"])
+
+
+def test_no_description_speaks_of_sources_that_readers_do_not_have(document: Schema) -> None:
+    told = re.findall(r'"description":"((?:[^"\\]|\\.)*)"', msgspec.json.encode(document).decode())
+    assert len(told) > 300
+    assert not [text for text in told if re.search(r"\b(contract section|spec,|docs/decisions)", text)]
+
+
+def test_nothing_is_null_unless_given(document: Schema) -> None:
+    assert '"default":null' not in msgspec.json.encode(document).decode()
+
+
+def test_each_tag_is_described_and_used(document: Schema) -> None:
+    used = {operation["tags"][0] for _, _, operation in operations(document)}
+    assert {tag["name"] for tag in document["tags"]} == used == set(TAGS)
+    assert all(tag["description"] for tag in document["tags"])
+
+
+def test_refusals_with_one_status_share_one_schema(document: Schema) -> None:
+    seen = {
+        (path == "/v1/oauth/token", status, answer["content"]["application/json"]["schema"]["$ref"])
+        for _, path, operation in operations(document)
+        for status, answer in operation["responses"].items()
+        if status >= "4"
+    }
+    assert len(seen) == len({each[:2] for each in seen})
+
+
+def test_each_kind_of_event_is_a_webhook_with_a_schema_and_an_example(document: Schema) -> None:
+    assert set(document["webhooks"]) == {kind.value for kind in EventKind}
+    for kind, told in document["webhooks"].items():
+        content = told["post"]["requestBody"]["content"]["application/json"]
+        example = content["example"]
+        assert example["event"] == kind
+        schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        assert validator(document, schema | {"additionalProperties": False}).is_valid(example), kind
+        assert set(example) == set(schema["properties"]), kind
+
+
+def test_codes_in_the_examples_are_codes_that_others_read(document: Schema) -> None:
+    charges = {name: content["example"] for name, content in successes(document)}
+    pix = charges["createPixCharge"]["pix"]
+    assert parse_br_code(pix["qr_code"])["54"] == "149.90"
+    slip = charges["createBoletoCharge"]["boleto"]
+    assert parse_barcode(slip["codigo_barras"]).amount_cents == 14_990
+
+
+@pytest.mark.parametrize("mode", ["test", "production"])
+async def test_a_token_tells_what_it_stands_for(api: Api, mode: str) -> None:
+    merchant = api.first
+    token = await api.token(merchant, mode, scope="payments:read")
+    told: dict[str, Any] = (await api.get("/v1/me", token=token)).json()
+    credential = merchant.test if mode == "test" else merchant.production
+    assert told == {
+        "account_id": str(merchant.account_id), "name": merchant.name, "mode": mode, "scopes": ["payments:read"],
+        "client_id": credential.client_id, "rate": told["rate"],
+    }  # fmt: skip
+    assert set(told["rate"]) == {"limit", "burst"}
+    assert [route.name for route in ROUTES if route.path == "/v1/me"] == ["getMe"]
