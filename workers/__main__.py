@@ -13,6 +13,7 @@ from arq.worker import create_worker
 
 from runtime import log
 from runtime.jobs import QueueRedis
+from runtime.limits.http_bounds import raise_open_files
 from runtime.settings import Settings, read_settings
 from workers.duties import Runner, end
 from workers.settings import WorkerSettings, open_runner
@@ -27,6 +28,7 @@ _log = structlog.get_logger()
 
 def main() -> None:
     log.setup("worker")
+    raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
     uvloop.run(_main(read_settings()))
 
 
