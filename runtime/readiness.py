@@ -31,8 +31,8 @@ class Readiness:
                     await conn.execute("SELECT 1")
                 else:
                     self._migrated = not await _missing(conn, names=self._names)
-        except DB_UNAVAILABLE:
-            return "unreachable"
         except asyncpg.UndefinedTableError:  # nothing was migrated at all
             return "outdated"
+        except (*DB_UNAVAILABLE, asyncpg.PostgresError):  # also: no such database, no such user
+            return "unreachable"
         return "ready" if self._migrated else "outdated"

@@ -30,6 +30,7 @@ from runtime.postgres import session
 from runtime.settings import Settings, read_settings
 from workers.context import Context, open_context
 from workers.duties import JOB_S, Runner, duties, end
+from workers.probes import serve_probes
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
@@ -122,6 +123,7 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         asyncio.get_running_loop().add_signal_handler(each, stop)
     async with AsyncExitStack() as opened:
         context = await opened.enter_async_context(open_context(settings, runner, runner.stopping))
+        await opened.enter_async_context(serve_probes(context, runner.failing))
         http = await opened.enter_async_context(
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)
         )

@@ -1,0 +1,145 @@
+"""A worker says on a port of its own that it turns, whether it can work, what fails, and what it has counted."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from runtime.jobs import Jobs
+from runtime.local.embedded import free_port
+from runtime.settings import read_settings
+from tests.support.database import own_database
+from tests.support.system import ROOT, System, remove_home, temporary_home, until
+from workers.context import Context, open_context
+from workers.probes import serve_probes
+
+
+def _env(servers: Any, port: int, **more: str) -> dict[str, str]:
+    return {
+        "DATABASE_URL": servers.database_url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32,
+        "BANK_URL": f"http://127.0.0.1:{free_port()}", "WORKER_PORT": str(port), **more,
+    }  # fmt: skip
+
+
+@asynccontextmanager
+async def probed(env: dict[str, str], failing: list[str]) -> AsyncIterator[tuple[Context, httpx.AsyncClient]]:
+    settings = read_settings(env)
+    stopping = asyncio.Event()
+    async with (
+        open_context(settings, _NoJobs(), stopping) as context,
+        serve_probes(context, lambda: failing),
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{settings.watching.worker_port}") as client,
+    ):
+        yield context, client
+
+
+class _NoJobs(Jobs):
+    def __init__(self) -> None:
+        pass
+
+    def wake(self, name: str) -> None:
+        pass
+
+
+async def test_a_worker_is_ready_unless_a_duty_fails_and_says_which(servers: Any) -> None:
+    failing: list[str] = []
+    async with probed(_env(servers, free_port()), failing) as (context, client):
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()) == (200, {"status": "ok", "postgres": True, "redis": True})
+        failing.append("mail")
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()["failing"]) == (503, ["mail"])
+        failing.clear()
+        context.stopping.set()
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()) == (503, {"status": "draining"})
+        assert (await client.get("/livez")).status_code == 200
+        assert "http_server_requests" in (await client.get("/metrics")).text
+
+
+async def test_without_redis_a_worker_is_degraded_and_ready(servers: Any) -> None:
+    env = _env(servers, free_port(), REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+    async with probed(env, []) as (_, client):
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()["status"]) == (200, "degraded")
+
+
+async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) -> None:
+    async with (
+        own_database(servers.database_url, "probed") as url,
+        probed(_env(servers, free_port(), DATABASE_URL=url), []) as (context, client),
+    ):
+        assert (await client.get("/readyz")).status_code == 200
+        await _end_connections(servers.database_url, url.rpartition("/")[2])
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()["postgres"]) == (503, False)
+        assert (await client.get("/livez")).status_code == 200
+        context.pool.terminate()
+
+
+async def _end_connections(admin: str, name: str) -> None:
+    from runtime.postgres import connect
+
+    conn = await connect(admin)
+    try:
+        await conn.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        await conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    finally:
+        await conn.close()
+
+
+def test_a_worker_process_answers_until_its_end(servers: Any, tmp_path: Path) -> None:
+    port = free_port()
+    env = _env(servers, port, QUITA_HOME=str(tmp_path), PATH="/usr/bin:/bin", PYTHONPATH=str(ROOT), QUITA_ENV="local")
+    with (tmp_path / "worker.log").open("wb") as log:
+        worker = subprocess.Popen([sys.executable, "-m", "workers"], cwd=ROOT, env=env, stderr=log)
+    try:
+
+        def ready() -> bool:
+            try:
+                return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+            except httpx.TransportError:
+                return False
+
+        until(ready, within_s=60, what="the worker is ready")
+        assert "duty_runs_total" in httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+        assert b"GET" not in (tmp_path / "worker.log").read_bytes(), "probes are not logged"
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_several_workers_of_one_machine_have_ports_on_end() -> None:
+    home = temporary_home()
+    first = next(port for port in range(free_port(), 65_000) if _free(port) and _free(port + 1))
+    system = System(home, env={"WORKER_PROCESSES": "2", "WORKER_PORT": str(first)})
+    try:
+        system.start()
+        for port in (first, first + 1):
+            until(lambda port=port: _lives(port), what=f"port {port}")
+        assert system.stop() == 0
+    finally:
+        if system.running():
+            system.kill()
+        remove_home(home)
+
+
+def _free(port: int) -> bool:
+    from runtime.local.embedded import port_is_free
+
+    return port_is_free(port)
+
+
+def _lives(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
+    except httpx.TransportError:
+        return False
