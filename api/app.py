@@ -40,7 +40,7 @@ from domain.boleto.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.pix.qr import prepare
 from runtime.log import AccessLog
-from runtime.metrics import Meter
+from runtime.metrics import DatabaseMeter, Meter
 from runtime.settings import Settings
 
 ROUTES: tuple[Route, ...] = (
@@ -84,13 +84,16 @@ def make_api(
         if access_log is not None:
             access_log.start()
         state.context = await open_context(settings)
-        warming = asyncio.create_task(_prepare_boletos(state.context))
+        database_meter = DatabaseMeter()
+        aside = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
         try:
             yield
         finally:
-            warming.cancel()
-            await asyncio.gather(warming, return_exceptions=True)
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
             meter.hand_on()
+            database_meter.hand_on()
             await close_context(state.context)
             if access_log is not None:
                 await access_log.stop()

@@ -10,6 +10,7 @@ from msgspec import Struct
 from banks.banco_do_brasil import adapter as banco_do_brasil
 from banks.banco_do_brasil.agreement import COMPE as BANCO_DO_BRASIL
 from banks.boletos import Agreement
+from banks.measured import MeasuredBank
 from banks.protocol import Bank
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from domain.mode import Mode
@@ -66,5 +67,5 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
         raise ValueError(f"BANKS names a bank that is not known here: {', '.join(sorted(unknown))}")
     return Banks(
         sandbox=SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
-        production={code: BANKS[code].open(settings, http, now) for code in settings.banks},
+        production={code: MeasuredBank(code, BANKS[code].open(settings, http, now)) for code in settings.banks},
     )

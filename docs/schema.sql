@@ -1230,6 +1230,7 @@ CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE 
 CREATE TABLE verification (
     verification_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     scope jsonb NOT NULL,
+    nightly boolean NOT NULL,
     feed_begins_at timestamp with time zone NOT NULL,
     begun_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,

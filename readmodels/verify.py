@@ -21,6 +21,8 @@ from runtime.postgres import connect
 from sql import Connection
 
 PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, seals.PART)
+NIGHTLY_ROWS_MAX: Final = 2_000
+"""Of a slice: shorter snapshots than of one that somebody waits for."""
 KEPT: Final = 20
 """Verifications whose differences stay to be read."""
 
@@ -46,6 +48,11 @@ class _Verification(Struct, frozen=True):
     begun_at: datetime
 
 
+class _Begun(Struct, frozen=True):
+    begun_at: datetime
+    ended_at: datetime | None
+
+
 class _PartAt(Struct, frozen=True):
     part: str
     next: str | None
@@ -57,6 +64,7 @@ class _Slices(Struct, frozen=True):
 
 _begin = sql.one("verify.begin", _Verification)
 _unfinished = sql.maybe("verify.unfinished", _Verification)
+_nightly_begun = sql.maybe("verify.nightly_begun", _Begun)
 _forget = sql.run("verify.forget")
 _parts = sql.many("verify.parts", _PartAt)
 plan_for_this = sql.run("verify.plan_for_this")
@@ -76,7 +84,7 @@ async def verify(
     """What differs, in the whole database or in the scope; empty when all is well."""
     conn = await connect(database_url)
     try:
-        begun = await _begin(conn, scope=msgspec.json.encode(scope or VerifyScope()))
+        begun = await _begin(conn, scope=msgspec.json.encode(scope or VerifyScope()), nightly=False)
         await _forget(conn, kept=KEPT)
         return await _go_on(conn, begun, progress)
     finally:
@@ -89,7 +97,7 @@ async def resume(
     """Go on with the newest verification that was not finished; all that it has found, before and now."""
     conn = await connect(database_url)
     try:
-        left = await _unfinished(conn)
+        left = await _unfinished(conn, nightly=False)
         if left is None:
             raise NothingToResume("every verification was finished")
         return await _go_on(conn, left, progress)
@@ -97,27 +105,73 @@ async def resume(
         await conn.close()
 
 
+async def nightly_begun_at(conn: Connection) -> tuple[datetime | None, bool]:
+    """When the last nightly verification was begun, None if there was none, and whether it is unfinished."""
+    begun = await _nightly_begun(conn)
+    return (None, False) if begun is None else (begun.begun_at, begun.ended_at is None)
+
+
+async def begin_nightly(conn: Connection) -> None:
+    await _begin(conn, scope=msgspec.json.encode(VerifyScope(rows_max=NIGHTLY_ROWS_MAX)), nightly=True)
+    await _forget(conn, kept=KEPT)
+
+
+async def nightly_slice(conn: Connection) -> int | None:
+    """One slice of the nightly verification; how many rows differ when it has come to its end, None before.
+
+    `conn` is of `runtime.postgres.connect`: a slice may take longer than a pool lets a statement.
+    """
+    left = await _unfinished(conn, nightly=True)
+    if left is None:
+        return 0
+    if await _next_slice(conn, left, _scope_of(left)) is not None:
+        return None
+    return sum(each.rows for each in await _end_of(conn, left, _scope_of(left)))
+
+
+async def missing_events(conn: Connection, *, verification_id: int) -> int:
+    """How many events are missing in months that left the feed, by a verification of everything that is complete."""
+    return await _left_feed(conn, verification_id=verification_id) or 0
+
+
 async def _go_on(
     conn: Connection, verification: _Verification, progress: Callable[[VerifyProgress], None]
 ) -> list[Difference]:
-    verification_id = verification.verification_id
-    scope = msgspec.json.decode(verification.scope, type=VerifyScope)
-    scope = msgspec.structs.replace(scope, begun=verification.begun_at)
-    stands = {at.part: at.next for at in await _parts(conn, verification_id=verification_id)}
+    scope = _scope_of(verification)
     rows = differences = 0
+    while (stored := await _next_slice(conn, verification, scope)) is not None:
+        part, slices, done = stored
+        rows, differences = rows + done.rows, differences + len(done.found)
+        progress(VerifyProgress(part, slices, rows, differences))
+    return await _end_of(conn, verification, scope)
+
+
+def _scope_of(verification: _Verification) -> VerifyScope:
+    scope = msgspec.json.decode(verification.scope, type=VerifyScope)
+    return msgspec.structs.replace(scope, begun=verification.begun_at)
+
+
+async def _next_slice(
+    conn: Connection, verification: _Verification, scope: VerifyScope
+) -> tuple[str, int, Slice] | None:
+    """Look at the next slice and store what it came to: its part, which slice of that, itself. None: all is done."""
+    stands = {at.part: at.next for at in await _parts(conn, verification_id=verification.verification_id)}
     for part in PARTS:
         began = stands.get(part.name, part.first(scope))
-        while began is not None:
-            async with conn.transaction(isolation="repeatable_read"):
-                await plan_for_this(conn)
-                done = await part.look(conn, scope, began)
-            slices = await _store(conn, verification_id, part, began, done)
-            rows, differences = rows + done.rows, differences + len(done.found)
-            progress(VerifyProgress(part.name, slices, rows, differences))
-            began = done.next
+        if began is None:
+            continue
+        async with conn.transaction(isolation="repeatable_read"):
+            await plan_for_this(conn)
+            done = await part.look(conn, scope, began)
+        return part.name, await _store(conn, verification.verification_id, part, began, done), done
+    return None
+
+
+async def _end_of(conn: Connection, verification: _Verification, scope: VerifyScope) -> list[Difference]:
+    verification_id = verification.verification_id
     await _end(conn, verification_id=verification_id)
     found = await _found(conn, verification_id=verification_id)
-    if scope.everything and (left := await _left_feed(conn, verification_id=verification_id)):
+    if scope.everything and (left := await missing_events(conn, verification_id=verification_id)):
         found.append(Difference("books", "numbers missing in months that left the feed", left))
     return found
 

@@ -5,16 +5,50 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import asyncpg
 
 if TYPE_CHECKING:
-    Pool = asyncpg.Pool[asyncpg.Record]
+    _Pool = asyncpg.Pool[asyncpg.Record]
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     # The stubs know these as generic; the classes themselves are not.
-    Pool = asyncpg.Pool
+    _Pool = asyncpg.Pool
     Connection = asyncpg.Connection
+
+
+class Pool(_Pool):
+    """What its callers wait for is counted; the counts are handed on once a second (runtime/metrics.py)."""
+
+    name: str
+    size_max: int
+    in_use = 0
+    waits = 0
+    """How often all connections were in use when one was wanted."""
+    waited_s = 0.0
+
+    def wanted(self) -> float:
+        """When the wait for a connection begins; 0 when there is one."""
+        if self.in_use < self.size_max:
+            return 0.0
+        self.waits += 1  # also of those that wait in vain
+        return time.perf_counter()
+
+    def got(self, wanted_at: float) -> None:
+        self.in_use += 1
+        if wanted_at:
+            self.waited_s += time.perf_counter() - wanted_at
+
+    def taken(self) -> tuple[int, float]:
+        """Waits and seconds since this was asked last."""
+        found = self.waits, self.waited_s
+        self.waits, self.waited_s = 0, 0.0
+        return found
+
+
+OPENED: "WeakSet[Pool]" = WeakSet()
+"""The pools of this process."""
 
 # What a connection can fail with while PostgreSQL restarts or is unreachable; the work was not
 # acknowledged, and whether it was done is found out by asking again with the same key.
@@ -57,8 +91,11 @@ async def _codecs(conn: Any) -> None:
 
 async def open_pool(database_url: str, *, name: str, size: int, statement_s: float = 10.0) -> Pool:
     """A pool of at most `size` connections, on which no statement takes longer than `statement_s`."""
-    return await asyncpg.create_pool(
+    pool = Pool(
         database_url,
+        connection_class=asyncpg.Connection,
+        record_class=asyncpg.Record,
+        loop=None,
         min_size=1,
         max_size=size,
         max_queries=10**9,  # the default reconnects every 50,000 queries: seconds, at our rates
@@ -82,6 +119,10 @@ async def open_pool(database_url: str, *, name: str, size: int, statement_s: flo
             "timezone": "UTC",
         },
     )
+    pool.name, pool.size_max = name, size
+    await pool
+    OPENED.add(pool)
+    return pool
 
 
 async def connect(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
@@ -94,15 +135,26 @@ async def connect(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
 @asynccontextmanager
 async def transaction(pool: Pool) -> AsyncIterator[Connection]:
     """A connection with an open transaction; committed at the end of the block, rolled back by an exception."""
-    async with pool.acquire(timeout=_ACQUIRE_S) as conn, conn.transaction():
-        yield conn
+    wanted_at = pool.wanted()
+    async with pool.acquire(timeout=_ACQUIRE_S) as conn:
+        pool.got(wanted_at)
+        try:
+            async with conn.transaction():
+                yield conn
+        finally:
+            pool.in_use -= 1
 
 
 @asynccontextmanager
 async def session(pool: Pool) -> AsyncIterator[Connection]:
     """A connection for single statements."""
+    wanted_at = pool.wanted()
     async with pool.acquire(timeout=_ACQUIRE_S) as conn:
-        yield conn
+        pool.got(wanted_at)
+        try:
+            yield conn
+        finally:
+            pool.in_use -= 1
 
 
 async def when_back(pool: Pool, *, timeout_s: float) -> None:

@@ -20,12 +20,18 @@ class Watching(Struct, frozen=True, kw_only=True):
     drain_s: int = 0
     """How long /readyz of an API process is 503 after SIGTERM before it takes no more connections: as long as a
     balancer needs to see it."""
+    verify_hour: int = 2
+    """Within which hour of the day in Sao Paulo the nightly verification is begun."""
+    verify_percent: int = 25
+    """The share of one connection's time that it takes; 0: there is none."""
 
 
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "metrics_port": (1, 65_535),
     "worker_port": (1, 65_535),
     "drain_s": (0, DRAIN_S_MAX),
+    "verify_hour": (0, 23),
+    "verify_percent": (0, 100),
 }
 
 

@@ -25,6 +25,7 @@ What is done to several tables is written once and becomes a statement for each,
 """
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain, combinations
 from operator import attrgetter, itemgetter
@@ -98,16 +99,44 @@ STATEMENTS: dict[str, Statement] = {
     for path in sorted(Path(__file__).parent.glob("queries/**/*.sql"))
     for name, statement in parse(path.read_text(encoding="utf-8")).items()
 }
+
+
+class Spent:
+    """How many statements of a file were run in this process, and what they took with reading their rows."""
+
+    __slots__ = ("seconds", "statements")
+
+    def __init__(self) -> None:
+        self.statements = 0
+        self.seconds = 0.0
+
+    def since(self, began: float) -> None:
+        self.statements += 1
+        self.seconds += time.perf_counter() - began
+
+    def taken(self) -> tuple[int, float]:
+        """What was counted since this was asked last."""
+        found = self.statements, self.seconds
+        self.statements, self.seconds = 0, 0.0
+        return found
+
+
+SPENT: dict[str, Spent] = {}
+"""By the file of the statement. Counted here and handed on once a second (runtime/metrics.py)."""
 BOUND: dict[str, type[Any] | None] = {}
 """What each bound statement is read into; walked by test_sql.py."""
 
 
 def run(name: str) -> Callable[..., Awaitable[str]]:
     """Bind a statement whose rows, if any, are not wanted; the call answers PostgreSQL's command tag."""
-    text, arguments = _bind(name, None)
+    text, arguments, spent = _bind(name, None)
 
     async def call(conn: Connection, **given: Any) -> str:
-        return await conn.execute(text, *arguments(given))
+        began = time.perf_counter()
+        try:
+            return await conn.execute(text, *arguments(given))
+        finally:
+            spent.since(began)
 
     return call
 
@@ -125,11 +154,15 @@ def count(name: str) -> Callable[..., Awaitable[int]]:
 
 def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
     """Bind a statement to the rows it returns."""
-    text, arguments = _bind(name, row)
+    text, arguments, spent = _bind(name, row)
     read = _row_reader(row)
 
     async def call(conn: Connection, **given: Any) -> list[Row]:
-        return [read(record) for record in await conn.fetch(text, *arguments(given))]
+        began = time.perf_counter()
+        try:
+            return [read(record) for record in await conn.fetch(text, *arguments(given))]
+        finally:
+            spent.since(began)
 
     return call
 
@@ -144,8 +177,14 @@ def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
 
     async def call(conn: Connection, *, order: str = "", **given: Any) -> list[Row]:
         directed = f"{name}_{order}" if order else name
-        text, arguments = variants["+".join([directed, *(each for each in filters if given.get(each) is not None)])]
-        return [read(record) for record in await conn.fetch(text, *arguments(given))]
+        text, arguments, spent = variants[
+            "+".join([directed, *(each for each in filters if given.get(each) is not None)])
+        ]
+        began = time.perf_counter()
+        try:
+            return [read(record) for record in await conn.fetch(text, *arguments(given))]
+        finally:
+            spent.since(began)
 
     return call
 
@@ -157,12 +196,16 @@ def for_each(name: str, bind: Callable[[str], Bound]) -> dict[str, Bound]:
 
 def maybe(name: str, row: type[Row]) -> Callable[..., Awaitable[Row | None]]:
     """Bind a statement to the one row it returns, or None."""
-    text, arguments = _bind(name, row)
+    text, arguments, spent = _bind(name, row)
     read = _row_reader(row)
 
     async def call(conn: Connection, **given: Any) -> Row | None:
-        record = await conn.fetchrow(text, *arguments(given))
-        return None if record is None else read(record)
+        began = time.perf_counter()
+        try:
+            record = await conn.fetchrow(text, *arguments(given))
+            return None if record is None else read(record)
+        finally:
+            spent.since(began)
 
     return call
 
@@ -183,8 +226,8 @@ def _row_reader(row: type[Row]) -> Callable[[Any], Row]:
     return (lambda record: row(*record)) if issubclass(row, Struct) else itemgetter(0)
 
 
-def _bind(name: str, row: type[Any] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]]]:
-    """The statement's text, and what makes its arguments from a call's."""
+def _bind(name: str, row: type[Any] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]], Spent]:
+    """The statement's text, what makes its arguments from a call's, and what counts it."""
     BOUND[name] = row
     text, parameters = STATEMENTS[name]
     readers = [_reader(parameter) for parameter in parameters]
@@ -192,7 +235,7 @@ def _bind(name: str, row: type[Any] | None) -> tuple[str, Callable[[dict[str, An
     def arguments(given: dict[str, Any]) -> list[Any]:
         return [read(given) for read in readers]
 
-    return text, arguments
+    return text, arguments, SPENT.setdefault(name.partition(".")[0], Spent())
 
 
 def _reader(parameter: str) -> Callable[[dict[str, Any]], Any]:

@@ -29,12 +29,14 @@ from runtime.jobs import (
 from runtime.postgres import DB_UNAVAILABLE, session
 from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
+from workers.housekeeping.backlog import measure_backlog
 from workers.housekeeping.expiry import sweep_expired
 from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.months import forget_endpoints, keep_months
 from workers.housekeeping.old_payers import erase_old_payers
 from workers.housekeeping.reports import fold_reports, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
+from workers.housekeeping.verification import verify_nightly
 from workers.incoming.hints import drain_hints
 from workers.incoming.reconciler import reconcile, reconcile_boletos
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
@@ -111,6 +113,8 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("months",            partial(keep_months, context),       3600),
         Duty("removed_endpoints", partial(forget_endpoints, context),     2),
         Duty("old_payers",        partial(erase_old_payers, context),   600),
+        Duty("backlog",           partial(measure_backlog, context),     15),
+        Duty("verification",      partial(verify_nightly, context),      60),
         Duty("heartbeat",         partial(say_heartbeat, context, failing), 5),
         Duty("request_log_days",  partial(keep_days, context),         3600),
         Duty("expired_tokens",    partial(forget_tokens, context),      600),

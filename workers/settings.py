@@ -26,6 +26,7 @@ from domain.boleto.business_days import effective_due_date
 from runtime import log
 from runtime.coordination.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
+from runtime.metrics import DatabaseMeter
 from runtime.postgres import session
 from runtime.settings import Settings, read_settings
 from workers.context import Context, open_context
@@ -129,13 +130,14 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         )
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(duties(context, dispatcher, runner.failing))
-        calendar = asyncio.create_task(_read_calendar(context))
+        aside = [asyncio.create_task(each) for each in (_read_calendar(context), DatabaseMeter().run())]
         _log.info("worker_started", worker=context.worker)
         try:
             yield runner
         finally:
-            calendar.cancel()
-            await asyncio.gather(runner.stop(), dispatcher.stop(), calendar, return_exceptions=True)
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(runner.stop(), dispatcher.stop(), *aside, return_exceptions=True)
             await asyncio.gather(_leave(context), return_exceptions=True)
     _log.info("worker_stopped")
 

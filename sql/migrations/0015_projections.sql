@@ -186,6 +186,8 @@ CREATE TABLE verification (
     verification_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- {"account_id", "since", "until"}: what it is of; an absent one is without bound.
     scope            jsonb NOT NULL,
+    -- Made by workers, which go on with it by themselves; else somebody asked for it.
+    nightly          boolean NOT NULL,
     -- Where the feed began then: events before it are counted, and only as long as that stays so.
     feed_begins_at   timestamptz NOT NULL,
     begun_at         timestamptz NOT NULL DEFAULT now(),

@@ -14,15 +14,12 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import cache
 from uuid import UUID
 
 import aiohttp
 import asyncpg
 import structlog
 from msgspec import Struct
-from prometheus_client import Counter as Metric
-from prometheus_client import Histogram
 
 import sql
 from commands.webhooks.lanes import LaneKey
@@ -32,6 +29,7 @@ from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.webhooks.attempt import ReceiverAnswer, post
+from workers.webhooks.counted import count_attempt
 from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, FinishedAttempt, store_attempts, tend_lanes
 
 IN_FLIGHT_MAX = 1_000
@@ -63,9 +61,6 @@ _ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 _BEFORE_ALL = LaneKey(UUID(int=0), Mode.PRODUCTION)
 
 _log = structlog.get_logger()
-# Kept by their labels: to look a counter up costs more than to count.
-_delivered = cache(Metric("webhook_deliveries", "Webhook attempts by outcome.", ["outcome", "mode"]).labels)
-_duration = cache(Histogram("webhook_delivery_duration_seconds", "How long receivers took.", ["mode"]).labels)
 
 
 class _Look(Struct, frozen=True):
@@ -306,9 +301,7 @@ class WebhookDispatcher:
             duration_s = clock() - began
             aging.cancel()
             self._unstored.add(due.delivery_id)
-            mode = "test" if due.test else "production"
-            _delivered(answer.outcome, mode).inc()
-            _duration(mode).observe(duration_s)
+            count_attempt(due, answer.outcome, started_at, duration_s)
             await self._store.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), self._chance()))
         except Exception:
             # Our fault, not the receiver's: nothing is stored, and the lease runs out.

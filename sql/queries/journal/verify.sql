@@ -3,11 +3,16 @@
 -- from :low to :high.
 
 -- name: begin
-WITH begun AS MATERIALIZED (SELECT :scope::jsonb, begins_at FROM feed_begin)
-INSERT INTO verification (scope, feed_begins_at) TABLE begun RETURNING verification_id, scope, begun_at;
+WITH begun AS MATERIALIZED (SELECT :scope::jsonb, :nightly::boolean, begins_at FROM feed_begin)
+INSERT INTO verification (scope, nightly, feed_begins_at) TABLE begun RETURNING verification_id, scope, begun_at;
 
 -- name: unfinished
-SELECT verification_id, scope, begun_at FROM verification WHERE ended_at IS NULL ORDER BY verification_id DESC LIMIT 1;
+-- Of the nightly ones, or of those that somebody asked for: who goes on with one has no other's.
+SELECT verification_id, scope, begun_at FROM verification WHERE ended_at IS NULL AND nightly = :nightly
+ORDER BY verification_id DESC LIMIT 1;
+
+-- name: nightly_begun
+SELECT begun_at, ended_at FROM verification WHERE nightly ORDER BY verification_id DESC LIMIT 1;
 
 -- name: forget
 -- Of those before, the last few are kept to be read.

@@ -1,0 +1,64 @@
+"""How long a bank takes for each operation, and what came of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from prometheus_client import Histogram
+
+from banks.boletos import NotYet
+from banks.lists import TooWide
+from banks.protocol import Bank, BoletoBank, NotFound, PixBank, Rejected, TransferBank, Unknown
+
+bank_call_seconds = Histogram(
+    "quita_bank_call_duration_seconds",
+    "What banks took, by operation of the port (banks/protocol.py) and outcome.",
+    ["bank", "operation", "outcome"],
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30),
+)
+# Anything else is the bank's yes, or what it was asked for.
+_OUTCOMES: Final[dict[type, str]] = {
+    Rejected: "rejected",
+    NotFound: "not_found",
+    NotYet: "not_yet",
+    TooWide: "too_wide",
+    Unknown: "unknown",
+}
+
+
+class MeasuredBank:
+    """The bank, with each of its operations measured."""
+
+    def __init__(self, code: str, bank: Bank) -> None:
+        self.pix: PixBank = cast("PixBank", _MeasuredApi(code, bank.pix))
+        self.boletos: BoletoBank = cast("BoletoBank", _MeasuredApi(code, bank.boletos))
+        self.transfers: TransferBank = cast("TransferBank", _MeasuredApi(code, bank.transfers))
+
+
+class _MeasuredApi:
+    def __init__(self, bank: str, api: object) -> None:
+        self._bank = bank
+        self._api = api
+        self._operations: dict[str, Callable[..., Awaitable[Any]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._operations:
+            asked = getattr(self._api, name)
+            if name.startswith("_") or not asyncio.iscoroutinefunction(asked):
+                return asked
+            self._operations[name] = _measured(self._bank, name, asked)
+        return self._operations[name]
+
+
+def _measured(bank: str, operation: str, ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def asked(*given: Any, **named: Any) -> Any:
+        began, outcome = time.perf_counter(), "unknown"  # also when the caller waits no longer
+        try:
+            answer = await ask(*given, **named)
+            outcome = _OUTCOMES.get(type(answer), "done")
+            return answer
+        finally:
+            bank_call_seconds.labels(bank, operation, outcome).observe(time.perf_counter() - began)
+
+    return asked

@@ -1,0 +1,92 @@
+-- How much waits in each queue and how long the oldest of it has (workers/housekeeping/backlog.py). Each statement reads
+-- ranges of the indexes that its queue is claimed by, at most :counted_max rows of each: what it costs does not grow with
+-- the queue. `mode` is 'all' of a queue that knows none.
+
+-- name: bank_orders
+SELECT 'bank_orders_' || l.lane AS queue, m.mode, q.waiting, q.oldest
+FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
+CROSS JOIN (VALUES ('test', true), ('production', false)) AS m (mode, test)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(d.due_at) AS oldest FROM (
+        SELECT due_at FROM bank_order
+        WHERE lane = l.lane AND test = m.test AND state = 'waiting' AND due_at <= :now
+        ORDER BY due_at, order_id LIMIT :counted_max) d
+) q;
+
+-- name: bank_hints
+SELECT 'bank_hints' AS queue, 'all' AS mode, count(*) AS waiting, min(d.due_at) AS oldest
+FROM (SELECT due_at FROM bank_hint WHERE due_at <= :now ORDER BY due_at LIMIT :counted_max) d;
+
+-- name: deliveries
+-- What waits for a receiver that fails is its own queue: nobody here can make it shorter.
+WITH due AS MATERIALIZED (
+    SELECT endpoint_id, test, due_at FROM webhook_delivery
+    WHERE state = 'pending' AND due_at <= :now ORDER BY due_at LIMIT :counted_max
+), lane AS MATERIALIZED (
+    SELECT endpoint_id, test, count(*) AS waiting, min(due_at) AS oldest FROM due GROUP BY endpoint_id, test
+), looked_at AS (
+    SELECT d.test, d.waiting, d.oldest, l.state <> 'open' OR coalesce(l.blocked_until > :now, false) AS failing
+    FROM lane d JOIN webhook_lane l ON l.endpoint_id = d.endpoint_id AND l.test = d.test
+)
+SELECT q.queue, m.mode, coalesce(sum(l.waiting), 0)::bigint AS waiting, min(l.oldest) AS oldest
+FROM (VALUES ('webhooks', false), ('webhooks_of_failing_receivers', true)) AS q (queue, failing)
+CROSS JOIN (VALUES ('test', true), ('production', false)) AS m (mode, test)
+LEFT JOIN looked_at l ON l.failing = q.failing AND l.test = m.test
+GROUP BY q.queue, m.mode;
+
+-- name: mails
+-- Of charges whose mails are to be written, and of mails that are to be sent.
+SELECT 'mail_writing' AS queue, 'all' AS mode, count(*) AS waiting, min(d.due_at) AS oldest
+FROM (SELECT due_at FROM mail_request WHERE due_at <= :now ORDER BY due_at LIMIT :counted_max) d
+UNION ALL
+SELECT 'mail', 'all', count(*), min(d.due_at)
+FROM (SELECT due_at FROM mail WHERE state = 'waiting' AND due_at <= :now ORDER BY due_at, mail_id LIMIT :counted_max) d;
+
+-- name: schedules
+SELECT 'schedules' AS queue, 'all' AS mode, count(*) AS waiting, min(d.look_at) AS oldest
+FROM (SELECT look_at FROM schedule WHERE status = 'active' AND NOT ordered AND look_at <= :now
+      ORDER BY look_at LIMIT :counted_max) d;
+
+-- name: shares
+-- Partners' shares that were held long enough: those of production until then.
+SELECT 'partner_shares' AS queue, m.mode, q.waiting, q.oldest
+FROM (VALUES ('test', true, :now::timestamptz, interval '0'), ('production', false, :earned_until::timestamptz, :now - :earned_until::timestamptz))
+     AS m (mode, test, earned_until, held)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(d.earned_at) + m.held AS oldest FROM (
+        SELECT earned_at FROM partner_share WHERE posted_at IS NULL AND test = m.test AND earned_at <= m.earned_until
+        ORDER BY earned_at, number LIMIT :counted_max) d
+) q;
+
+-- name: overdue
+SELECT 'expiry' AS queue, 'all' AS mode, count(*) AS waiting, min(d.expires_at) AS oldest
+FROM (SELECT expires_at FROM charge WHERE status = 'pending' AND expires_at <= :now
+      ORDER BY expires_at LIMIT :counted_max) d;
+
+-- name: journal
+-- What is not in the chain of hashes yet, and what is not in the daily totals yet.
+SELECT 'journal_seal' AS queue, 'all' AS mode, count(*) AS waiting, min(d.recorded_at) AS oldest
+FROM (SELECT recorded_at FROM journal
+      WHERE journal_id > coalesce((SELECT last_id FROM journal_seal ORDER BY last_id DESC LIMIT 1), 0)
+      ORDER BY journal_id LIMIT :counted_max) d
+UNION ALL
+SELECT 'reports', 'all', count(*), min(d.recorded_at)
+FROM (SELECT recorded_at FROM journal
+      WHERE journal_id > (SELECT journal_id FROM report_position WHERE single) ORDER BY journal_id LIMIT :counted_max) d;
+
+-- name: suspense
+SELECT count(*) AS waiting, coalesce(sum(d.amount_cents), 0)::bigint AS cents, min(d.received_at) AS oldest
+FROM (SELECT amount_cents, received_at FROM suspense WHERE state = 'open'
+      ORDER BY received_at, suspense_id LIMIT :counted_max) d;
+
+-- name: verified
+-- The last verification of everything that came to its end, and when the journal was sealed last.
+SELECT v.verification_id, v.ended_at, coalesce((
+           SELECT sum(d.rows) FROM verification_difference d WHERE d.verification_id = v.verification_id), 0)::bigint AS differences,
+       (SELECT sealed_at FROM journal_seal ORDER BY last_id DESC LIMIT 1) AS sealed_at
+FROM (SELECT) AS always
+LEFT JOIN LATERAL (
+    SELECT verification_id, ended_at FROM verification
+    WHERE ended_at IS NOT NULL AND NOT scope ?| ARRAY['account_id', 'since', 'until']
+    ORDER BY verification_id DESC LIMIT 1
+) v ON true;

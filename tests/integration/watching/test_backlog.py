@@ -1,0 +1,259 @@
+"""How much waits is measured at a cost that does not grow with it, by one worker of the installation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+from prometheus_client import REGISTRY
+
+import sql
+from readmodels.verify import verify
+from runtime.ids import new_id
+from runtime.jobs import Jobs
+from runtime.local.embedded import free_port
+from runtime.metrics import DatabaseMeter
+from runtime.postgres import Pool, open_pool, session
+from runtime.settings import read_settings
+from tests.support.database import own_database
+from workers.context import Context, open_context
+from workers.housekeeping.backlog import measure_backlog as measure
+from workers.housekeeping.backlog import queues
+from workers.housekeeping.verification import verify_nightly
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+ROWS = 3_000
+NAMES = sorted(name for name in sql.STATEMENTS if name.startswith("backlog."))
+GIVEN = {"now": NOW, "counted_max": 10, "earned_until": NOW - timedelta(days=180)}
+
+_SEED = (
+    "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+    " VALUES ('00000000-0000-0000-0000-000000000001', 'Loja', '12345678000190', 'Recife', 'approved', 'k', now())",
+    """
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT md5('o' || n)::uuid, '00000000-0000-0000-0000-000000000001', md5('c' || n)::uuid, n % 2 = 0, '001',
+           CASE WHEN n % 3 = 0 THEN 'cob_register' ELSE 'refund_return' END, '{}', '2026-05-01', '2026-05-01'
+    FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
+    SELECT '001', 'E' || n, n::text, '2026-05-01', '2026-05-01' FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,
+                        expires_at)
+    SELECT '00000000-0000-0000-0000-000000000001', md5('c' || n)::uuid, false, '001', 'pix', 'pending', 1, 1000,
+           '2026-05-01', '2026-05-02' FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO mail_request (charge_id, account_id, due_at)
+    SELECT md5('c' || n)::uuid, '00000000-0000-0000-0000-000000000001', '2026-05-02' FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)
+    SELECT md5('s' || n)::uuid, '001', 'pix_without_txid', 's' || n, 7, '2026-05-02', '2026-05-02'
+    FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_code, partner_id, amount_cents,
+                               share_bps, share_cents, earned_at)
+    SELECT md5('p' || n)::uuid, '00000000-0000-0000-0000-000000000001', n % 2 = 0, md5('p' || n)::uuid, 'INTG-ABCDEF',
+           '00000000-0000-0000-0000-000000000001', 1000, 100, 10, timestamptz '2025-01-01' + n * interval '1 minute'
+    FROM generate_series(1, 3000) n
+    """,
+    """
+    INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
+    SELECT '00000000-0000-0000-0000-000000000001', true, md5('c' || n)::uuid, 1, 'charge.created', '2026-05-01', 'test',
+           'r', '{}' FROM generate_series(1, 3000) n
+    """,
+)  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def full(servers: Any) -> AsyncIterator[Pool]:
+    async with own_database(servers.database_url, "backlog") as url:
+        pool = await open_pool(url, name="tests", size=2)
+        async with pool.acquire() as conn:
+            for statement in _SEED:
+                await conn.execute(statement)
+        yield pool
+        await pool.close()
+
+
+def _scans(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "Relation Name" in plan:
+        yield plan
+    for inner in plan.get("Plans", ()):
+        yield from _scans(inner)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_queue_is_measured_by_the_beginning_of_an_index(full: Pool, name: str) -> None:
+    text, parameters = sql.STATEMENTS[name]
+    async with full.acquire() as conn, conn.transaction():
+        await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        given = [GIVEN[parameter] for parameter in parameters]
+        plan = msgspec.json.decode(await conn.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", *given))[0]["Plan"]
+    for scan in _scans(plan):
+        assert "Index" in scan["Node Type"], scan
+        read = (scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)) * scan["Actual Loops"]
+        assert read <= 10 * 8, (scan["Relation Name"], read)
+
+
+async def test_what_is_due_is_counted_to_the_bound_and_the_oldest_is_told(full: Pool) -> None:
+    async with full.acquire() as conn:
+        found = {(each.queue, each.mode): each for each in await queues(conn, now=NOW, held=timedelta(days=180))}
+    assert found["bank_orders_pix", "production"].waiting + found["bank_orders_pix", "test"].waiting == ROWS // 3
+    assert found["bank_orders_boleto", "test"].waiting == 0
+    assert found["bank_orders_boleto", "test"].oldest is None
+    assert found["expiry", "all"].oldest == datetime(2026, 5, 2, tzinfo=UTC)
+    assert found["journal_seal", "all"].waiting == ROWS
+    held = found["partner_shares", "production"].oldest
+    assert held is not None
+    assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), "a share is due once it was held"
+
+
+class _NoJobs(Jobs):
+    def __init__(self) -> None:
+        pass
+
+    def wake(self, name: str) -> None:
+        pass
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def workers(servers: Any) -> AsyncIterator[list[Context]]:
+    """Two workers of an installation of their own."""
+    async with own_database(servers.database_url, "measuring") as url:
+        env = {
+            "DATABASE_URL": url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32,
+            "BANK_URL": f"http://127.0.0.1:{free_port()}", "VERIFY_HOUR": "2",
+        }  # fmt: skip
+        settings, stopping = read_settings(env), asyncio.Event()
+        async with (
+            open_context(settings, _NoJobs(), stopping) as first,
+            open_context(settings, _NoJobs(), stopping) as second,
+        ):
+            second.worker += "-second"
+            yield [first, second]
+
+
+def gauge(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(name, labels)
+
+
+async def test_one_worker_measures_and_twelve_statements_are_all(workers: list[Context]) -> None:
+    first, second = workers
+    for spent in sql.SPENT.values():
+        spent.taken()
+    assert await measure(first) == 0
+    ran = {file: statements for file, spent in sql.SPENT.items() if (statements := spent.taken()[0])}
+    assert ran.keys() <= {"lease", "backlog", "verify"}
+    assert sum(ran.values()) <= 12
+    assert gauge("quita_queue_waiting", queue="mail", mode="all") == 0
+
+    await measure(second)
+    assert {file: spent.taken()[0] for file, spent in sql.SPENT.items() if spent.statements} == {"lease": 1}
+    assert gauge("quita_queue_waiting", queue="mail", mode="all") is None, "what is old is not shown"
+
+
+async def test_money_that_fits_nothing_and_a_difference_in_the_books_are_gauges(workers: list[Context]) -> None:
+    first, _ = workers
+    async with session(first.pool) as conn:
+        await conn.execute(
+            "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)"
+            " VALUES ($1, '001', 'pix_without_txid', 'E1', 1234, now(), now())",
+            new_id(),
+        )
+        await conn.execute(
+            "INSERT INTO report_cohort (account_id, day, payment_method, status, charges, cents)"
+            " VALUES ($1, '2026-01-01', 'pix', 'paid', 3, 300)",
+            UUID(int=7),
+        )
+    assert await verify(first.settings.database_url)
+    await measure(first)
+    assert gauge("quita_suspense_open_cents") == 1234
+    assert gauge("quita_queue_waiting", queue="suspense", mode="production") == 1
+    assert (gauge("quita_verify_differences") or 0) > 0
+    completed = gauge("quita_verify_completed_timestamp_seconds") or 0
+    assert abs(completed - datetime.now(UTC).timestamp()) < 60
+
+
+async def test_every_night_everything_is_verified_once_by_one_worker_slice_by_slice(workers: list[Context]) -> None:
+    first, second = workers
+    night = datetime(2026, 6, 2, 5, 30, tzinfo=UTC)  # half past two in Sao Paulo
+
+    def at(instant: datetime) -> None:
+        for each in workers:
+            each.now = lambda: instant
+
+    at(night - timedelta(hours=1))
+    assert await verify_nightly(first) == 0, "it is not time"
+    begun = "SELECT count(*) FROM verification WHERE nightly"
+    assert await first.pool.fetchval(begun) == 0
+
+    at(night)
+    assert await verify_nightly(first) == 1
+    assert await verify_nightly(second) == 0, "the other has the lease"
+    rounds = 1
+    at(night + timedelta(hours=5))  # what was begun is gone on with
+    while await verify_nightly(first):
+        rounds += 1
+        assert rounds < 200
+    assert await first.pool.fetchval("SELECT count(*) FROM verification WHERE nightly AND ended_at IS NOT NULL") == 1
+    assert await second.pool.fetchval("SELECT count(*) FROM lease WHERE name = 'verification'") == 0
+    # By the database's clock, which says when one was begun, that was today.
+    at(datetime.now(UTC).replace(hour=5, minute=30))
+    assert await verify_nightly(second) == 0
+    assert await first.pool.fetchval(begun) == 1
+    assert rounds > 5, "a round is a slice"
+
+
+async def test_who_goes_on_with_a_verification_of_his_own_leaves_the_nightly_one_alone(workers: list[Context]) -> None:
+    from readmodels.verify import NothingToResume, resume
+
+    first, _ = workers
+    first.now = lambda: datetime(2026, 6, 2, 5, 30, tzinfo=UTC)
+    assert await verify_nightly(first) == 1
+    with pytest.raises(NothingToResume):
+        await resume(first.settings.database_url)
+
+
+async def test_statements_are_counted_where_they_run_and_handed_on_together(pool: Pool) -> None:
+    meter, labels = DatabaseMeter(), {"file": "migration"}
+    missing = sql.many("migration.missing", str)
+    meter.hand_on()
+    before = gauge("quita_sql_statements_total", **labels) or 0
+    async with session(pool) as conn:
+        for _ in range(100):
+            await missing(conn, names=[])
+    assert (gauge("quita_sql_statements_total", **labels) or 0) == before
+    meter.hand_on()
+    assert gauge("quita_sql_statements_total", **labels) == before + 100
+    assert (gauge("quita_sql_seconds_total", **labels) or 0) > 0
+
+
+async def test_who_waits_for_a_connection_is_counted(servers: Any) -> None:
+    pool = await open_pool(servers.database_url, name="narrow", size=1)
+    try:
+        async with session(pool):
+            second = asyncio.create_task(_use(pool))
+            await asyncio.sleep(0.2)
+            assert pool.in_use == 1
+        await second
+        DatabaseMeter().hand_on()
+        assert gauge("quita_pool_waits_total", pool="narrow") == 1
+        assert (gauge("quita_pool_wait_seconds_total", pool="narrow") or 0) >= 0.1
+        assert gauge("quita_pool_connections", pool="narrow", state="max") == 1
+        assert pool.in_use == 0
+    finally:
+        await pool.close()
+
+
+async def _use(pool: Pool) -> None:
+    async with session(pool) as conn:
+        await conn.execute("SELECT 1")

@@ -1,0 +1,143 @@
+"""How much waits, and how long: the queues and the money that watches and alerts look at, measured every 15 s.
+
+One worker of the installation measures, by a lease. It is what shows these gauges; the others show none, or values that
+get older: `quita_measured_timestamp_seconds` says which are the newest.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from prometheus_client import Gauge
+
+import sql
+from readmodels.verify import missing_events
+from runtime.coordination.leases import take_lease
+from runtime.postgres import session
+from sql import Connection
+from workers.context import Context
+
+LEASE: Final = "measuring"
+LEASE_S: Final = 25.0
+"""Longer than the interval, so that it stays with one worker while that lives."""
+COUNTED_MAX: Final = 10_000
+"""Of a queue: more are not counted, and need not be to see that something is wrong."""
+
+_MODE: Final = "livemostrecent"
+_waiting = Gauge(
+    "quita_queue_waiting",
+    f"What is due in a queue; {COUNTED_MAX} are that many or more.",
+    ["queue", "mode"],
+    multiprocess_mode=_MODE,
+)
+_oldest = Gauge(
+    "quita_queue_oldest_seconds",
+    "For how long the oldest of a queue is due; 0 when nothing is.",
+    ["queue", "mode"],
+    multiprocess_mode=_MODE,
+)
+_suspense = Gauge(
+    "quita_suspense_open_cents",
+    "Money received that fits no charge and that nobody has settled.",
+    multiprocess_mode=_MODE,
+)
+_sealed = Gauge(
+    "quita_journal_sealed_timestamp_seconds",
+    "When the journal was sealed last.",
+    multiprocess_mode=_MODE,
+)
+_differences = Gauge(
+    "quita_verify_differences",
+    "Rows that the last completed verification of everything found to be other than they must be.",
+    multiprocess_mode=_MODE,
+)
+_verified = Gauge(
+    "quita_verify_completed_timestamp_seconds",
+    "When that verification was completed.",
+    multiprocess_mode=_MODE,
+)
+_measured = Gauge(
+    "quita_measured_timestamp_seconds",
+    "When the queues were measured last.",
+    multiprocess_mode=_MODE,
+)
+
+
+class QueueBacklog(Struct, frozen=True):
+    """`oldest`: since when it is due, None when nothing is."""
+
+    queue: str
+    mode: str
+    waiting: int
+    oldest: datetime | None
+
+
+class _Suspense(Struct, frozen=True):
+    waiting: int
+    cents: int
+    oldest: datetime | None
+
+
+class _Verified(Struct, frozen=True):
+    verification_id: int | None
+    ended_at: datetime | None
+    differences: int
+    sealed_at: datetime | None
+
+
+_QUEUES: Final[Sequence[Callable[..., Awaitable[list[QueueBacklog]]]]] = [
+    sql.many(f"backlog.{name}", QueueBacklog)
+    for name in ("bank_orders", "bank_hints", "deliveries", "mails", "schedules", "shares", "overdue", "journal")
+]
+_find_suspense = sql.one("backlog.suspense", _Suspense)
+_find_verified = sql.one("backlog.verified", _Verified)
+
+
+async def measure_backlog(context: Context) -> int:
+    """One look at every queue; answers 0. Nothing while another worker measures."""
+    async with session(context.pool) as conn:
+        if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
+            _forget()
+            return 0
+        now = context.now()
+        for found in [
+            *await queues(conn, now=now, held=timedelta(days=context.settings.partner_share_held_days)),
+            await _suspended(conn),
+        ]:
+            waits_s = 0.0 if found.oldest is None else max(0.0, (now - found.oldest).total_seconds())
+            _waiting.labels(found.queue, found.mode).set(found.waiting)
+            _oldest.labels(found.queue, found.mode).set(waits_s)
+        await _measure_books(conn)
+    _measured.set(now.timestamp())
+    return 0
+
+
+async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[QueueBacklog]:
+    """Every queue, also those with nothing in them. `held`: how long partners' shares of production are."""
+    given = {"now": now, "counted_max": COUNTED_MAX, "earned_until": now - held}
+    return [found for look in _QUEUES for found in await look(conn, **given)]
+
+
+async def _suspended(conn: Connection) -> QueueBacklog:
+    found = await _find_suspense(conn, counted_max=COUNTED_MAX)
+    _suspense.set(found.cents)
+    return QueueBacklog("suspense", "production", found.waiting, found.oldest)
+
+
+async def _measure_books(conn: Connection) -> None:
+    found = await _find_verified(conn)
+    if found.sealed_at is not None:
+        _sealed.set(found.sealed_at.timestamp())
+    if found.verification_id is not None and found.ended_at is not None:
+        missing = await missing_events(conn, verification_id=found.verification_id)
+        _differences.set(found.differences + missing)
+        _verified.set(found.ended_at.timestamp())
+
+
+def _forget() -> None:
+    """Show nothing that another worker knows better. Where processes share a folder the most recent value is shown."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        _waiting.clear()
+        _oldest.clear()

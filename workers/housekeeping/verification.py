@@ -1,0 +1,66 @@
+"""The nightly verification: read tables, totals, ledgers and the journal's seals, slice by slice, at a low pace.
+
+One worker of the installation does it, by a lease; another goes on with the slice that a killed one was in. What it
+found is a gauge (workers/housekeeping/backlog.py): a difference in the books that nobody looks for is found too late.
+"""
+
+import asyncio
+import time
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from domain.instants import SAO_PAULO
+from readmodels.verify import begin_nightly, nightly_begun_at, nightly_slice
+from runtime.coordination.leases import release_lease, take_lease
+from runtime.postgres import connect, session
+from workers.context import Context
+
+LEASE: Final = "verification"
+LEASE_S: Final = 300.0
+"""Outlasts a slice, whose statements have no timeout."""
+
+_log = structlog.get_logger()
+
+
+async def verify_nightly(context: Context) -> int:
+    """One slice, and the rest after it; answers 0 when there is nothing to verify now. Begins within VERIFY_HOUR."""
+    watching = context.settings.watching
+    if not watching.verify_percent:
+        return 0
+    async with session(context.pool) as conn:
+        begun_at, unfinished = await nightly_begun_at(conn)
+        if not unfinished and not _is_time(context.now(), begun_at, watching.verify_hour):
+            return 0
+        if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
+            return 0
+    conn = await connect(context.settings.database_url)  # a slice may take longer than the pool's statements
+    try:
+        if not unfinished:
+            await begin_nightly(conn)
+        began = time.perf_counter()
+        done = await nightly_slice(conn)
+        took_s = time.perf_counter() - began
+        if done is not None:
+            (_log.error if done else _log.info)("nightly_verification", differences=done)
+            await release_lease(conn, name=LEASE, holder=context.worker)
+            return 0
+    finally:
+        await conn.close()
+    await _rest(context, took_s * (100 - watching.verify_percent) / watching.verify_percent)
+    return 1
+
+
+def _is_time(now: datetime, begun_at: datetime | None, hour: int) -> bool:
+    """Whether this is the hour, and none was begun in it."""
+    local = now.astimezone(SAO_PAULO)
+    return local.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local.date())
+
+
+async def _rest(context: Context, rest_s: float) -> None:
+    try:
+        async with asyncio.timeout(rest_s):
+            await context.stopping.wait()
+    except TimeoutError:
+        pass
