@@ -33,7 +33,9 @@ def add_commands(commands: Commands) -> None:
     )
     head_.add_argument("--check", metavar="ID:DIGEST", help="exit 1 unless the chain had this digest at this row")
     head_.set_defaults(run=head)
-    verbs.add_parser("rebuild", help="make every read table anew from the journal").set_defaults(run=rebuild)
+    rebuild_ = verbs.add_parser("rebuild", help="make every read table anew from the journal")
+    rebuild_.add_argument("--resume", action="store_true", help="go on with the last rebuild that was not finished")
+    rebuild_.set_defaults(run=rebuild)
 
 
 def head(args: argparse.Namespace) -> int:
@@ -96,9 +98,15 @@ def _tell_slice(done: "VerifyProgress") -> None:
 
 def rebuild(args: argparse.Namespace) -> int:
     from readmodels.rebuild import rebuild as make_anew
+    from readmodels.rebuild import resume_rebuild
+    from readmodels.verify import NothingToResume
 
+    make = resume_rebuild if args.resume else make_anew
     with reaching_postgres():
-        rows = asyncio.run(make_anew(running.find().need("database_url"), progress=_tell))
+        try:
+            rows = asyncio.run(make(running.find().need("database_url"), progress=_tell))
+        except NothingToResume as error:
+            raise CannotRun(str(error)) from None
     return answer(args, rows)
 
 

@@ -756,6 +756,14 @@ CREATE INDEX read_withdrawal_page ON read_withdrawal USING btree (account_id, cr
 CREATE INDEX read_withdrawal_reference ON read_withdrawal USING btree (account_id, external_id, created_at, withdrawal_id) WHERE external_id IS NOT NULL;
 CREATE INDEX read_withdrawal_status ON read_withdrawal USING btree (account_id, status, created_at, withdrawal_id);
 
+CREATE TABLE rebuild (
+    rebuild_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    begun_at timestamp with time zone NOT NULL,
+    standing jsonb NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT rebuild_pkey PRIMARY KEY (rebuild_id)
+) WITH (fillfactor=50);
+
 CREATE TABLE receiving_key (
     single boolean DEFAULT true NOT NULL,
     pix_key text NOT NULL,

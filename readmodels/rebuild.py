@@ -2,12 +2,14 @@
 
 Slices as those of a verification (readmodels/verify_rows.py): what the journal says of a few hundred charges is made
 beside the read tables, and rows that differ are replaced in place. Whoever changes one of these charges waits until the
-slice is committed, and nobody waits for anything else. What was killed is begun again: nothing is left half built.
+slice is committed, and nobody waits for anything else. Nothing is left half built by a kill, and what is done is stored
+after each slice: a rebuild that was killed goes on there.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -19,7 +21,7 @@ from readmodels import verify_rows, verify_totals
 from readmodels.projector import Projection
 from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, settled_up_to
 from readmodels.shadow import Shadows, real_first
-from readmodels.verify import plan_for_this
+from readmodels.verify import NothingToResume, plan_for_this
 from readmodels.verify_scope import VerifyScope
 from runtime.postgres import connect
 from sql import Connection
@@ -35,6 +37,10 @@ _READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal",
 _FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait")
 
 
+KEPT: Final = 20
+"""Rebuilds of which it stays to be read how far they came."""
+
+
 class StillHeld(Exception):
     """A charge or withdrawal was held by others each time for ten seconds."""
 
@@ -43,10 +49,43 @@ class _Made(Struct, frozen=True):
     rows: int
 
 
+class _Standing(Struct):
+    """How far a rebuild is: the parts before `part` are done."""
+
+    part: str = ""
+    next: str | None = None
+    """Where its next slice begins; None when only `again` is left of it."""
+    again: list[tuple[UUID, UUID]] = []
+    """Ranges of this part in which a row of another range was in the way: done once more in its end."""
+    rows: dict[str, int] = {}
+    """That the journal makes, per table, so far."""
+    journaled: int = 0
+
+
+class _Rebuilding(Struct, frozen=True):
+    rebuild_id: int
+    begun_at: datetime
+    standing: bytes
+
+
+class _Part(NamedTuple):
+    """A walk along one table, in slices; `redo` does a range of ids that could not be done in its turn."""
+
+    name: str
+    first: str
+    look: Callable[[str], Awaitable[str | None]]
+    redo: Callable[[UUID, UUID], Awaitable[None]] | None = None
+
+
 def _one(name: str) -> Callable[..., Awaitable[_Made]]:
     return sql.one(name, _Made)
 
 
+_begin = sql.one("rebuild.begin", _Rebuilding)
+_unfinished = sql.maybe("rebuild.unfinished", _Rebuilding)
+_forget = sql.run("rebuild.forget")
+_store = sql.run("rebuild.store")
+_end = sql.run("rebuild.end")
 _charges_between = sql.many("rebuild.charges_between", UUID)
 _lock_charges = sql.many("rebuild.lock_charges", UUID)
 _withdrawals_between = sql.many("rebuild.withdrawals_between", UUID)
@@ -69,56 +108,106 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
     """Replace what differs from the journal in read tables and daily totals; rows that the journal makes, per table."""
     conn = await connect(database_url)
     try:
-        return await _Rebuild(conn, progress).run()
+        begun_at = (await find_horizon(conn)).as_of
+        begun = await _begin(conn, begun_at=begun_at, standing=msgspec.json.encode(_Standing()))
+        await _forget(conn, kept=KEPT)
+        return await _Rebuild(conn, begun, progress).run()
+    finally:
+        await conn.close()
+
+
+async def resume_rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
+    """Go on with the newest rebuild that was not finished; rows as `rebuild`, those of before included."""
+    conn = await connect(database_url)
+    try:
+        left = await _unfinished(conn)
+        if left is None:
+            raise NothingToResume("every rebuild was finished")
+        return await _Rebuild(conn, left, progress).run()
     finally:
         await conn.close()
 
 
 class _Rebuild:
-    def __init__(self, conn: Connection, progress: Callable[[int], None]) -> None:
+    def __init__(self, conn: Connection, begun: _Rebuilding, progress: Callable[[int], None]) -> None:
         self.conn = conn
+        self.rebuild_id = begun.rebuild_id
+        self.begun_at = begun.begun_at
+        self.standing = msgspec.json.decode(begun.standing, type=_Standing)
         self.progress = progress
-        self.rows: dict[str, int] = {}
-        self.journaled = 0
 
     async def run(self) -> dict[str, int]:
-        begun = (await find_horizon(self.conn)).as_of
-        scope = VerifyScope(begun=begun, rows_max=CHARGES_MAX)
-        totals = VerifyScope(begun=begun, rows_max=TOTALS_MAX)
-        await self._ranges("charge_after", scope, self._charges)
-        await self._ranges("other_after", scope, self._others)
-        await self._walk(totals, verify_rows.first_key(totals), self._ledgers)
-        await self._walk(totals, verify_rows.first_key(totals), self._feeds)
-        await self._fold()
-        await self._ranges("charge_after", totals, self._report_charges)
-        await self._walk(totals, verify_totals.first_day(totals), self._days)
-        await self._walk(totals, verify_totals.first_account_day(totals), self._issued)
-        await self._walk(totals, verify_totals.first_account_day(totals), self._due)
-        await self._walk(totals, verify_totals.first_day(totals), self._all_together)
-        return self.rows
+        parts = self._parts()
+        names = [part.name for part in parts]
+        at = names.index(self.standing.part) if self.standing.part else 0
+        for part in parts[at:]:
+            began: str | None = part.first
+            if part.name == self.standing.part:
+                began = self.standing.next
+            while began is not None:
+                began = await part.look(began)
+                await self._stand(part.name, began)
+            if part.redo is not None:
+                while self.standing.again:
+                    await part.redo(*self.standing.again[0])
+                    del self.standing.again[0]
+                    await self._stand(part.name, None)
+        await _end(self.conn, rebuild_id=self.rebuild_id)
+        return self.standing.rows
 
-    async def _walk(
-        self, scope: VerifyScope, began: str | None, look: Callable[[VerifyScope, str], Awaitable[str | None]]
-    ) -> None:
-        while began is not None:
+    def _parts(self) -> tuple[_Part, ...]:
+        scope = VerifyScope(begun=self.begun_at, rows_max=CHARGES_MAX)
+        totals = VerifyScope(begun=self.begun_at, rows_max=TOTALS_MAX)
+        key, lowest = verify_rows.first_key(totals), str(scope.lowest_id)
+        day, account_day = verify_totals.first_day(totals), verify_totals.first_account_day(totals)
+        return (
+            _Part("charges", lowest, self._range("charge_after", scope, self._charges), self._charges),
+            _Part("others", lowest, self._range("other_after", scope, self._others), self._others),
+            _Part("ledgers", key, self._slice(totals, self._ledgers)),
+            _Part("feeds", key, self._slice(totals, self._feeds)),
+            _Part("fold", "", self._fold),
+            _Part(
+                "report_charges",
+                lowest,
+                self._range("charge_after", totals, self._report_charges),
+                self._report_charges,
+            ),
+            _Part("days", day, self._slice(totals, self._days)),
+            _Part("issued", account_day, self._slice(totals, self._issued)),
+            _Part("due", account_day, self._slice(totals, self._due)),
+            _Part("together", day, self._slice(totals, self._all_together)),
+        )
+
+    async def _stand(self, part: str, following: str | None) -> None:
+        """Stored behind the slice and not with it: a kill in between does one slice again, which changes nothing."""
+        self.standing.part, self.standing.next = part, following
+        await _store(self.conn, rebuild_id=self.rebuild_id, standing=msgspec.json.encode(self.standing))
+        self.progress(self.standing.journaled)
+
+    def _slice(
+        self, scope: VerifyScope, look: Callable[[VerifyScope, str], Awaitable[str | None]]
+    ) -> Callable[[str], Awaitable[str | None]]:
+        async def one(began: str) -> str | None:
             async with self.conn.transaction():
                 await plan_for_this(self.conn)
-                began = await look(scope, began)
-            self.progress(self.journaled)
+                return await look(scope, began)
 
-    async def _ranges(self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]) -> None:
-        """Every range of ids. One in which a row of another range was in the way is done once more in the end."""
-        began: str | None = str(scope.lowest_id)
-        again: list[tuple[UUID, UUID]] = []
-        while began is not None:
-            first, last, began = await verify_rows.next_range(self.conn, after, scope, began)
+        return one
+
+    def _range(
+        self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]
+    ) -> Callable[[str], Awaitable[str | None]]:
+        """A range of ids. One in which a row of another range is in the way is done once more in the end."""
+
+        async def one(began: str) -> str | None:
+            first, last, following = await verify_rows.next_range(self.conn, after, scope, began)
             try:
                 await work(first, last)
             except asyncpg.UniqueViolationError:
-                again.append((first, last))
-            self.progress(self.journaled)
-        for first, last in again:
-            await work(first, last)
+                self.standing.again.append((first, last))
+            return following
+
+        return one
 
     # What is held while it is looked at
 
@@ -160,7 +249,7 @@ class _Rebuild:
     async def _charges_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
         shadows = await Shadows.make_to_write(self.conn, *_READ)
         await verify_rows.fill_charges(self.conn, **_whole(first, last))
-        self.journaled += await shadows.project(tuple(Projection))
+        self.standing.journaled += await shadows.project(tuple(Projection))
         made = {
             table: (await repair(self.conn, first=first, last=last, held=held)).rows
             for table, repair in _CHARGES.items()
@@ -172,7 +261,7 @@ class _Rebuild:
     async def _others_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
         shadows = await Shadows.make_to_write(self.conn, *_READ)
         await verify_rows.fill_others(self.conn, **_whole(first, last))
-        self.journaled += await shadows.project(tuple(Projection))
+        self.standing.journaled += await shadows.project(tuple(Projection))
         made = {"read_withdrawal": (await _withdrawals(self.conn, first=first, last=last, held=held)).rows}
         for each in (*_LINES, *_EVENTS):
             await each(self.conn)
@@ -195,7 +284,7 @@ class _Rebuild:
 
     # Totals: whoever folds waits for the position
 
-    async def _fold(self) -> None:
+    async def _fold(self, _: str) -> None:
         """Everything up to now, as the worker's duty does."""
         turns, horizon = 0, None
         while turns < _TURNS_MAX:
@@ -260,7 +349,7 @@ class _Rebuild:
 
     def _count(self, made: dict[str, int]) -> None:
         for table, rows in made.items():
-            self.rows[table] = self.rows.get(table, 0) + rows
+            self.standing.rows[table] = self.standing.rows.get(table, 0) + rows
 
 
 def _whole(first: UUID, last: UUID) -> dict[str, Any]:

@@ -222,6 +222,15 @@ CREATE TABLE verification_difference (
     PRIMARY KEY (verification_id, part, slice, "table", what)
 );
 
+-- How far rebuilds of the read tables have come (readmodels/rebuild.py).
+CREATE TABLE rebuild (
+    rebuild_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    begun_at    timestamptz NOT NULL,
+    -- Part and where its next slice begins, ranges to be done again, and rows so far.
+    standing    jsonb NOT NULL,
+    ended_at    timestamptz
+) WITH (fillfactor = 50);
+
 -- A temporary table like a table of this schema, for the transaction, with no index but its primary key: it is filled, and
 -- compared as a whole.
 CREATE FUNCTION make_shadow(original text) RETURNS void LANGUAGE plpgsql AS $$

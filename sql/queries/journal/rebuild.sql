@@ -1,6 +1,22 @@
 -- Have the read tables be what the journal says, slice by slice (readmodels/rebuild.py). Beside each slice's rows stand their
 -- shadows (shadow.sql); those that differ are replaced in place, so nobody waits for more than one slice.
 
+-- name: begin
+INSERT INTO rebuild (begun_at, standing) VALUES (:begun_at, :standing::jsonb) RETURNING rebuild_id, begun_at, standing;
+
+-- name: unfinished
+SELECT rebuild_id, begun_at, standing FROM rebuild WHERE ended_at IS NULL ORDER BY rebuild_id DESC LIMIT 1;
+
+-- name: forget
+DELETE FROM rebuild WHERE rebuild_id <= (SELECT rebuild_id FROM rebuild ORDER BY rebuild_id DESC OFFSET :kept LIMIT 1);
+
+-- name: store
+UPDATE rebuild SET standing = :standing::jsonb WHERE rebuild_id = :rebuild_id;
+
+-- name: end
+-- One that was stopped before has nothing left to do.
+UPDATE rebuild SET ended_at = clock_timestamp() WHERE rebuild_id <= :rebuild_id AND ended_at IS NULL;
+
 -- name: charges_between
 SELECT charge_id FROM charge WHERE charge_id BETWEEN :first AND :last;
 

@@ -1,15 +1,18 @@
 """A rebuild replaces rows in place, some hundred charges at a time: nobody waits for more than that."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import asyncpg
+import pytest
 import pytest_asyncio
 
-from readmodels.rebuild import rebuild
-from readmodels.verify import verify
+from readmodels.rebuild import rebuild, resume_rebuild
+from readmodels.verify import NothingToResume, verify
 from runtime.postgres import Pool, open_pool
 from tests.support.banking import make_account
 from tests.support.database import own_database
@@ -83,6 +86,63 @@ async def test_one_that_was_stopped_leaves_nothing_and_is_begun_again(books: tup
     assert await pool.fetchval(tables) == before
     await rebuild(url)
     assert await verify(url) == []
+
+
+async def test_one_that_was_stopped_goes_on_with_the_next_slice_and_counts_what_was_done(
+    books: tuple[str, Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it was stopped: no slice is left out, and none is done twice."""
+    url, pool = books
+    merchant = await make_account(pool)
+    charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(5)]
+    await fold_all(pool)
+    monkeypatch.setattr("readmodels.rebuild.CHARGES_MAX", 2)
+    whole: list[int] = []
+    rows = await rebuild(url, progress=whole.append)
+    for stopped_after in (1, 3, len(whole) - 1):
+        await _corrupt(pool, charge_ids)
+        done: list[int] = []
+
+        def stop(journaled: int, done: list[int] = done, stopped_after: int = stopped_after) -> None:
+            done.append(journaled)
+            if len(done) == stopped_after:
+                raise InterruptedError
+
+        with pytest.raises(InterruptedError):
+            await rebuild(url, progress=stop)
+        assert await resume_rebuild(url, progress=done.append) == rows
+        assert done == whole
+        assert await verify(url) == []
+    with pytest.raises(NothingToResume):
+        await resume_rebuild(url)
+
+
+async def test_the_command_goes_on_after_a_kill(books: tuple[str, Pool]) -> None:
+    url, pool = books
+    merchant = await make_account(pool)
+    charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(3)]
+    await fold_all(pool)
+    await _corrupt(pool, charge_ids)
+    command = (sys.executable, "-m", "cli.main", "readmodels", "rebuild")
+    given: Any = {
+        "env": os.environ | {"DATABASE_URL": url},
+        "stderr": asyncio.subprocess.PIPE,
+        "stdout": asyncio.subprocess.PIPE,
+    }
+    killed = await asyncio.create_subprocess_exec(*command, **given)
+    assert killed.stderr is not None
+    assert (await killed.stderr.readline()).endswith(b" journal rows\n")
+    killed.kill()
+    await killed.wait()
+    rest = await asyncio.create_subprocess_exec(*command, "--resume", **given)
+    _, slices = await rest.communicate()
+    assert rest.returncode == 0, slices
+    assert await pool.fetchval("SELECT count(*) FROM rebuild WHERE ended_at IS NULL") == 0
+    assert await verify(url) == []
+    again = await asyncio.create_subprocess_exec(*command, "--resume", **given)
+    _, said = await again.communicate()
+    assert again.returncode == 1, said
+    assert b"every rebuild was finished" in said
 
 
 async def test_a_connection_that_folded_before_fills_no_real_totals_twice(books: tuple[str, Pool]) -> None:

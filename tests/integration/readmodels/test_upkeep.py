@@ -18,7 +18,7 @@ SMALL = (
     "dashboard_session", "dashboard_user", "feed_begin", "integrator", "integrator_share", "lease", "pix_pool",
     "pix_suspension", "recovery_code", "report_attempt", "report_attempt_told", "report_cohort", "report_due",
     "report_entry", "report_integrator", "report_position", "report_refund", "report_wait", "sandbox_clock", "schedule",
-    "sign_in_attempt", "verification", "verification_difference", "verification_part",
+    "sign_in_attempt", "verification", "verification_difference", "verification_part", "rebuild",
     "webhook_endpoint", "webhook_lane", "webhook_old_secret", "worker_heartbeat",
     "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
     "payer_retention", "payer_kept",
