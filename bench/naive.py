@@ -71,7 +71,6 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
         version=1,
         amount_cents=amount_cents,
         description=description,
-        payer_document_hash=context.seal.blind(document) if document else None,
         txid=charge_id.hex,
         qr_code=qr_code,
         created_at=iso(now),
@@ -92,7 +91,7 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
         )  # fmt: skip
         await conn.execute(
             _READ, caller.account_id, charge_id, caller.test, now, amount_cents, doc.public_id, external_id,
-            doc.payer_document_hash, journal_id,
+            context.seal.blind(document) if document else None, journal_id,
         )  # fmt: skip
         order = {"amount_cents": amount_cents, "expires_in_s": lifetime_s, "created_at": doc.created_at,
                  "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip

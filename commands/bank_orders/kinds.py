@@ -74,6 +74,7 @@ class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     request_id: str
     payer_sealed: str
     """banks.boletos.BoletoPayer, sealed, in base64."""
+    payer_document_hash: str | None = None
     payload: Payload
     scenario: str | None = None
     pix: PixLeg | None = None

@@ -106,6 +106,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     key: str | None = None
     fingerprint: str | None = None
     payer_sealed: str
+    payer_document_hash: str | None = None
     actor: str
     request_id: str
     registered_at: datetime
@@ -153,6 +154,7 @@ def compose_boleto(
             actor=issuer.actor,
             request_id=request.request_id,
             payer_sealed=b64encode(request.payer_sealed).decode(),
+            payer_document_hash=request.payer_document_hash,
             payload=Payload(doc),
             scenario=request.scenario,
             pix=None
@@ -191,7 +193,6 @@ def _compose_doc(
         version=1,
         amount_cents=request.amount_cents,
         description=request.description,
-        payer_document_hash=request.payer_document_hash,
         txid=None if location is None else charge_id.hex,
         qr_code=None if location is None else br_code_at(location, issuer, request.amount_cents),
         nosso_numero=number,
@@ -282,6 +283,7 @@ def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
         )
     return _Item(
         payer_sealed=request.payer_sealed,
+        payer_document_hash=request.payer_document_hash,
         actor=request.actor,
         request_id=request.request_id,
         registered_at=at,

@@ -58,6 +58,7 @@ class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     bank: str
     location: str
     payer_sealed: bytes | None = None
+    payer_document_hash: str | None = None
     actor: str
     request_id: str
     order_id: UUID
@@ -111,7 +112,6 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         version=1,
         amount_cents=creation.amount_cents,
         description=creation.description,
-        payer_document_hash=creation.payer_document_hash,
         send_email=creation.send_email,
         schedule_id=creation.schedule_id,
         txid=creation.charge_id.hex,
@@ -134,6 +134,7 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         bank=location.bank,
         location=location.location,
         payer_sealed=creation.payer_sealed,
+        payer_document_hash=creation.payer_document_hash,
         actor=issuer.actor,
         request_id=creation.request_id,
         order_id=new_id(),

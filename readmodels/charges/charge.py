@@ -87,8 +87,6 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     amount_cents: int
     refunded_cents: int = 0
     description: str | None = None
-    payer_document_hash: str | None = None
-    """Given with a creation; the journal does not keep it."""
     txid: str | None = None
     qr_code: str | None = None
     nosso_numero: str | None = None

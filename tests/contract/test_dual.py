@@ -160,6 +160,25 @@ async def test_the_payer_is_not_told_back_and_unknown_fields_are_ignored(merchan
     assert b"joao@example.com" not in answer.raw
 
 
+@pytest.mark.parametrize("way", ["dual", "boleto"])
+async def test_who_is_to_pay_finds_the_charge_and_the_journal_does_not_know_him(
+    merchant: ApiMerchant, books: Books, way: str
+) -> None:
+    client = merchant.sandbox
+    answer = await (issue_dual(client) if way == "dual" else issue(client))
+    assert answer.status == 201
+    charge_id = answer.body["charge_id"]
+    found = await books.fetchrow(
+        "SELECT c.payer_document_hash, r.payer_document_hash AS read,"
+        " (SELECT string_agg(payload::text, '') FROM journal j WHERE j.charge_id = c.charge_id) AS journaled"
+        " FROM charge c JOIN read_charge r USING (charge_id, account_id) WHERE charge_id = $1::text::uuid", charge_id,
+    )  # fmt: skip
+    assert found is not None
+    assert found["payer_document_hash"] == found["read"] is not None
+    assert found["read"] not in found["journaled"]
+    assert "payer_document_hash" not in found["journaled"]
+
+
 async def test_a_company_may_pay_and_what_is_optional_may_be_missing(merchant: ApiMerchant) -> None:
     address = {name: value for name, value in PAYER["address"].items() if name != "number"}
     company = {"name": "Padaria", "document": "12345678000195", "person_type": "PESSOA_JURIDICA", "address": address}

@@ -218,7 +218,6 @@ class Books(NamedTuple):
             ),
             created_at=iso(at),
             expires_at=iso(at + lifetime),
-            payer_document_hash=self.seal.blind(payer["document"]) if payer and "document" in payer else None,
             **more,
         )
         new = NewPix(
@@ -228,6 +227,7 @@ class Books(NamedTuple):
             order_id=new_id(),
             location="",
             payer_sealed=None if payer is None else self.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
+            payer_document_hash=self.seal.blind(payer["document"]) if payer and "document" in payer else None,
             actor="test_program",
             request_id="req",
             payload=Payload(doc),

@@ -91,17 +91,17 @@ WITH given AS (
     SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
-           c.nosso_numero, c.due_date, c.send_email, c.payer_document_hash,
-           (i.item -> 'payload') #- '{charge,payer_document_hash}' AS payload, g.location, g.cob_order_id, g.cob,
+           c.nosso_numero, c.due_date, c.send_email, g.payer_document_hash, i.item -> 'payload' AS payload, g.location,
+           g.cob_order_id, g.cob,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        order_id uuid, attempts integer, reconcile_id uuid, key text, fingerprint text, payer_sealed text, actor text,
-        request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
+        order_id uuid, attempts integer, reconcile_id uuid, key text, fingerprint text, payer_sealed text,
+        payer_document_hash text, actor text, request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
         cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date, send_email boolean, payer_document_hash text)
+        created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
 ), held AS (
     DELETE FROM bank_order o USING given g
     WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
@@ -160,12 +160,12 @@ FROM journaled;
 WITH given AS (
     SELECT g.actor, g.request_id, g.registered_at, g.expires_at, decode(g.payer_sealed, 'base64') AS payer_sealed, c.account_id,
            c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at, c.nosso_numero, c.due_date,
-           c.payer_document_hash, (:item::jsonb -> 'payload') #- '{charge,payer_document_hash}' AS payload
+           g.payer_document_hash, :item::jsonb -> 'payload' AS payload
     FROM jsonb_to_record(:item::jsonb) AS g (actor text, request_id text, registered_at timestamptz, expires_at timestamptz,
-                                             payer_sealed text)
+                                             payer_sealed text, payer_document_hash text)
     CROSS JOIN LATERAL jsonb_to_record(:item::jsonb #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date, payer_document_hash text)
+        created_at timestamptz, nosso_numero text, due_date date)
 ), charged AS (
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
                         created_at, expires_at, payer_sealed, payer_document_hash)

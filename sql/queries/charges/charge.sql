@@ -13,16 +13,16 @@
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'base64') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
-           c.payer_document_hash, g.bank, g.actor, g.request_id,
-           (i.item -> 'payload') #- '{charge,payer_document_hash}' AS payload, g.order_id, i.item -> 'order' AS request,
+           g.payer_document_hash, g.bank, g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id,
+           i.item -> 'order' AS request,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        key text, fingerprint text, bank text, location text, payer_sealed text, actor text, request_id text,
-        order_id uuid, at timestamptz)
+        key text, fingerprint text, bank text, location text, payer_sealed text, payer_document_hash text, actor text,
+        request_id text, order_id uuid, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
-        expires_at timestamptz, send_email boolean, payer_document_hash text)
+        expires_at timestamptz, send_email boolean)
 ), allowed AS (
     SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
 ), claimed AS (

@@ -81,7 +81,6 @@ async def charge(pool: Pool) -> Charge:
             "qr_code": CODE,
             "expires_at": expires_at.isoformat(),
             "payment": None,
-            "payer_document_hash": "d0c0ffee",
             **told,
         }
         await pool.execute(
