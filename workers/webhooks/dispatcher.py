@@ -55,6 +55,8 @@ _SCAN_MAX = 1_000
 _PAGES_MAX = 8
 _TIMER_S_MAX = 60.0
 _TIMERS_PER_S = 20
+# Another transaction ended one of these deliveries meanwhile, or is in the way of two of them.
+_MEANWHILE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 # One row can be at fault here (its endpoint was deleted meanwhile), so its neighbours are written without it.
 _ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
@@ -361,7 +363,7 @@ class WebhookDispatcher:
                     self._context.pool, self._context.settings, attempts, now=now
                 )
                 break
-            except (*DB_UNAVAILABLE, asyncpg.DeadlockDetectedError):
+            except (*DB_UNAVAILABLE, *_MEANWHILE):
                 if wait_s is None:
                     raise
                 await asyncio.sleep(wait_s)

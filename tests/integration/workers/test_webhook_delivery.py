@@ -478,6 +478,28 @@ async def test_a_late_yes_after_a_lost_lease_ends_it_and_it_is_not_sent_again(po
     assert await attempts_of(pool, merchant) == [(1, "delivered", 200)], "written off as lost, and told as what it was"
 
 
+async def test_a_yes_that_meets_the_row_while_another_ends_it_is_stored_all_the_same(
+    pool: Pool, redis_url: str
+) -> None:
+    """What ended lies in another table: who waited for the row finds it gone, and looks again."""
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_attempt%'"
+    async with receiving(delay_s=0.3) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url) as worker:
+            await happen(pool, merchant)
+            worker.jobs.wake(WEBHOOKS)
+            await receiver.reached(1)
+            async with pool.acquire() as other, other.transaction():
+                await other.execute(
+                    "UPDATE webhook_delivery SET state = 'stuck' WHERE account_id = $1", merchant.account_id
+                )
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await pool.fetchval(waits):  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+            await until(pool, merchant, "delivered")
+    assert len(receiver.requests) == 1
+
+
 async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str) -> None:
     async with receiving(delay_s=0.3) as receiver:
         merchant = await merchant_at(pool, receiver.url)
