@@ -4,6 +4,7 @@ One worker of the installation measures, by a lease. It is what shows these gaug
 get older: `quita_measured_timestamp_seconds` says which are the newest.
 """
 
+import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -141,3 +142,5 @@ def _forget() -> None:
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         _waiting.clear()
         _oldest.clear()
+        for gauge in (_suspense, _sealed, _differences, _verified, _measured):
+            gauge.set(math.nan)

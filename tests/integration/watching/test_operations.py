@@ -1,0 +1,189 @@
+"""Dashboard, alert rules and objectives speak of metrics that a running system has, and every alert has its section in
+the runbook, with commands that exist."""
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+import yaml
+
+from runtime.metrics import exposition
+from tests.support.system import ROOT, System, until
+
+OPERATIONS = ROOT / "docs" / "operations"
+# What Prometheus itself makes.
+PROMETHEUS_OWN = {"up"}
+# Counted only when something is wrong, which nothing is here: looked for among what is registered.
+IN_TROUBLE = {"quita_pool_wait_seconds_total", "redis_skipped_total", "reconciler_unreadable_total"}
+_WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "offset", "bool"}
+
+
+def rules() -> list[dict[str, Any]]:
+    found = yaml.safe_load((OPERATIONS / "alerts.yaml").read_text(encoding="utf-8"))
+    return [rule for group in found["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+def panel_queries() -> list[str]:
+    dashboard = json.loads((OPERATIONS / "grafana.json").read_text(encoding="utf-8"))
+    return [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+
+
+def objective_queries() -> list[str]:
+    return re.findall(r"```promql\n(.*?)```", (OPERATIONS / "slo.md").read_text(encoding="utf-8"), re.S)
+
+
+def queries() -> list[str]:
+    return [*(rule["expr"] for rule in rules()), *panel_queries(), *objective_queries()]
+
+
+def names_in(query: str) -> set[str]:
+    """The metrics that a query names: what is neither a function, a keyword nor a label."""
+    bare = re.sub(r'"[^"]*"', "", query)
+    bare = re.sub(r"\{[^}]*\}", "", bare)
+    bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
+    bare = re.sub(r"\[[^\]]*\]", "", bare)
+    return {
+        found[1]
+        for found in re.finditer(r"([a-zA-Z_:][\w:]*)\s*(\()?", bare)
+        if not found[2] and found[1] not in _WORDS
+    }
+
+
+def used() -> set[str]:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    return {name for query in queries() for name in names_in(query)} - recorded - PROMETHEUS_OWN
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
+    """Created in this mode and, in test, paid."""
+    token = httpx.post(
+        f"{system.base_url}/v1/oauth/token", data={"grant_type": "client_credentials", **merchant[mode]}
+    ).json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
+    body = {"account_id": merchant["account_id"], "amount": "7.30"}
+    charge = httpx.post(f"{system.base_url}/v1/charges/pix", json=body, headers=headers, timeout=60)
+    assert charge.status_code == 201, charge.text
+    if mode == "test":
+        path = f"/v1/charges/{charge.json()['charge_id']}/simulate-payment"
+        assert httpx.post(system.base_url + path, headers=headers).status_code == 200
+
+
+def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: System, receiver: str) -> None:
+    merchant = system.create_merchant()
+    system.json("webhook", "set", merchant["account_id"], receiver)
+    for mode in ("test", "production"):
+        _charge(system, merchant, mode)
+    system.json("readmodels", "verify")
+    url = system.json("status")["metrics_url"]
+
+    def missing() -> set[str]:
+        said = httpx.get(url, timeout=30).text
+        return used() - IN_TROUBLE - set(re.findall(r"^([a-zA-Z_:][\w:]*)", said, re.M))
+
+    until(lambda: not missing(), within_s=90, what=f"these metrics: {missing()}")
+
+
+def test_every_metric_of_trouble_is_one_that_is_registered() -> None:
+    import api.app
+    import workers.duties
+
+    assert api.app, workers.duties
+    registered = set(re.findall(r"^# TYPE (\S+) ", exposition().decode(), re.M))
+    assert registered >= IN_TROUBLE
+    assert used() >= IN_TROUBLE
+
+
+def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> None:
+    said = httpx.get(system.json("status")["metrics_url"], timeout=30).text
+    there: dict[str, set[str]] = {}
+    for name, labels in re.findall(r"^([a-zA-Z_:][\w:]*)\{([^}]*)\}", said, re.M):
+        there.setdefault(name, set()).update(re.findall(r"(\w+)=", labels))
+    for query in queries():
+        for name, matchers in re.findall(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}", query):
+            if name in there:
+                assert set(re.findall(r"(\w+)=~?\"", matchers)) <= there[name], (name, matchers)
+
+
+def test_every_alert_has_its_section_in_the_runbook_and_every_section_its_alert() -> None:
+    text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
+    assert sections.keys() == {rule["alert"] for rule in alerts()}
+    for name, section in sections.items():
+        assert all(f"**{part}.**" in section for part in ("Means", "Look at", "Do")), name
+    for rule in alerts():
+        assert rule["annotations"]["runbook"] == f"runbook.md#{rule['alert'].lower()}"
+        assert rule["labels"]["severity"] in ("page", "ticket")
+
+
+def test_every_command_of_the_runbook_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    from cli.main import main
+
+    text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
+    commands = set(re.findall(r"`quita ((?:[a-z-]+ ?)+)", text))
+    assert len(commands) > 5
+    for command in commands:
+        with pytest.raises(SystemExit) as ended:
+            main([*command.split(), "--help"])
+        assert ended.value.code == 0, command
+    capsys.readouterr()
+
+
+def test_every_event_of_the_log_that_the_runbook_names_is_logged_somewhere() -> None:
+    text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("workers", "api", "cli")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    events = set(re.findall(r"`((?:duty|reconciler|bank|mail|money|sent|location|nightly)_[a-z_]+)`", text))
+    queues_and_metrics = used() | set(re.findall(r"bank_orders_\w*|bank_hints|mail_writing", text))
+    named = events - queues_and_metrics
+    assert len(named) > 8
+    assert {event for event in named if f'"{event}"' not in code} == set()
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (of Debian's prometheus) is not there")
+def test_prometheus_takes_every_rule_and_every_query(tmp_path: Path) -> None:
+    file = tmp_path / "queries.yaml"
+    asked = [
+        {"record": f"query:{number}", "expr": query.replace("$__rate_interval", "5m")}
+        for number, query in enumerate([*panel_queries(), *objective_queries()])
+    ]
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": asked}]}))
+    for rules_file in (OPERATIONS / "alerts.yaml", file):
+        done = subprocess.run(
+            ["promtool", "check", "rules", str(rules_file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
