@@ -636,6 +636,20 @@ CREATE TABLE pix_suspension (
     CONSTRAINT pix_suspension_single_check CHECK (single)
 );
 
+CREATE TABLE program_payout (
+    account_id uuid NOT NULL,
+    kind text NOT NULL,
+    payouts integer NOT NULL,
+    amount_cents bigint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    client_id text NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    CONSTRAINT program_payout_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT program_payout_kind_check CHECK (kind = ANY (ARRAY['refund'::text, 'withdrawal'::text])),
+    CONSTRAINT program_payout_pkey PRIMARY KEY (account_id, kind)
+);
+CREATE INDEX program_payout_due ON program_payout USING btree (due_at) WHERE payouts > 0;
+
 CREATE TABLE read_charge (
     created_at timestamp with time zone NOT NULL,
     amount_cents bigint NOT NULL,

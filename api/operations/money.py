@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from commands.money.program_payouts import REFUND, WITHDRAWAL, ProgramPayout, note_payouts
 from commands.money.refund import REFUNDS_MAX, NewRefund, begin_refunds
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Refused
 from domain.mode import Mode
+from domain.money import PIX_CENTS_MAX, parse_amount
 from readmodels.money.refund import RefundProjection
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.batching import Batcher
@@ -43,7 +45,14 @@ class Refunds:
 
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:
-            begun = await begin_refunds(conn, asked, now=self._now(), transfers_cents_max=self._transfers_cents_max)
+            now = self._now()
+            begun = await begin_refunds(conn, asked, now=now, transfers_cents_max=self._transfers_cents_max)
+            to_keys = [
+                ProgramPayout(each.owner.account_id, parse_amount(made.amount, cents_max=PIX_CENTS_MAX), each.actor)
+                for each, made in zip(asked, begun, strict=True)
+                if isinstance(made, RefundProjection) and each.destination is not None and not each.owner.test
+            ]
+            await note_payouts(conn, REFUND, to_keys, now=now)
         for mode in {each.owner.mode for each in asked}:
             self._jobs.wake(REFUND_ORDERS[mode])
         return begun
@@ -62,4 +71,9 @@ class Withdrawals:
     async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | None:
         """The pending withdrawal; None when its key was used. Or Refused."""
         async with self._connections, transaction(self._pool) as conn:
-            return await create_withdrawal(conn, asked, now=self._now(), bank=self._bank, grace_s=self._grace_s)
+            now = self._now()
+            made = await create_withdrawal(conn, asked, now=now, bank=self._bank, grace_s=self._grace_s)
+            if made is not None:
+                paid = ProgramPayout(asked.account_id, asked.amount_cents, asked.actor)
+                await note_payouts(conn, WITHDRAWAL, [paid], now=now)
+            return made

@@ -81,6 +81,12 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "O saque automático foi ligado ou alterado", "Todo dia o que passar do valor abaixo sai para esta chave."),
     "refund.asked": (
         "Uma devolução para uma chave Pix foi pedida", "O valor saiu do saldo e segue para a chave abaixo."),
+    "program.withdrawals": (
+        "Um programa pediu saques", "O valor saiu do saldo e segue para a chave dos saques. Dos próximos avisamos no "
+        "máximo uma vez por hora; todos estão em “Saques”."),
+    "program.refunds": (
+        "Um programa pediu devoluções para uma chave Pix", "O valor saiu do saldo e segue para quem devia pagar. Das "
+        "próximas avisamos no máximo uma vez por hora; todas estão em “Devoluções”."),
     "credential.money": (
         "Uma credencial que movimenta dinheiro tem um segredo novo", "Com ela um programa devolve, saca ou programa "
         "cobranças sem perguntar a ninguém."),
@@ -100,7 +106,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 _FACTS: Final = {
     "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
-    "browser": "Navegador", "amount": "Valor", "kept": "Fica no saldo",
+    "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
     "destination": "Destino", "effective": "Vale a partir de", "scopes": "Permissões", "by": "Quem fez",
     "from": "Endereço de rede",
 }  # fmt: skip

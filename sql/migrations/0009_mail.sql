@@ -102,3 +102,17 @@ CREATE TABLE notice (
 );
 CREATE INDEX notice_of_account ON notice (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice (mail_after) WHERE mailed_at IS NULL;
+
+-- What an account's programs paid out that its owners were not mailed of yet: a letter an hour of each kind, with the count.
+CREATE TABLE program_payout (
+    account_id    uuid NOT NULL REFERENCES account,
+    kind          text NOT NULL CHECK (kind IN ('refund', 'withdrawal')),
+    payouts       integer NOT NULL,
+    amount_cents  bigint NOT NULL,
+    -- The first of them, and the credential of the last.
+    since         timestamptz NOT NULL,
+    client_id     text NOT NULL,
+    due_at        timestamptz NOT NULL,
+    PRIMARY KEY (account_id, kind)
+);
+CREATE INDEX program_payout_due ON program_payout (due_at) WHERE payouts > 0;

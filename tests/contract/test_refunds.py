@@ -75,7 +75,15 @@ class Environment:
             (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=SEAL)
         assert isinstance(outcome, Charge)
 
-    async def boleto(self, cents: int = 15_000, *, rail: str = "boleto", pix: bool = False, days_ago: float = 0) -> str:
+    async def boleto(
+        self,
+        cents: int = 15_000,
+        *,
+        rail: str = "boleto",
+        pix: bool = False,
+        days_ago: float = 0,
+        test: bool = True,
+    ) -> str:
         """A boleto, paid on its line or by PIX; `pix`: its endToEndId is known."""
         system = cast(
             Any,
@@ -86,7 +94,7 @@ class Environment:
         client = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
         async with self.pool.acquire() as books:
             charge_id = await boleto_issued_before(
-                system, cast(Any, books), client, test=True, due_on=today() + timedelta(days=5), amount_cents=cents
+                system, cast(Any, books), client, test=test, due_on=today() + timedelta(days=5), amount_cents=cents
             )
         of = OfBoleto(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
         await self.arrives(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
@@ -421,6 +429,25 @@ async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -
     for table in ("bank_order", "journal", "read_refund", "refund"):
         rows = await env.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
         assert not any("maria@" in row[0] for row in rows), f"{table} names a person in the clear"
+
+
+async def test_owners_are_mailed_of_a_programs_refunds_to_a_key_and_of_no_others(
+    env: Environment, servers: Any
+) -> None:
+    account_id, client_id = env.api.first.account_id, env.api.first.production.client_id
+    noted = "SELECT kind, payouts, amount_cents, client_id FROM program_payout WHERE account_id = $1"
+    await env.refund(await env.boleto(), "5.00", destination=DESTINATION)
+    assert await env.pool.fetch(noted, account_id) == [], "the sandbox's money is nobody's"
+    token = await env.api.token(mode="production")
+    charge_id = await env.boleto(test=False)
+    for cents in (100, 250):
+        body = {"amount": f"{cents // 100}.{cents % 100:02}", "destination": DESTINATION}
+        assert (await env.ask(charge_id, body, token=token)).status == 201
+    back = await env.boleto(test=False, rail="pix", pix=True)
+    assert (await env.ask(back, {"amount": "9.00"}, token=token)).status == 201
+    refused = await env.ask(charge_id, {"amount": "900.00", "destination": DESTINATION}, token=token)
+    assert refused.code() == "REFUND_EXCEEDS"
+    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 2, 350, client_id)]
 
 
 async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) -> None:

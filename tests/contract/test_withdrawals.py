@@ -10,21 +10,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.people.tell import Told
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
+from domain.brazilian import brl
 from domain.events import EventKind
+from readmodels.documents.people_letter import security_letter
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
+from runtime.seal import MAIL_NOTE
 from tests.contract.test_openapi import conforms
 from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.in_process import Api, Reply, open_api
 from tests.support.wallet import SEAL, balance_of, put_money
 from workers.context import Context
+from workers.mail.sender import write_due_mails
 from workers.orders.withdrawal import WithdrawalOrderWorker
 
 PATH = "/v1/withdrawals"
@@ -545,3 +551,44 @@ async def test_the_books_agree_after_all_of_this(pool: Pool, servers: Any, env: 
     )  # fmt: skip
     assert mine is not None
     assert mine["lines"] == mine["balance"]
+
+
+async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once_an_hour(env: Environment) -> None:
+    await env.pool.execute(
+        "INSERT INTO dashboard_user (email, account_id, role, created_at) VALUES ($1, $2, 'owner', now())",
+        f"{secrets.token_hex(6)}@example.com", env.account_id,
+    )  # fmt: skip
+    began = datetime.now(UTC)
+
+    async def told(at: datetime) -> list[tuple[str, dict[str, str]]]:
+        """What the letters say that were written by then, each once for each owner."""
+        env.context.now = lambda: at
+        await asyncio.gather(*(write_due_mails(env.context) for _ in range(3)))
+        rows = await env.pool.fetch(
+            "SELECT mail_id, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security'", env.account_id
+        )
+        await env.pool.execute("DELETE FROM mail WHERE account_id = $1", env.account_id)
+        notes = [env.context.seal.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]) for row in rows]
+        owners = await env.pool.fetchval(
+            "SELECT count(*) FROM dashboard_user WHERE account_id = $1 AND role = 'owner'", env.account_id
+        )
+        letters = sorted(set(notes))
+        assert len(notes) == len(letters) * owners
+        found = [msgspec.json.decode(each, type=Told) for each in letters]
+        return [(each.kind, each.facts) for each in found]
+
+    by = f"credencial {env.record.production.client_id}"
+    key = secrets.token_hex(8)
+    for _ in range(2):
+        await env.ask({"amount": "1.00"}, key=key)  # the second one is a replay
+    assert await told(began + timedelta(seconds=5)) == [
+        ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
+    ]
+    for _ in range(3):
+        await env.withdraw("2.00")
+    assert await told(began + timedelta(minutes=59)) == []
+    ((kind, facts),) = await told(began + timedelta(minutes=61))
+    assert (kind, facts["count"], facts["amount"]) == ("program.withdrawals", "3", brl(600))
+    letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
+    assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))
+    assert await told(began + timedelta(hours=9)) == []

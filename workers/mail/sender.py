@@ -16,6 +16,7 @@ from msgspec import Struct
 
 import sql
 from commands.mail import stop_token, write_mails, write_notices
+from commands.money.program_payouts import tell_payouts
 from domain.mode import Mode, Owner
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import read_doc
@@ -92,13 +93,15 @@ forget_caught = sql.run("mail.forget_caught")
 
 
 async def write_due_mails(context: Context) -> int:
-    """Write mails for requests and for notices; answers how many."""
+    """Write mails for requests, for notices and of what programs paid out; answers how many."""
     now = context.now()
     async with transaction(context.pool) as conn:
         written = await write_mails(conn, now=now, seal=context.seal)
     async with transaction(context.pool) as conn:
         notices = await write_notices(conn, now=now, seal=context.seal)
-    return written + notices
+    async with transaction(context.pool) as conn:
+        told = await tell_payouts(conn, now=now, seal=context.seal)
+    return written + notices + told
 
 
 async def release_mails(context: Context) -> int:

@@ -19,7 +19,7 @@ SMALL = (
     "pix_suspension", "recovery_code", "report_attempt", "report_attempt_told", "report_cohort", "report_due",
     "report_entry", "report_integrator", "report_position", "report_refund", "report_wait", "sandbox_clock", "schedule",
     "sign_in_attempt", "verification", "verification_difference", "verification_part", "rebuild",
-    "webhook_endpoint", "webhook_lane", "webhook_old_secret", "worker_heartbeat",
+    "webhook_endpoint", "webhook_lane", "webhook_old_secret", "program_payout", "worker_heartbeat",
     "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
     "payer_retention", "payer_kept",
     # Money and mail that something is wrong with, and what is still to be sent.

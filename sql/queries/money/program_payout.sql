@@ -1,0 +1,29 @@
+-- What programs paid out, for the letters to the account's owners (commands/money/program_payouts.py).
+
+-- name: note
+-- The first one is told at once; further ones wait for the hour after the letter before. In the order of the keys, as every
+-- batch writes them.
+INSERT INTO program_payout AS p (account_id, kind, payouts, amount_cents, since, client_id, due_at)
+SELECT g.account_id, :kind, count(*), sum(g.amount_cents), :now, max(g.client_id), :now
+FROM unnest(:paid.account_id::uuid[], :paid.amount_cents::bigint[], :paid.client_id::text[])
+     AS g (account_id, amount_cents, client_id)
+GROUP BY g.account_id
+ORDER BY g.account_id
+ON CONFLICT (account_id, kind) DO UPDATE
+SET payouts = p.payouts + excluded.payouts, amount_cents = p.amount_cents + excluded.amount_cents,
+    since = CASE WHEN p.payouts = 0 THEN excluded.since ELSE p.since END, client_id = excluded.client_id,
+    due_at = greatest(p.due_at, CASE WHEN p.payouts = 0 THEN excluded.due_at ELSE p.due_at END);
+
+-- name: take
+-- What is due to be told, counted from nothing again; another worker passes over it.
+WITH due AS MATERIALIZED (
+    SELECT account_id, kind, payouts, amount_cents, since, client_id FROM program_payout
+    WHERE due_at <= :now AND payouts > 0
+    ORDER BY due_at
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE program_payout p SET payouts = 0, amount_cents = 0, due_at = :again_at
+FROM due d
+WHERE p.account_id = d.account_id AND p.kind = d.kind
+RETURNING d.account_id, d.kind, d.payouts, d.amount_cents, d.since, d.client_id;
