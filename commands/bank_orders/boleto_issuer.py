@@ -120,7 +120,8 @@ class BoletoIssuer:
                 return order.charge_id
             if outcome.refused != NUMBER_TAKEN or not again:
                 break
-            _log.warning("boleto_number_taken", number=order.request.payload.charge.nosso_numero)
+            number, request_id = order.request.payload.charge.nosso_numero, order.request.request_id
+            _log.warning("boleto_number_taken", number=number, request_id=request_id)
             order = await self.compose(request, location, until=until)
             if not await self._orders[request.issuer.mode].submit(order):
                 return None

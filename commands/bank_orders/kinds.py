@@ -1,6 +1,7 @@
 """The kinds of orders to a bank: in whose lane each is done, and what its request (JSON) holds.
 
-An order is placed by naming its request; the kind follows from the request's type. The schema knows the same kinds and
+An order is placed by naming its request; the kind follows from the request's type. Beside its own fields it holds the
+`request_id` of the request that caused it, if one did, for the log of who does it. The schema knows the same kinds and
 lanes (bank_order.lane), and refuses any other; tests/integration/workers/test_order_kinds.py compares the two.
 """
 
@@ -25,6 +26,7 @@ class CobRequest(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     pix_key: str
     description: str | None = None
     scenario: str | None = None
+    request_id: str | None = None
 
 
 class CobRemoval(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -166,6 +168,7 @@ class SendOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     pix_key: str
     document: str
     description: str | None = None
+    request_id: str | None = None
 
 
 class OrderLane(StrEnum):

@@ -127,6 +127,7 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         pix_key=issuer.pix_key,
         description=creation.description,
         scenario=creation.scenario,
+        request_id=creation.request_id,
     )
     return NewPix(
         key=creation.key,

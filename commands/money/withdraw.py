@@ -108,7 +108,7 @@ async def create_withdrawal(
         fingerprint=new.fingerprint,
         withdrawal_id=new.withdrawal_id,
         amount_cents=new.amount_cents,
-        request=_encode(_order(terms, new.amount_cents, new.description)),
+        request=_encode(_order(terms, new.amount_cents, new.description, new.request_id)),
         bank=bank,
         send_at=now + timedelta(seconds=grace_s),
         now=now,
@@ -257,8 +257,16 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor
 # Private
 
 
-def _order(terms: WithdrawalTerms, amount_cents: int, description: str | None) -> SendOrder:
-    return SendOrder(amount_cents=amount_cents, pix_key=terms.pix_key, document=terms.document, description=description)
+def _order(
+    terms: WithdrawalTerms, amount_cents: int, description: str | None, request_id: str | None = None
+) -> SendOrder:
+    return SendOrder(
+        amount_cents=amount_cents,
+        pix_key=terms.pix_key,
+        document=terms.document,
+        description=description,
+        request_id=request_id,
+    )
 
 
 def _doc(

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 from uuid import UUID
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -64,6 +65,20 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
         return self.deadline is not None and self.deadline <= now
 
 
+class _Caused(Struct, frozen=True, gc=False):
+    request_id: str | None = None
+    request: "_Caused | None" = None
+    """Of the order that a reconciliation is about."""
+
+
+def read_request_id(request: bytes) -> str | None:
+    """Of the merchant's request that caused this order; None when a bank, a worker or the calendar did."""
+    caused = _read_caused(request)
+    if caused.request_id is None and caused.request is not None:
+        return caused.request.request_id
+    return caused.request_id
+
+
 class Later(Struct, frozen=True, kw_only=True):
     """Not known yet, or not possible yet: to be asked again. `detail` names what was seen, never what was sent."""
 
@@ -95,6 +110,8 @@ class _Released(Struct, frozen=True, gc=False):
 _settle = sql.many("bank_order.settle", _Settled)
 _put_off = sql.run("bank_order.put_off")
 _release = sql.many("bank_order.release", _Released)
+
+_read_caused = msgspec.json.Decoder(_Caused).decode
 
 Order = TypeVar("Order", bound=ClaimedOrder)
 Result = TypeVar("Result")
@@ -128,7 +145,23 @@ async def do_order(
     *,
     call_s: float = CALL_S,
 ) -> None:
-    """Ask the bank and store what came of it. Raises nothing: at worst the lease gives the order back."""
+    """Ask the bank and store what came of it. Raises nothing: at worst the lease gives the order back.
+
+    Every line that is logged meanwhile, the bank's adapter's too, names the request that caused the order.
+    """
+    request_id = read_request_id(order.request)
+    with structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})):
+        await _do_named(context, order, ask, store, call_s=call_s)
+
+
+async def _do_named(
+    context: Context,
+    order: Order,
+    ask: Callable[[Order], Awaitable[Result | Later]],
+    store: Callable[[Order, Result | Later], Awaitable[None]],
+    *,
+    call_s: float,
+) -> None:
     began = context.now()
     result: Result | Later
     try:
@@ -143,6 +176,15 @@ async def do_order(
             # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
             _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
             result = Later(detail="failed here", lost_at=began)
+        if not isinstance(result, Later):  # which is logged when the order is put off
+            _log.info(
+                "bank_order_asked",
+                kind=order.kind,
+                order_id=str(order.order_id),
+                test=order.test,
+                attempts=order.attempts,
+                duration_ms=round((context.now() - began).total_seconds() * 1000),
+            )
         await store_with_retry(lambda: store(order, result))
     except NotOurs:
         pass

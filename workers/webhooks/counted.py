@@ -1,11 +1,13 @@
-"""What is counted of webhook attempts."""
+"""What is counted and logged of webhook attempts."""
 
 from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
+import structlog
 from prometheus_client import Counter, Histogram
 
+from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.lanes import DueDelivery
 
 # Kept by their labels: to look a counter up costs more than to count.
@@ -21,9 +23,26 @@ _delay: Final = cache(
 )
 
 
-def count_attempt(due: DueDelivery, outcome: str, started_at: datetime, duration_s: float) -> None:
+_log = structlog.get_logger()
+
+
+def named(due: DueDelivery) -> dict[str, Any]:
+    """What a delivery is known by in a log line."""
+    return {
+        "delivery_id": str(due.delivery_id),
+        "event_id": str(due.event_id),
+        "attempt": due.attempt,
+        "test": due.test,
+        "request_id": due.request_id,
+    }
+
+
+def count_attempt(due: DueDelivery, answer: ReceiverAnswer, started_at: datetime, duration_s: float) -> None:
+    """One line of the log for each, as the API has one for each request."""
     mode = "test" if due.test else "production"
-    _attempts(outcome, mode).inc()
+    duration_ms = round(duration_s * 1000)
+    _log.info("webhook_sent", outcome=answer.outcome, status=answer.status, duration_ms=duration_ms, **named(due))
+    _attempts(answer.outcome, mode).inc()
     _duration(mode).observe(duration_s)
     if due.attempt == 1 and not due.probe:
         _delay(mode).observe((started_at - due.due_at).total_seconds())

@@ -29,7 +29,7 @@ from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.webhooks.attempt import ReceiverAnswer, post
-from workers.webhooks.counted import count_attempt
+from workers.webhooks.counted import count_attempt, named
 from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, FinishedAttempt, store_attempts, tend_lanes
 
 IN_FLIGHT_MAX = 1_000
@@ -303,11 +303,11 @@ class WebhookDispatcher:
             duration_s = clock() - began
             aging.cancel()
             self._unstored.add(due.delivery_id)
-            count_attempt(due, answer.outcome, started_at, duration_s)
+            count_attempt(due, answer, started_at, duration_s)
             await self._store.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), self._chance()))
         except Exception:
             # Our fault, not the receiver's: nothing is stored, and the lease runs out.
-            _log.exception("delivery_failed_here", delivery_id=due.delivery_id, attempt=due.attempt)
+            _log.exception("delivery_failed_here", **named(due))
         finally:
             aging.cancel()
             self._discount(due.delivery_id)
@@ -369,7 +369,7 @@ class WebhookDispatcher:
                 await asyncio.sleep(wait_s)
         for attempt, outcome in zip(attempts, outcomes, strict=True):
             if outcome.state == "exhausted":
-                _log.warning("delivery_exhausted", delivery_id=attempt.due.delivery_id, test=attempt.due.test)
+                _log.warning("delivery_exhausted", **named(attempt.due))
             elif outcome.state == "pending":
                 self._wake_at(outcome.due_at, now)
         for at in open_again:

@@ -58,6 +58,8 @@ class DueDelivery(Struct, frozen=True):
     secret_sealed: bytes
     old_secrets_sealed: list[bytes]
     body: bytes
+    request_id: str | None
+    """Of the request that caused the event; None of what a bank or a worker caused."""
 
     @property
     def lane(self) -> LaneKey:

@@ -5,10 +5,13 @@
 -- paid by its PIX leg is not written while another change is under way: the end of that one looks again
 -- (workers/orders/boleto.py).
 WITH given AS MATERIALIZED (
-    SELECT g.order_id, g.account_id, g.charge_id, g.test, c.bank, g.kind, g.request
+    SELECT g.order_id, g.account_id, g.charge_id, g.test, c.bank, g.kind,
+           CASE WHEN g.request_id IS NULL THEN g.request
+                ELSE g.request || jsonb_build_object('request_id', g.request_id) END AS request
     FROM unnest(:order_ids::uuid[], :postings.owner.account_id::uuid[], :postings.charge_id::uuid[],
-                :postings.owner.test::boolean[], :kinds::text[], :requests::jsonb[])
-         AS g (order_id, account_id, charge_id, test, kind, request)
+                :postings.owner.test::boolean[], :kinds::text[], :requests::jsonb[],
+                :postings.request_id::text[])
+         AS g (order_id, account_id, charge_id, test, kind, request, request_id)
     JOIN charge c ON c.charge_id = g.charge_id AND c.account_id = g.account_id
 )
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)

@@ -136,11 +136,13 @@ SELECT c.delivery_id, c.endpoint_id, c.account_id, c.test, c.event_id, c.type, c
        e.url, e.secret_sealed,
        ARRAY(SELECT o.secret_sealed FROM webhook_old_secret o
              WHERE o.endpoint_id = c.endpoint_id AND o.until > :now ORDER BY o.until DESC) AS old_secrets_sealed,
-       (SELECT j.event_body FROM journal j WHERE j.journal_id = r.journal_id) AS body
+       j.event_body AS body, j.request_id
 FROM claimed c
 JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id
 JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence
                  AND r.created_at = c.created_at
+-- OFFSET 0: looked up for each delivery by the key, whatever the plan was made of.
+CROSS JOIN LATERAL (SELECT event_body, request_id FROM journal WHERE journal_id = r.journal_id OFFSET 0) AS j
 ORDER BY c.due_at, c.sequence;
 
 -- name: store_results

@@ -5,9 +5,7 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +15,7 @@ import pytest
 import yaml
 
 from runtime.metrics import exposition
+from tests.support.receiving import receiving
 from tests.support.system import ROOT, System, until
 
 OPERATIONS = ROOT / "docs" / "operations"
@@ -67,23 +66,10 @@ def used() -> set[str]:
     return {name for query in queries() for name in names_in(query)} - recorded - PROMETHEUS_OWN
 
 
-class _Receiver(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def receiver() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with receiving() as url:
+        yield url
 
 
 def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
