@@ -11,10 +11,12 @@ import asyncpg
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
+    _Acquire = asyncpg.pool.PoolAcquireContext[asyncpg.Record]
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     # The stubs know these as generic; the classes themselves are not.
     _Pool = asyncpg.Pool
+    _Acquire = asyncpg.pool.PoolAcquireContext
     Connection = asyncpg.Connection
 
 
@@ -28,23 +30,38 @@ class Pool(_Pool):
     """How often all connections were in use when one was wanted."""
     waited_s = 0.0
 
-    def wanted(self) -> float:
-        """When the wait for a connection begins; 0 when there is one."""
-        if self.in_use < self.size_max:
-            return 0.0
-        self.waits += 1  # also of those that wait in vain
-        return time.perf_counter()
-
-    def got(self, wanted_at: float) -> None:
-        self.in_use += 1
-        if wanted_at:
-            self.waited_s += time.perf_counter() - wanted_at
+    def acquire(self, *, timeout: float | None = None) -> "_Acquired":
+        return _Acquired(self, timeout)
 
     def taken(self) -> tuple[int, float]:
         """Waits and seconds since this was asked last."""
         found = self.waits, self.waited_s
         self.waits, self.waited_s = 0, 0.0
         return found
+
+
+class _Acquired(_Acquire):
+    """A connection for the time of a block; counted while it lasts."""
+
+    pool: Pool
+
+    async def __aenter__(self) -> Any:
+        pool = self.pool
+        if pool.in_use < pool.size_max:
+            conn = await super().__aenter__()
+        else:
+            began = time.perf_counter()
+            pool.waits += 1
+            try:
+                conn = await super().__aenter__()
+            finally:
+                pool.waited_s += time.perf_counter() - began
+        pool.in_use += 1
+        return conn
+
+    async def __aexit__(self, *given: Any) -> None:
+        self.pool.in_use -= 1
+        await super().__aexit__(*given)
 
 
 OPENED: "WeakSet[Pool]" = WeakSet()
@@ -135,26 +152,15 @@ async def connect(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
 @asynccontextmanager
 async def transaction(pool: Pool) -> AsyncIterator[Connection]:
     """A connection with an open transaction; committed at the end of the block, rolled back by an exception."""
-    wanted_at = pool.wanted()
-    async with pool.acquire(timeout=_ACQUIRE_S) as conn:
-        pool.got(wanted_at)
-        try:
-            async with conn.transaction():
-                yield conn
-        finally:
-            pool.in_use -= 1
+    async with pool.acquire(timeout=_ACQUIRE_S) as conn, conn.transaction():
+        yield conn
 
 
 @asynccontextmanager
 async def session(pool: Pool) -> AsyncIterator[Connection]:
     """A connection for single statements."""
-    wanted_at = pool.wanted()
     async with pool.acquire(timeout=_ACQUIRE_S) as conn:
-        pool.got(wanted_at)
-        try:
-            yield conn
-        finally:
-            pool.in_use -= 1
+        yield conn
 
 
 async def when_back(pool: Pool, *, timeout_s: float) -> None:
