@@ -193,8 +193,7 @@ class _Reader:
         """An ordinary body: what must be there, and what usually is."""
         schema = self._schemas[name]
         wanted = [*schema.get("required", ())]
-        for one in schema.get("oneOf", [])[:1]:
-            wanted += one.get("required", ())
+        wanted += schema.get("if", {}).get("required", ())
         wanted += _SHOWN_TOO.get(name, ())
         properties = schema.get("properties", {})
         return {

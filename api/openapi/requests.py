@@ -12,19 +12,24 @@ def sharpen_requests(components: dict[str, Any]) -> None:
         ("ChangeDueDate", "charge_id", "external_id"),
         ("AdvanceClock", "advance", "to"),
     ):
-        # Of two fields exactly one; null is as good as not there.
-        components[name]["oneOf"] = [
-            {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}}
-            for one, other in ((first, second), (second, first))
-        ]
+        # Of two fields exactly one; null is as good as not there. Not as oneOf: of its parts generators of clients make
+        # types that have these fields and no others.
+        components[name] |= {
+            "if": {"required": [first], "properties": {first: {"type": "string"}}},
+            "then": {"properties": {second: {"type": "null"}}},
+            "else": {"required": [second], "properties": {second: {"type": "string"}}},
+        }
     for name, person_type, document in (
         ("Pagador", "tipoPessoa", "documento"),
         ("DualPayer", "person_type", "document"),
     ):
-        components[name]["oneOf"] = [
-            {"properties": {person_type: {"const": kind}, document: {"pattern": f"^[0-9]{{{signs}}}$"}}}
-            for kind, signs in PERSON_TYPES.items()
-        ]
+        (person, digits), (company, more_digits) = PERSON_TYPES.items()
+        components[name] |= {
+            "if": {"properties": {person_type: {"const": person}}},
+            "then": {"properties": {document: {"pattern": f"^[0-9]{{{digits}}}$"}}},
+            "else": {"properties": {document: {"pattern": f"^[0-9]{{{more_digits}}}$"}}},
+        }
+        assert set(components[name]["properties"][person_type]["enum"]) == {person, company}
     for component in components.values():
         _clean(component)
 

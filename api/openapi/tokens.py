@@ -1,4 +1,8 @@
-"""The token endpoint in the OpenAPI document: RFC 6749's own errors, and a body as a form or as JSON."""
+"""The token endpoint in the OpenAPI document: RFC 6749's own errors, and its body as a form.
+
+The same fields as JSON are taken too. The document tells of the form alone: of a body of two media types generators of
+clients make a type that sends neither.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +19,9 @@ _DECLINED = {
 
 
 def token_schemas(components: dict[str, Any]) -> dict[str, Any]:
-    """A schema for each status, and one for the body as JSON: one name for two media types makes generators of clients
-    write one type that sends neither."""
-    declined, asked = components["TokenError"], components["TokenRequest"]
-    made = {
+    """A schema for each status."""
+    declined = components["TokenError"]
+    return {
         f"TokenError{status}": {
             **declined,
             "title": f"TokenError{status}",
@@ -29,7 +32,6 @@ def token_schemas(components: dict[str, Any]) -> dict[str, Any]:
         }
         for status, errors in _DECLINED.items()
     }
-    return made | {"TokenRequestJson": {**asked, "title": "TokenRequestJson"}}
 
 
 def token_operation(token: Any, example: Any) -> dict[str, Any]:
@@ -45,14 +47,13 @@ def token_operation(token: Any, example: Any) -> dict[str, Any]:
         "tags": ["Authentication"],
         "description": (
             f"OAuth 2.0 client credentials (RFC 6749 section 4.4). A token lives {LIFETIME_S} seconds. "
-            "The client's id and secret stand in the body or in HTTP Basic."
+            "The client's id and secret stand in the body or in HTTP Basic. The fields may also be sent as JSON."
         ),
         "security": [],
         "requestBody": {
             "required": True,
             "content": {
                 "application/x-www-form-urlencoded": {"schema": {"$ref": REFERENCE.format(name="TokenRequest")}},
-                "application/json": {"schema": {"$ref": REFERENCE.format(name="TokenRequestJson")}},
             },
         },
         "responses": {

@@ -1,0 +1,95 @@
+"""Clients that others' generators make of the OpenAPI document: they compile, and run the quick start of the README.
+
+The TypeScript one needs npm, which brings its packages (tests/contract/typescript/package.json): without npm, or where
+it reaches no registry, that one is skipped.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.system import System
+
+TYPESCRIPT = Path(__file__).parent / "typescript"
+GENERATOR = Path(sys.executable).parent / "openapi-python-client"
+SECONDS_MAX = 300
+
+
+def ran(command: list[str], folder: Path, **more: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0, (command[:3], done.stdout[-3000:], done.stderr[-3000:])
+    return done.stdout
+
+
+@pytest.fixture
+def folder(system: System, tmp_path: Path) -> Path:
+    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{system.base_url}/v1/openapi.json").content)
+    return tmp_path
+
+
+def merchant(system: System) -> dict[str, str]:
+    first = system.merchants[0]
+    return {
+        "BASE": system.base_url,
+        "CLIENT_ID": first["test"]["client_id"],
+        "CLIENT_SECRET": first["test"]["client_secret"],
+    }
+
+
+# A token, a charge, the same charge looked up, and a refusal.
+PYTHON = """
+import os, pkgutil, importlib, uuid
+import quita_api_client as quita
+
+modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(quita.__path__, "quita_api_client.")]
+
+from quita_api_client import AuthenticatedClient, Client, models
+from quita_api_client.api.authentication import get_me, issue_token
+from quita_api_client.api.charges import create_pix_charge, get_charge
+
+base = os.environ["BASE"]
+asked = models.TokenRequest(
+    grant_type=models.TokenRequestGrantType.CLIENT_CREDENTIALS,
+    client_id=os.environ["CLIENT_ID"], client_secret=os.environ["CLIENT_SECRET"],
+)
+token = issue_token.sync(client=Client(base_url=base), body=asked)
+client = AuthenticatedClient(base_url=base, token=token.access_token)
+me = get_me.sync(client=client)
+body = models.CreatePix(account_id=me.account_id, amount="49.90", external_id="order-1001")
+charge = create_pix_charge.sync(client=client, body=body, idempotency_key=str(uuid.uuid4()))
+assert isinstance(charge, models.ChargeProjection), charge
+found = get_charge.sync(client=client, charge_id=str(charge.charge_id))
+assert found.pix.qr_code == charge.pix.qr_code and found.payment_url == charge.payment_url
+refused = get_charge.sync(client=client, charge_id="nobody's")
+assert isinstance(refused, models.Error404) and refused.error.code == "CHARGE_NOT_FOUND", refused
+payer = models.Pagador
+assert {"nome", "documento", "cep"} <= set(payer.__annotations__), payer.__annotations__
+print(len(modules))
+"""
+
+
+def test_a_generated_python_client_imports_and_issues_a_charge(system: System, folder: Path) -> None:
+    path = os.pathsep.join((str(GENERATOR.parent), os.environ.get("PATH", "")))
+    ran([str(GENERATOR), "generate", "--path", "openapi.json", "--meta", "none"], folder, PATH=path)
+    (folder / "quick_start.py").write_text(PYTHON, encoding="utf-8")
+    assert int(ran([sys.executable, "quick_start.py"], folder, PYTHONPATH=str(folder), **merchant(system))) > 100
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not on the path")
+def test_a_generated_typescript_client_compiles_and_issues_a_charge(system: System, folder: Path) -> None:
+    shutil.copytree(TYPESCRIPT, folder, dirs_exist_ok=True)
+    install = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
+    installed = subprocess.run(install, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    if installed.returncode != 0:
+        pytest.skip(f"npm reaches no registry: {installed.stderr[-200:]}")
+    tools = folder / "node_modules" / ".bin"
+    ran([str(tools / "openapi-typescript"), "openapi.json", "-o", "api.d.ts"], folder)
+    ran([str(tools / "tsc"), "--project", "."], folder)
+    assert ran(["node", "quick_start.js"], folder, **merchant(system)).strip() == "pending"
