@@ -20,7 +20,12 @@ from domain.instants import parse_day
 from web.painel import rows
 
 _HERE = Path(__file__).parent
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 

@@ -16,10 +16,10 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from msgspec import Struct
 
 from domain.boleto.itf import QUIET_MODULES, bars
-from domain.brazilian import brl, moment_near
-from domain.charge import NEXT, Status
+from domain.brazilian import brl, day, moment_near
+from domain.charge import NEXT, Anomaly, Status
 from domain.instants import iso
-from domain.pix.qr import png_data_uri
+from domain.pix.qr import png_data_uri, side
 from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.limits.addresses import client_of
@@ -40,6 +40,12 @@ WORDS: dict[Status, tuple[str, str]] = {
     Status.FAILED:    ("Cobrança não concluída", "Não foi possível concluir esta cobrança."),
 }
 # fmt: on
+# Money that came and does not fit, told to whoever sent it without a word on why.
+ODD: dict[Anomaly, str] = {
+    Anomaly.DUPLICATE: "Esta cobrança foi paga mais de uma vez. {merchant} pode devolver o que foi pago a mais.",
+    Anomaly.PAID_AFTER_CANCEL: "Chegou um pagamento depois do fim desta cobrança. {merchant} pode devolvê-lo.",
+    Anomaly.AMOUNT_MISMATCH: "Chegou um pagamento de outro valor, que não quita esta cobrança. Fale com {merchant}.",
+}
 SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
 
 
@@ -158,12 +164,17 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "path": f"/pagar/{public_id}",
         # A printed receipt says where it can be checked.
         "address": f"{request.app.state.settings.app_url}/pagar/{public_id}",
+        "origin": request.app.state.settings.app_url,
+        "preview_title": f"{brl(found.amount_cents)} para {found.merchant}",
+        "preview_text": _preview(found, heading, now),
+        "odd_words": ODD[found.odd].format(merchant=found.merchant) if found.odd else "",
         "heading": heading,
         "announcement": announcement,
         "title": f"{heading} – {brl(found.amount_cents)} para {found.merchant}",
         "settled": _settled(found.status),
         # A code that can no longer be paid is not shown.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
+        "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found),
         "pix_until": moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
@@ -173,6 +184,16 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         # When the page changes without the charge: its PIX can no longer be paid, its boleto can.
         "changes_iso": iso(found.pix_expires_at) if payable and found.qr_code and found.pix_expires_at else None,
     }
+
+
+def _preview(found: PayerPage, heading: str, now: datetime) -> str:
+    """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
+    if found.status is not Status.PENDING or found.suspended:
+        return f"{heading}."
+    way = " ou ".join(name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there)
+    if found.due_date is not None:
+        return f"Pague com {way} até {day(found.due_date)}."
+    return f"Pague com {way} até {moment_near(found.expires_at, now=now)}." if found.expires_at else f"Pague com {way}."
 
 
 class Drawing(Struct, frozen=True):

@@ -81,6 +81,12 @@ def png_data_uri(payload: str) -> str:
     return "data:image/png;base64," + b2a_base64(png(payload), newline=False).decode("ascii")
 
 
+def side(payload: str) -> int:
+    """Width and height of the image of `png`, in pixels."""
+    _, frame = _stream(payload.encode("ascii"))
+    return SCALE * (frame.layout.size + 2 * QUIET_MODULES)
+
+
 def prepare(lengths: range) -> None:
     """Make the tables for payloads of these lengths at start, and not during a request."""
     for length in lengths:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from domain.charge import Status
+from domain.charge import Anomaly, Status
 from domain.sandbox_clock import on_clock
 from runtime.postgres import Connection
 
@@ -39,6 +39,7 @@ class _Boleto(Struct, frozen=True):
 class _Told(Struct, frozen=True):
     """The fields of the document that the page uses; the others are skipped."""
 
+    external_id: str | None = None
     description: str | None = None
     qr_code: str | None = None
     boleto: _Boleto | None = None
@@ -65,6 +66,7 @@ class _Row(Struct, frozen=True):
     doc: bytes
     ahead_s: int
     suspended: bool
+    anomalies: list[str]
 
 
 class PayerPage(Struct, frozen=True, kw_only=True):
@@ -86,7 +88,10 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     redated: int
     version: int
     """As in PageState."""
+    external_id: str | None
     description: str | None
+    odd: Anomaly | None
+    """Money that came and does not fit: twice, after the end, another amount. The latest of them."""
     qr_code: str | None
     """None when it cannot be paid any more, although the boleto beside it still can."""
     pix_expires_at: datetime | None
@@ -165,7 +170,9 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         effective_due_date=told.effective_due_date or row.due_date,
         redated=told.redated,
         version=-row.version if suspended else row.version,
+        external_id=told.external_id,
         description=told.description,
+        odd=Anomaly(row.anomalies[-1]) if row.anomalies else None,
         qr_code=qr_code,
         pix_expires_at=pix_expires_at,
         linha_digitavel=slip.linha_digitavel if slip is not None else None,

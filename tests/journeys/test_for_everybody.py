@@ -237,3 +237,22 @@ async def test_a_barrier_would_be_found(browser: Browser) -> None:
         await tab.value("document.body.innerHTML = '<p style=\"color:#999;background:#fff\">grey</p><img src=x>'")
         rules = {each.split(":")[0] for each in await tab.barriers()}
         assert {"color-contrast", "image-alt", "html-has-lang"} <= rules
+
+
+async def test_on_a_phone_the_button_to_copy_is_in_sight_and_nothing_moves(stage: Stage, browser: Browser) -> None:
+    """375 x 667 is the smallest of today's telephones; what lies under the fold nobody finds."""
+    charge = await stage.merchant.production.created(
+        "149.90", external_id="pedido-1001", description="Encomenda de pães"
+    )
+    async with browser.tab() as tab:
+        await tab.screen(375, height=667)
+        await tab.open(f"{stage.system.app_url}/pagar/{charge['public_id']}")
+        await tab.until("document.querySelector('[data-copy]').hidden", False)
+        bottom = await tab.value("document.querySelector('[data-copy]').getBoundingClientRect().bottom")
+        assert bottom < 560, "the bars of a telephone's browser take a hundred points more"
+        moved = await tab.value(
+            "new Promise(told => new PerformanceObserver(list => told(list.getEntries().reduce("
+            "(sum, each) => sum + each.value, 0))).observe({type: 'layout-shift', buffered: true})"
+            " || setTimeout(() => told(0), 1000))"
+        )
+        assert moved < 0.02

@@ -29,6 +29,7 @@
 
   function settle() {
     for (const each of state.querySelectorAll("[data-with-script], [data-copy]")) each.hidden = false;
+    if (navigator.share) for (const each of state.querySelectorAll("[data-share]")) each.hidden = false;
     // Expiry is counted on the server's clock: a payer's own may be wrong by hours.
     serverAheadMs = Date.parse(card().dataset.now) - Date.now();
     tick();
@@ -196,11 +197,13 @@
   }
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy], [data-print]");
+    const button = event.target.closest("[data-copy], [data-print], [data-share]");
     if (!button) {
       if (event.target.matches(".code")) event.target.select();
     } else if (button.hasAttribute("data-print")) {
       window.print();
+    } else if (button.hasAttribute("data-share")) {
+      navigator.share({ title: button.dataset.share, url: location.href }).catch(() => {}); // the payer thought better of it
     } else {
       copy(button);
     }

@@ -119,7 +119,7 @@ async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
     doc = await boleto(hybrid=True)
     html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     line, barcode = codes(doc)
-    (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="QR Code Pix', html)
+    (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" width="\d+" height="\d+" alt="QR Code Pix', html)
     assert scanned(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
     assert scanned(drawn(html)) == {"ITF": barcode}
     assert f'value="{BR_CODE}"' in html

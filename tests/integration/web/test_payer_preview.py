@@ -1,0 +1,76 @@
+"""What the payer's page tells beside how to pay: a preview of its link, the reference, money that does not fit."""
+
+import base64
+import io
+import re
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from PIL import Image
+
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from tests.integration.web.test_payer_page import Charge, base_url, charge, client, fetched, pay
+
+__all__ = ["base_url", "charge", "client"]
+
+
+async def test_a_messenger_shows_whom_and_how_much_and_nothing_of_the_payer(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
+) -> None:
+    public_id = await charge()
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    told = dict(re.findall(r'<meta property="og:([a-z:_]+)" content="([^"]*)">', html))
+    assert told["title"] == "R$\xa01.234,56 para Padaria Aurora Ltda"
+    assert told["description"].startswith("Pague com Pix até ")
+    assert told["url"].endswith(f"/pagar/{public_id}")
+    async with client.get(base_url + urlsplit(told["image"]).path) as image:
+        assert image.headers["content-type"] == "image/png"
+        assert (await image.read()).startswith(b"\x89PNG")
+    await pay(pool, public_id)
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert '<meta property="og:description" content="Pagamento confirmado.">' in html
+
+
+async def test_the_merchants_reference_is_shown_before_and_after(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
+) -> None:
+    public_id = await charge(external_id="pedido <1001>")
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert "Referência: pedido &lt;1001&gt;" in html
+    await pay(pool, public_id)
+    assert (
+        "<dt>Referência</dt><dd>pedido &lt;1001&gt;</dd>" in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "words"),
+    [
+        ("duplicate", "foi paga mais de uma vez"),
+        ("paid_after_cancel", "depois do fim desta cobrança"),
+        ("amount_mismatch", "de outro valor"),
+    ],
+)
+async def test_money_that_does_not_fit_is_told_to_who_sent_it(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool, anomaly: str, words: str
+) -> None:
+    public_id = await charge()
+    assert 'class="odd"' not in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
+    await pool.execute(
+        "INSERT INTO read_payment (account_id, test, payment_id, charge_id, method, anomaly, paid_at, journal_id)"
+        " SELECT account_id, test, $2, charge_id, 'pix', $3, now(), journal_id FROM read_charge WHERE public_id = $1",
+        public_id, new_id(), anomaly,
+    )  # fmt: skip
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert words in html
+    assert "Padaria Aurora" in html[html.index(words) - 60 : html.index(words) + 90]
+
+
+async def test_the_image_says_how_large_it_is_before_it_is_there(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    _, html = await fetched(client, f"{base_url}/pagar/{await charge()}")
+    source, side, height = re.findall(r'<img src="data:image/png;base64,([^"]+)" width="(\d+)" height="(\d+)"', html)[0]
+    assert Image.open(io.BytesIO(base64.b64decode(source))).size == (int(side), int(height))
