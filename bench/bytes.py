@@ -86,7 +86,7 @@ def _shown(name: str, grown: Counter[str], aim: int) -> list[Finding]:
 
 async def _sizes(environment: BenchEnvironment) -> Counter[str]:
     """Of every table and of its indexes, once what is dead was removed."""
-    conn = await connect(environment.settings.database_url)
+    conn = await connect(environment.owner_url)
     try:
         await conn.execute("VACUUM")
         return Counter({row["name"]: row["bytes"] for row in await conn.fetch(_SIZES)})

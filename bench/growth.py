@@ -175,10 +175,10 @@ class _Books:
 @asynccontextmanager
 async def _filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[_Books]:
     name = f"growth_{charges}"
-    admin = await asyncpg.connect(environment.settings.database_url)
+    admin = await asyncpg.connect(environment.owner_url)
     await admin.execute(f'CREATE DATABASE "{name}"')
     await admin.close()
-    url = urlunsplit(urlsplit(environment.settings.database_url)._replace(path=f"/{name}"))
+    url = urlunsplit(urlsplit(environment.owner_url)._replace(path=f"/{name}"))
     await migrate(url)
     pool = await open_pool(url, name="bench", size=4)
     try:

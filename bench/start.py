@@ -18,7 +18,17 @@ _ROOT = Path(__file__).resolve().parent.parent
 _READY_S_MAX = 120.0
 _SETTLED_S = 3.0  # the second API process starts after the first answers; it is let in before all is stopped
 _AGAIN = 3
-_OWN = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL")
+_OWN = (
+    "DATABASE_URL",
+    "DATABASE_OWNER_URL",
+    "DATABASE_REPORT_URL",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "BANK_URL",
+    "BASE_URL",
+    "APP_URL",
+    "DOCS_URL",
+)
 
 
 async def start(environment: BenchEnvironment, seconds: float) -> list[Finding]:

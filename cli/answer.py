@@ -34,22 +34,22 @@ def answer(args: argparse.Namespace, record: Any) -> int:
     return 0
 
 
-def in_transaction(command: Callable[[Any], Awaitable[T]]) -> T:
+def in_transaction(command: Callable[[Any], Awaitable[T]], *, url: str = "database_url") -> T:
     """Run a command in a transaction of its own on the running system's database."""
 
     async def run() -> T:
-        async with connected() as conn, conn.transaction():
+        async with connected(url) as conn, conn.transaction():
             return await command(conn)
 
     return asyncio.run(run())
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[Any]:
-    """A connection to the running system's database."""
+async def connected(url: str = "database_url") -> AsyncIterator[Any]:
+    """A connection to the running system's database, as the role of this address of cli/running.py."""
     from runtime.postgres import connect
 
-    database_url = running.find().need("database_url")
+    database_url = running.find().need(url)
     with reaching_postgres():
         async with asyncio.timeout(10):
             conn = await connect(database_url)

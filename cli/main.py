@@ -55,9 +55,17 @@ def _expected(error: Exception) -> bool:
 
     from domain.errors import Refused
     from sql.migrate import OutdatedDatabase
+    from sql.roles import CannotGrant
 
     return isinstance(
-        error, OutdatedDatabase | Refused | OSError | TimeoutError | asyncpg.PostgresError | asyncpg.InterfaceError
+        error,
+        OutdatedDatabase
+        | CannotGrant
+        | Refused
+        | OSError
+        | TimeoutError
+        | asyncpg.PostgresError
+        | asyncpg.InterfaceError,
     )
 
 

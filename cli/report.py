@@ -55,7 +55,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def grant(args: argparse.Namespace) -> int:
-    in_transaction(lambda conn: grant_views(conn, role=args.role))
+    in_transaction(lambda conn: grant_views(conn, role=args.role), url="database_owner_url")
     return answer(args, {"role": args.role, "views": "reporting_*"})
 
 
@@ -70,7 +70,7 @@ async def _show(args: argparse.Namespace) -> None:
         by=By(getattr(args, "by", By.DAY)),
     )
     # One snapshot: all of a long report is of one instant.
-    async with connected() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+    async with connected("database_report_url") as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         head: dict[str, Any] = {"report": report.name, "title": report.title}
         if report.dated:
             head |= {"from": asked.first, "to": asked.last}

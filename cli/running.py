@@ -1,6 +1,7 @@
 """Where the running system is: `quita up` writes it to $QUITA_HOME/run.json, every other command reads it.
 
-The environment (DATABASE_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) takes precedence.
+The environment (DATABASE_URL, DATABASE_OWNER_URL, DATABASE_REPORT_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) takes
+precedence.
 """
 
 import os
@@ -11,6 +12,8 @@ import msgspec
 from cli.run.supervise import CannotRun
 from runtime.seal import SecretKeys, read_keys
 
+_ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")
+
 
 class Running(msgspec.Struct, kw_only=True):
     """The content of run.json; it holds passwords, hence mode 0600."""
@@ -19,6 +22,9 @@ class Running(msgspec.Struct, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8000
     database_url: str = ""
+    database_owner_url: str = ""
+    database_report_url: str = ""
+    """These two are DATABASE_URL unless given."""
     redis_url: str = ""
     base_url: str = ""
     app_url: str = ""
@@ -52,8 +58,12 @@ def find() -> Running:
         running = Running()
     except (OSError, msgspec.MsgspecError) as error:
         raise CannotRun(f"{home() / 'run.json'} cannot be read: {error}") from None
-    for name in ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url"):
+    if os.environ.get("DATABASE_URL"):  # another database than the running system's
+        running.database_owner_url = running.database_report_url = ""
+    for name in _ADDRESSES:
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name))
+    for name in ("database_owner_url", "database_report_url"):
+        setattr(running, name, os.environ.get(name.upper()) or getattr(running, name) or running.database_url)
     if not running.pids:
         running.webhook_allow_private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1"
         running.webhook_nameservers = tuple(filter(None, os.environ.get("WEBHOOK_NAMESERVERS", "").split(",")))

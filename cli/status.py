@@ -23,7 +23,9 @@ def add_commands(commands: Commands) -> None:
     verb.set_defaults(run=status)
     doctor_help = "what keeps this environment from production, without starting anything; exit 1 when something does"
     commands.add_parser("doctor", help=doctor_help).set_defaults(run=doctor)
-    commands.add_parser("migrate", help="bring the database to the newest shape").set_defaults(run=migrate)
+    commands.add_parser(
+        "migrate", help="bring the database to the newest shape, and give its roles their rights"
+    ).set_defaults(run=migrate)
 
 
 def status(args: argparse.Namespace) -> int:
@@ -88,5 +90,7 @@ def migrate(args: argparse.Namespace) -> int:
     from sql.migrate import migrate as apply
 
     with reaching_postgres():
-        applied = asyncio.run(apply(running.find().need("database_url")))
+        found = running.find()
+        owner_url, app_url = found.need("database_owner_url"), found.database_url or None
+        applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=found.database_report_url or None))
     return answer(args, {"applied": applied})

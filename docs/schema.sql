@@ -1408,11 +1408,14 @@ $function$
 CREATE OR REPLACE FUNCTION detach_months(parent text, ended_before timestamp with time zone)
  RETURNS SETOF timestamp with time zone
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET lock_timeout TO '500ms'
+ SET search_path TO CURRENT_SCHEMA, 'pg_temp'
 AS $function$
 DECLARE
     month record;
 BEGIN
+    PERFORM refuse_other_tables(parent);
     -- Another worker's detaching is waited for: what it took is not there any more.
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
@@ -1428,6 +1431,7 @@ BEGIN
     END LOOP;
 END $function$
 ;
+REVOKE EXECUTE ON FUNCTION detach_months(text,timestamp with time zone) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION drop_months(parent text, ended_before timestamp with time zone)
  RETURNS integer
@@ -1491,7 +1495,9 @@ $function$
 CREATE OR REPLACE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL::integer)
  RETURNS integer
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET lock_timeout TO '500ms'
+ SET search_path TO CURRENT_SCHEMA, 'pg_temp'
 AS $function$
 DECLARE
     key text;
@@ -1505,6 +1511,7 @@ DECLARE
     lying bigint;
     made integer := 0;
 BEGIN
+    PERFORM refuse_other_tables(parent);
     SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
     FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
     WHERE p.partrelid = parent::regclass;
@@ -1538,6 +1545,7 @@ BEGIN
     RETURN made;
 END $function$
 ;
+REVOKE EXECUTE ON FUNCTION make_months(text,date,date,integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION make_shadow(original text)
  RETURNS void
@@ -1741,6 +1749,17 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION refuse_other_tables(parent text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF parent NOT IN ('read_event', 'bank_order_done', 'bank_hint_done') THEN
+        RAISE EXCEPTION '% is not partitioned by month', parent;
+    END IF;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION repair(original text, condition text)
  RETURNS bigint
  LANGUAGE plpgsql
@@ -1779,6 +1798,8 @@ REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;
 CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer)
  RETURNS integer
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO CURRENT_SCHEMA, 'pg_temp'
 AS $function$
 DECLARE
     day record;
@@ -1798,10 +1819,13 @@ BEGIN
     RETURN forgotten;
 END $function$
 ;
+REVOKE EXECUTE ON FUNCTION request_log_forget_days(timestamp with time zone,integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION request_log_make_days(first date, last date)
  RETURNS integer
  LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO CURRENT_SCHEMA, 'pg_temp'
 AS $function$
 DECLARE
     day date;
@@ -1822,6 +1846,7 @@ BEGIN
     RETURN made;
 END $function$
 ;
+REVOKE EXECUTE ON FUNCTION request_log_make_days(date,date) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION reseal(original text, sealed text, member text, places text[], before bytea[], after bytea[])
  RETURNS bigint

@@ -32,6 +32,8 @@ def production_faults(env: Mapping[str, str]) -> list[str]:
 
 def _faults(env: Mapping[str, str]) -> Iterator[str]:
     yield from _secret_faults(env)
+    if env.get("DATABASE_OWNER_URL", "") not in ("", env.get("DATABASE_URL", "")):
+        yield "DATABASE_OWNER_URL must not be set: only `quita migrate` needs it, and its owner may change the books"
     for name in ("BASE_URL", "APP_URL", "BANK_URL"):
         # The pages are where the API is, unless APP_URL says more.
         given = env.get(name) or (env.get("BASE_URL", "") if name == "APP_URL" else "")

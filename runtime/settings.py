@@ -67,6 +67,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     home: Path
     """QUITA_HOME: where embedded servers keep their data, dev.json and the local key live."""
     database_url: str
+    """DATABASE_URL: as the role of the API and the workers. Their owner's is no setting of theirs (sql/roles.py)."""
+    database_report_url: str
+    """DATABASE_REPORT_URL: as the role that only reads, for reports; DATABASE_URL unless given."""
     redis_url: str
     port: int
     host: str
@@ -183,7 +186,8 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
-        database_url=_required(env, "DATABASE_URL"),
+        database_url=(database_url := _required(env, "DATABASE_URL")),
+        database_report_url=env.get("DATABASE_REPORT_URL") or database_url,
         redis_url=_required(env, "REDIS_URL"),
         port=port,
         host=env.get("HOST", "127.0.0.1"),

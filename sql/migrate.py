@@ -1,5 +1,5 @@
-"""Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; and the monthly
-partitions, which follow the calendar."""
+"""Bring a database to the newest schema: each file of sql/migrations once, in order, all or none; what each role
+may do; and the monthly partitions, which follow the calendar."""
 
 import hashlib
 from contextlib import suppress
@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
+
+from sql.roles import grant_all
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Advisory lock: two services that start at once migrate one after the other.
@@ -21,8 +23,9 @@ class OutdatedDatabase(Exception):
     """It has migrations that this version does not know, or as other files, so its tables may be of any shape."""
 
 
-async def migrate(database_url: str) -> list[str]:
-    """Apply what is missing and answer the names of the files applied; raises what asyncpg raises."""
+async def migrate(database_url: str, *, app_url: str | None = None, report_url: str | None = None) -> list[str]:
+    """Apply what is missing, as the owner whom `database_url` names, and grant the others their rights (sql/roles.py);
+    the names of the files applied. Raises what asyncpg raises, OutdatedDatabase and CannotGrant."""
     conn = await asyncpg.connect(database_url)
     try:
         async with conn.transaction():
@@ -46,6 +49,7 @@ async def migrate(database_url: str) -> list[str]:
             for name in missing:
                 await conn.execute(files[name].decode())
                 await conn.execute("INSERT INTO migration (name, sha256) VALUES ($1, $2)", name, _sha256(files[name]))
+            await grant_all(conn, app_url=app_url, report_url=report_url)
         await _make_months(conn)
         return missing
     finally:

@@ -26,10 +26,13 @@ settings.load_profile("same_every_run")
 
 
 class Servers:
-    """PostgreSQL, migrated, and Redis; DATABASE_URL and REDIS_URL name others when they are set."""
+    """PostgreSQL, migrated, and Redis; DATABASE_URL (DATABASE_OWNER_URL, DATABASE_REPORT_URL) and REDIS_URL name others
+    when they are set. `database_url` is the application's role; what it may not do, tests do as `owner_url`."""
 
-    def __init__(self, database_url: str, redis_url: str) -> None:
+    def __init__(self, database_url: str, redis_url: str, owner_url: str, report_url: str) -> None:
         self.database_url = database_url
+        self.owner_url = owner_url
+        self.report_url = report_url
         self.redis_url = redis_url
 
 
@@ -41,14 +44,16 @@ def servers() -> Iterator[Servers]:
     postgres, redis = EmbeddedPostgres(), EmbeddedRedis()
     try:
         database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
+        owner_url = os.environ.get("DATABASE_OWNER_URL") or database_url or ""
+        report_url = os.environ.get("DATABASE_REPORT_URL") or database_url or ""
         if not database_url:
             postgres.start(home, fsync=False)
-            database_url = postgres.dsn
+            database_url, owner_url, report_url = postgres.app_dsn, postgres.dsn, postgres.report_dsn
         if not redis_url:
             redis.start(home)
             redis_url = redis.dsn
-        asyncio.run(migrate(database_url))
-        yield Servers(database_url, redis_url)
+        asyncio.run(migrate(owner_url, app_url=database_url, report_url=report_url))
+        yield Servers(database_url, redis_url, owner_url, report_url)
     finally:
         redis.stop()
         postgres.stop()
@@ -60,6 +65,16 @@ async def pool(servers: Servers) -> AsyncIterator[Any]:
     from runtime.postgres import open_pool
 
     opened = await open_pool(servers.database_url, name="tests", size=10)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="session")
+async def owner(servers: Servers) -> AsyncIterator[Any]:
+    """Connections of the owner of the tables, for what no process of ours may do."""
+    from runtime.postgres import open_pool
+
+    opened = await open_pool(servers.owner_url, name="tests as owner", size=4)
     yield opened
     await opened.close()
 

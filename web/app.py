@@ -62,6 +62,9 @@ _WORDS_DOCS: dict[int, tuple[str, str]] = {
 }
 # fmt: on
 
+_REPORT_POOL_SIZE = 2
+"""Few members of staff read reports at once."""
+
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
@@ -77,7 +80,7 @@ def make_app(
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
     `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool` (payers' pages), `people_pool`, `settings`, `now`, `context` and `printer` in
+    Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `settings`, `now`, `context` and `printer` in
     `request.app.state`.
     """
 
@@ -89,7 +92,7 @@ def make_app(
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns = sign_in_turns()
         own = [] if pool else await _open_pools(app.state.settings)
-        app.state.pool, app.state.people_pool = own or (pool, pool)
+        app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
         app.state.shares = Shares(app.state.settings.pace.account_at_once)
         app.state.rates = ClientRates(app.state.settings.rates)
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
@@ -126,9 +129,12 @@ def make_app(
 
 
 async def _open_pools(settings: Settings) -> list[Pool]:
-    """For payers' pages, and for those of people who are signed in."""
-    sizes = (("web", settings.pace.web_pool_size), ("web people", settings.pace.people_pool_size))
-    return [await open_pool(settings.database_url, name=name, size=size) for name, size in sizes]
+    """For payers' pages, for those of people who are signed in, and for the platform's reports, which only read."""
+    return [
+        await open_pool(settings.database_url, name="web", size=settings.pace.web_pool_size),
+        await open_pool(settings.database_url, name="web people", size=settings.pace.people_pool_size),
+        await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE),
+    ]
 
 
 # Where the error page leads. A payer's leads nowhere: a payer has one link only.

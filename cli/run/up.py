@@ -74,8 +74,9 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
+    owner_url = env.pop("DATABASE_OWNER_URL", "") or env["DATABASE_URL"]  # no child's to know
     settings = _settings(env)
-    merchants, staff = asyncio.run(_prepare(settings, home))
+    merchants, staff = asyncio.run(_prepare(settings, owner_url, home))
     supervisor.drain_s = settings.watching.drain_s
     if supervisor.stopping:
         return 0
@@ -92,7 +93,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     ready_at = 0.0
 
     def changed() -> None:
-        state = _state(home, settings, ready_at, supervisor.pids())
+        state = _state(home, settings, owner_url, ready_at, supervisor.pids())
         try:
             write_private(home / "run.json", msgspec.json.encode(state))
         except OSError as error:  # a disk that is full ends nothing; the next change writes it again
@@ -135,13 +136,17 @@ def _loopback_bank(env: dict[str, str]) -> bool:
     return bool(env.get("BANK_URL"))
 
 
-def _state(home: Path, settings: Settings, ready_at: float, pids: dict[str, list[int]]) -> running.Running:
+def _state(
+    home: Path, settings: Settings, owner_url: str, ready_at: float, pids: dict[str, list[int]]
+) -> running.Running:
     return running.Running(
         home=str(home),
         host=settings.host,
         port=settings.port,
         ready_at=ready_at,
         database_url=settings.database_url,
+        database_owner_url=owner_url,
+        database_report_url=settings.database_report_url,
         redis_url=settings.redis_url,
         base_url=settings.base_url,
         app_url=settings.app_url,
@@ -160,7 +165,8 @@ def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> N
         postgres = EmbeddedPostgres()
         supervisor.add_server(postgres)
         postgres.start(home, fsync=env.get("QUITA_FSYNC", "on") != "off")
-        env["DATABASE_URL"] = postgres.dsn
+        env["DATABASE_URL"], env["DATABASE_OWNER_URL"] = postgres.app_dsn, postgres.dsn
+        env["DATABASE_REPORT_URL"] = postgres.report_dsn
     if not env.get("REDIS_URL"):
         redis = EmbeddedRedis()
         supervisor.add_server(redis)
@@ -248,7 +254,7 @@ def _worker_environments(env: dict[str, str], workers: int) -> list[dict[str, st
     return [{"WORKER_PORT": str(first + index)} for index in range(workers)]
 
 
-async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str, str]]:
+async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list[Any], dict[str, str]]:
     """Reach both servers, migrate, make the demo merchants and a person of the staff the first time; their records."""
     import asyncpg
     from redis.exceptions import RedisError
@@ -256,10 +262,11 @@ async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str,
     from runtime.postgres import connect
     from runtime.redis import open_redis
     from sql.migrate import migrate
+    from sql.roles import CannotGrant
 
     try:
         async with asyncio.timeout(_REACH_S_MAX):
-            await (await asyncpg.connect(settings.database_url)).close()
+            await (await asyncpg.connect(owner_url)).close()
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise CannotRun(f"PostgreSQL at DATABASE_URL cannot be reached: {_short(error)}") from None
     try:
@@ -270,9 +277,9 @@ async def _prepare(settings: Settings, home: Path) -> tuple[list[Any], dict[str,
     except (OSError, TimeoutError, ValueError, RedisError) as error:
         raise CannotRun(f"Redis at REDIS_URL cannot be reached: {_short(error)}") from None
     try:
-        for name in await migrate(settings.database_url):
+        for name in await migrate(owner_url, app_url=settings.database_url, report_url=settings.database_report_url):
             say(f"migrated {name}")
-    except asyncpg.PostgresError as error:
+    except (asyncpg.PostgresError, CannotGrant) as error:
         raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
     conn = await connect(settings.database_url)
     try:

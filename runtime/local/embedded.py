@@ -85,7 +85,21 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        return f"postgresql://postgres:{self._password}@127.0.0.1:{self._port}/postgres"
+        """Of the superuser, who owns everything in it."""
+        return self._url("postgres", self._password)
+
+    @property
+    def app_dsn(self) -> str:
+        """Of the role of the API and the workers; a migration makes it."""
+        return self._url("quita_app", _remembered_password(self._home / "postgres.app.password"))
+
+    @property
+    def report_dsn(self) -> str:
+        """Of the role that only reads; a migration makes it."""
+        return self._url("quita_report", _remembered_password(self._home / "postgres.report.password"))
+
+    def _url(self, role: str, password: str) -> str:
+        return f"postgresql://{role}:{password}@127.0.0.1:{self._port}/postgres"
 
     @property
     def pid(self) -> int:

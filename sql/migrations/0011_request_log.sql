@@ -22,8 +22,8 @@ CREATE INDEX request_log_broken ON request_log (account_id, test, at, request_id
 CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
 
 -- Days of UTC, made before they begin. A day with requests in the default partition stays there whole: nothing is moved
--- for a log.
-CREATE FUNCTION request_log_make_days(first date, last date) RETURNS integer LANGUAGE plpgsql AS $$
+-- for a log. Like all that makes and takes away partitions it has its owner's rights (0014_months).
+CREATE FUNCTION request_log_make_days(first date, last date) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     day date;
     name text;
@@ -44,7 +44,8 @@ BEGIN
 END $$;
 
 -- Drop the days that ended before an instant, at most days_max; answers how many.
-CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     day record;
     forgotten integer := 0;

@@ -2,6 +2,16 @@
 --
 -- A table's partition key is an instant, or the UUIDv7 that is its primary key: an id then names its month, and a look-up
 -- by it reads one partition. Each such table has a default partition `<table>_other`, for rows whose month was not made.
+--
+-- A partition belongs to the owner of its table, so these functions run with the owner's rights: workers have no others.
+-- They take the tables that are named here and no other, which a caller could have made.
+
+CREATE FUNCTION refuse_other_tables(parent text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF parent NOT IN ('read_event', 'bank_order_done', 'bank_hint_done', 'webhook_delivery_done', 'webhook_attempt') THEN
+        RAISE EXCEPTION '% is not partitioned by month', parent;
+    END IF;
+END $$;
 
 -- The lower bound of a month's partition, as text.
 CREATE FUNCTION month_begins(month date, by_id boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -18,7 +28,7 @@ $$;
 -- A month with more than :moved_max rows in the default partition is left there, because who writes would wait for as
 -- long as the moving takes; NULL moves any number.
 CREATE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL) RETURNS integer
-LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
     key text;
     by_id boolean;
@@ -31,6 +41,7 @@ DECLARE
     lying bigint;
     made integer := 0;
 BEGIN
+    PERFORM refuse_other_tables(parent);
     SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
     FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
     WHERE p.partrelid = parent::regclass;
@@ -67,10 +78,11 @@ END $$;
 -- Take the months that ended before an instant out of a table; answers when each ended. Each becomes a table
 -- `<table>_archive_YYYY_MM`, which stays until an operator moves it elsewhere.
 CREATE FUNCTION detach_months(parent text, ended_before timestamptz) RETURNS SETOF timestamptz
-LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
     month record;
 BEGIN
+    PERFORM refuse_other_tables(parent);
     -- Another worker's detaching is waited for: what it took is not there any more.
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
@@ -88,14 +100,29 @@ END $$;
 
 -- Delete the months that ended before an instant, as files and not by the row; answers how many.
 CREATE FUNCTION drop_months(parent text, ended_before timestamptz) RETURNS integer
-LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
     ended timestamptz;
     dropped integer := 0;
 BEGIN
+    IF parent NOT IN ('webhook_delivery_done', 'webhook_attempt') THEN
+        RAISE EXCEPTION 'months of % are kept', parent;
+    END IF;
     FOR ended IN SELECT detach_months(parent, ended_before) LOOP
         EXECUTE format('DROP TABLE %I', parent || to_char(ended AT TIME ZONE 'UTC' - interval '1 month', '_"archive"_YYYY_MM'));
         dropped := dropped + 1;
     END LOOP;
     RETURN dropped;
+END $$;
+
+-- What runs with its owner's rights finds tables and functions of this schema only, whatever path its caller has set and
+-- whatever temporary tables he has made, and is nobody's to call but the application's (sql/roles.py).
+DO $$
+DECLARE
+    named regprocedure;
+BEGIN
+    FOR named IN SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', named, current_schema());
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', named);
+    END LOOP;
 END $$;

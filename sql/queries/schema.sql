@@ -47,7 +47,8 @@ SELECT CASE WHEN subname = '' THEN E'\n' ELSE '' END || text AS text FROM (
                                     a.aggtransfn, a.aggtranstype::regtype, a.agginitval)
     FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid WHERE p.pronamespace = current_schema()::regnamespace
     UNION ALL
-    SELECT 4, proname, '', replace(pg_get_functiondef(oid), format('FUNCTION %I.', current_schema()), 'FUNCTION ')
+    SELECT 4, proname, '', replace(replace(pg_get_functiondef(oid), format('FUNCTION %I.', current_schema()), 'FUNCTION '),
+                                   format('TO %L, ', current_schema()), 'TO CURRENT_SCHEMA, ')
            || CASE WHEN has_function_privilege('public', oid, 'EXECUTE') THEN ';'
                    ELSE format(E';\nREVOKE EXECUTE ON FUNCTION %s FROM PUBLIC;', oid::regprocedure) END
     FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prokind = 'f'

@@ -31,8 +31,8 @@ def postgres(home: Path) -> Iterator[EmbeddedPostgres]:
 async def test_creations_are_told_to_come_back_together_and_succeed_then(
     servers: Any, postgres: EmbeddedPostgres
 ) -> None:
-    await migrate(postgres.dsn)
-    async with open_api(postgres.dsn, servers.redis_url) as api:
+    await migrate(postgres.dsn, app_url=postgres.app_dsn, report_url=postgres.report_dsn)
+    async with open_api(postgres.app_dsn, servers.redis_url) as api:
         token = await api.token()
         keys = [str(uuid4()) for _ in range(TOGETHER)]
         assert {reply.status for reply in await _create(api, token, keys[:1])} == {201}

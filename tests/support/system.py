@@ -24,6 +24,8 @@ STOP_S_MAX = 60.0
 QUICK_WEBHOOKS = {"WEBHOOK_DELAYS_S": "0.2,0.4,0.8,1.6", "WEBHOOK_JITTER": "0"}
 _FROM_OUTSIDE = (
     "DATABASE_URL",
+    "DATABASE_OWNER_URL",
+    "DATABASE_REPORT_URL",
     "REDIS_URL",
     "SECRET_KEY",
     "BANK_URL",
@@ -128,6 +130,11 @@ class System:
     @property
     def database_url(self) -> str:
         return str(self.run_json()["database_url"])
+
+    @property
+    def owner_url(self) -> str:
+        """Of the owner of the tables, for what no process of ours may do."""
+        return str(self.run_json()["database_owner_url"])
 
     @property
     def redis_url(self) -> str:

@@ -1,8 +1,10 @@
 """Where money is real nothing starts with anything of local work in it, and each such thing is named."""
 
 import secrets
+from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from runtime.production import production_faults
 from runtime.settings import read_settings
@@ -54,6 +56,7 @@ def test_what_is_set_for_production_starts() -> None:
         ("MAIL_CATCHER", "1"),
         ("SMTP_URL", ""),
         ("STAFF_TOTP_REQUIRED", "0"),
+        ("DATABASE_OWNER_URL", "postgresql://owner:password@127.0.0.1/quita"),
     ],
 )
 def test_what_is_of_local_work_is_named_and_not_quoted(name: str, given: str) -> None:
@@ -84,3 +87,17 @@ def test_all_faults_are_told_at_once() -> None:
 def test_another_word_for_the_environment_is_refused() -> None:
     with pytest.raises(ValueError, match="QUITA_ENV must be local or production"):
         read_settings(GOOD | {"QUITA_ENV": "prod"})
+
+
+def test_in_compose_the_owners_password_and_the_key_meet_in_no_container() -> None:
+    services = yaml.safe_load((Path(__file__).parents[2] / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert "env_file" not in services["migrate"], "what stands in .env is not the migration's to know"
+    assert "SECRET_KEY" not in services["migrate"]["environment"]
+    for name in ("api", "worker", "bank"):
+        given = services[name]["environment"]
+        assert given["SECRET_KEY"]
+        # Empty: what is set here hides what .env has.
+        assert (given["DATABASE_OWNER_URL"], given["POSTGRES_PASSWORD"]) == ("", "")
+        assert "${POSTGRES_PASSWORD" not in "".join(given.values())
+        assert given["DATABASE_URL"].startswith("postgresql://quita_app:")
+        assert given["REDIS_URL"].startswith("redis://:${REDIS_PASSWORD")

@@ -341,9 +341,9 @@ class Service:
 
 
 @asynccontextmanager
-async def running_service(database_url: str, redis_url: str) -> AsyncIterator[Service]:
+async def running_service(servers: Any) -> AsyncIterator[Service]:
     """A service with a database of its own on this server."""
-    async with own_database(database_url, "walk") as own_url, _running(own_url, redis_url) as service:
+    async with own_database(servers, "walk") as own_url, _running(own_url, servers.redis_url) as service:
         yield service
 
 

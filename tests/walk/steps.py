@@ -167,9 +167,7 @@ class Stage:
 
     async def _open(self) -> Service:
         self._opened = AsyncExitStack()
-        return await self._opened.enter_async_context(
-            running_service(self._servers.database_url, self._servers.redis_url)
-        )
+        return await self._opened.enter_async_context(running_service(self._servers))
 
 
 class Walk(RuleBasedStateMachine):

@@ -97,6 +97,7 @@ class PageRequest:
         self.cookie = cookie
         self.mode = mode
         self.pool: Pool = state.people_pool
+        self.report_pool: Pool = state.report_pool
         self.shares: Shares = state.shares
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)

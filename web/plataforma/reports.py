@@ -36,7 +36,7 @@ BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    async with session(request.pool) as conn:
+    async with session(request.report_pool) as conn:
         fresh = await freshness(conn)
     return request.show("plataforma/reports.html", {"reports": REPORTS.values(), "freshness": fresh})
 
@@ -47,7 +47,7 @@ async def show(request: PageRequest) -> Response[Any]:
     columns = [each for each in report.columns if _seen(each)]
     rows: list[list[str]] = []
     more = False
-    async with session(request.pool) as conn:
+    async with session(request.report_pool) as conn:
         if wanted is not None:
             async for row in report.rows(keeping(conn), wanted):
                 if len(rows) == ROWS_MAX:
@@ -88,7 +88,7 @@ async def download(request: PageRequest) -> Response[Any]:
 
 async def _lines(request: PageRequest, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
-    async for row in report.rows(lambda: session(request.pool), wanted):
+    async for row in report.rows(lambda: session(request.report_pool), wanted):
         block += csv_line(as_csv(report, row))
         if len(block) >= _FLUSH_BYTES:
             yield bytes(block)

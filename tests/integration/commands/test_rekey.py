@@ -18,7 +18,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, connect, open_pool
 from runtime.seal import CHARGE_PAYER, PAYMENT_PAYER, Seal, read_keys
 from tests.support.banking import make_account
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 
 OLD, NEW = "11" * 32, "22" * 32
 BEFORE = Seal(read_keys(OLD))
@@ -30,7 +30,7 @@ CHARGES = 3_000
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def url(servers: Any) -> AsyncIterator[str]:
-    async with own_database(servers.database_url, "rekey") as made:
+    async with own_database(servers, "rekey") as made:
         yield made
 
 
@@ -41,8 +41,16 @@ async def pool(url: str) -> AsyncIterator[Pool]:
     await opened.close()
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def owner(servers: Any, url: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(owner_of(servers, url), name="tests as owner", size=2)
+    yield opened
+    await opened.close()
+
+
 async def fill(pool: Pool) -> list[UUID]:
-    """A row in every sealed column, by the columns' own names; and charges enough for several ranges."""
+    """As the owner of the tables: a row in every sealed column, by the columns' own names; charges enough for several
+    ranges."""
     account_id, now = await make_account(pool), datetime.now(UTC)
     charge_ids = [new_id() for _ in range(CHARGES)]
     await pool.executemany(
@@ -119,8 +127,10 @@ async def sealed_with(pool: Pool) -> dict[str, set[int]]:
     return found
 
 
-async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alone(pool: Pool, url: str) -> None:
-    charge_ids = await fill(pool)
+async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alone(
+    pool: Pool, owner: Pool, url: str
+) -> None:
+    charge_ids = await fill(owner)
     assert set(await sealed_with(pool)) == {str(column) for column in SEALED}, "each column is known"
     told: list[tuple[Any, ...]] = []
     conn = await connect(url)
@@ -137,9 +147,9 @@ async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alo
 
 
 async def test_one_that_was_interrupted_goes_on_where_it_was(
-    pool: Pool, url: str, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await fill(pool)
+    await fill(owner)
     monkeypatch.setattr(sealed_columns, "_PAGES", 10)
     put, calls = sealed_columns.put, 0
 
@@ -161,9 +171,9 @@ async def test_one_that_was_interrupted_goes_on_where_it_was(
 
 
 async def test_what_changed_since_it_was_read_is_not_overwritten(
-    pool: Pool, url: str, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    charge_id, *_ = await fill(pool)
+    charge_id, *_ = await fill(owner)
     put = sealed_columns.put
     anew = BEFORE.seal(b"another payer", CHARGE_PAYER, charge_id)
 
@@ -185,7 +195,7 @@ async def test_what_changed_since_it_was_read_is_not_overwritten(
     assert ALONE.open(kept, CHARGE_PAYER, charge_id) == b"another payer"
 
 
-async def test_what_no_key_opens_is_counted_and_left_as_it_is(pool: Pool, url: str) -> None:
+async def test_what_no_key_opens_is_counted_and_left_as_it_is(pool: Pool, owner: Pool, url: str) -> None:
     await make_account(pool)
     stranger = Seal(read_keys(f"9:{'33' * 32}")).seal(b"x", PAYMENT_PAYER, 1)
     place = SimpleNamespace(id=new_id())

@@ -90,7 +90,7 @@ async def test_a_role_grants_what_it_may_use_itself_and_nothing_else(env: Enviro
             assert made is not None
             assert (made["created_by"], made["test"]) == (person.email, mode.test)
             await env.pool.execute(
-                "DELETE FROM credential WHERE account_id = $1 AND name = 'Loja'", env.merchant.account_id
+                "UPDATE credential SET name = 'Outra' WHERE account_id = $1 AND name = 'Loja'", env.merchant.account_id
             )
         else:
             assert seen.status == 400

@@ -14,7 +14,7 @@ from readmodels.verify import verify
 from runtime.postgres import open_pool
 from sql.migrate import MIGRATIONS, migrate
 from sql.snapshot import snapshot
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of, report_of
 from tests.support.in_process import open_api
 
 CELL = "cell_7"
@@ -32,11 +32,12 @@ def bare(text: str) -> str:
 
 
 async def test_a_cell_works_in_a_schema_of_its_own(servers: Any) -> None:
-    async with own_database(servers.database_url, "cell", migrated=False) as url:
-        admin = await asyncpg.connect(url)
+    async with own_database(servers, "cell", migrated=False) as url:
+        owner_url = owner_of(servers, url)
+        admin = await asyncpg.connect(owner_url)
         await admin.execute(f"CREATE SCHEMA {CELL}")
         cell = f"{url}?search_path={CELL}"
-        await migrate(cell)
+        await migrate(f"{owner_url}?search_path={CELL}", app_url=cell, report_url=report_of(servers, cell))
         async with open_api(cell, servers.redis_url) as api:
             token = await api.token(api.first)
             body = {"account_id": str(api.first.account_id), "amount": "10.00"}
@@ -66,7 +67,7 @@ async def test_a_cell_works_in_a_schema_of_its_own(servers: Any) -> None:
 @pytest.mark.parametrize("path", [*sorted(MIGRATIONS.glob("*.sql")), *QUERIES], ids=lambda path: path.stem)
 def test_no_statement_names_a_schema(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\bpublic\.|\bSCHEMA\b(?! %I)|SET search_path", re.sub(r"--[^\n]*", "", text))
+    assert not re.search(r"\bpublic\.|\bSCHEMA\b(?! %I)|SET search_path(?! = %I)", re.sub(r"--[^\n]*", "", text))
     named = re.findall(r"(?<!DISTINCT )(?<!epoch )\b(?:FROM|JOIN|INTO|UPDATE|TABLE)\s+(\w+)\.", bare(text))
     assert set(named) <= {"pg_temp"}
 

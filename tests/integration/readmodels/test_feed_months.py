@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 import pytest_asyncio
@@ -26,7 +27,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from sql.migrate import MONTHS_AHEAD, migrate
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from workers.housekeeping.months import (
     KEPT,
     MOVED_MAX,
@@ -58,16 +59,18 @@ class Own(NamedTuple):
     """A database of the test's own, migrated: other tests are not to miss a month, nor to lie in one of its."""
 
     url: str
+    owner_url: str
     pool: Pool
     worker: Any
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own(servers: Any) -> AsyncIterator[Own]:
-    async with own_database(servers.database_url, "months") as url:
+    async with own_database(servers, "months") as url:
         opened = await open_pool(url, name="tests", size=10)
         yield Own(
             url,
+            owner_of(servers, url),
             opened,
             SimpleNamespace(
                 pool=opened, now=lambda: datetime.now(UTC), settings=SimpleNamespace(bank_history_kept_days=400)
@@ -83,13 +86,15 @@ async def months_of(conn: Any) -> list[str]:
     return sorted(row["name"] for row in rows)
 
 
-async def forget_months(pool: Pool) -> None:
+async def forget_months(own: Own) -> None:
     """As if neither a worker nor a start had been here for longer than months are made ahead: none is left."""
-    for name in await months_of(pool):
+    conn = await asyncpg.connect(own.owner_url)
+    for name in await months_of(conn):
         if name != "read_event_other":
-            await pool.execute(f"ALTER TABLE read_event DETACH PARTITION {name}")
-            await pool.execute(f"DROP TABLE {name}")
-    await pool.execute("DELETE FROM read_event_other")  # what an earlier test left
+            await conn.execute(f"ALTER TABLE read_event DETACH PARTITION {name}")
+            await conn.execute(f"DROP TABLE {name}")
+    await conn.execute("DELETE FROM read_event_other")  # what an earlier test left
+    await conn.close()
 
 
 def names_until(last: datetime) -> list[str]:
@@ -144,7 +149,18 @@ async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     assert await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
-async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(conn: Any) -> None:
+async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(owner: Pool) -> None:
+    """As the owner of the tables: what has left the feed is nobody else's to read."""
+    async with owner.acquire() as conn:
+        begun = conn.transaction()
+        await begun.start()
+        try:
+            await _a_month_leaves(conn)
+        finally:
+            await begun.rollback()
+
+
+async def _a_month_leaves(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
     await make(conn, parent="read_event", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
@@ -168,7 +184,7 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
 
 
 async def test_numbers_of_months_that_left_are_not_missing(servers: Any) -> None:
-    async with own_database(servers.database_url, "left") as url:
+    async with own_database(servers, "left") as url:
         pool = await open_pool(url, name="tests", size=2)
         await _months_that_left(url, pool)
         await pool.close()
@@ -201,26 +217,26 @@ async def test_a_start_makes_the_months_of_half_a_year(own: Own) -> None:
     expected = [*names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_other"]
     assert len(expected) >= 7
     assert await months_of(own.pool) == expected
-    await forget_months(own.pool)
-    assert await migrate(own.url) == []
+    await forget_months(own)
+    assert await migrate(own.owner_url) == []
     assert await months_of(own.pool) == expected
 
 
 @pytest.mark.parametrize("maker", ["a start", "a worker"])
 async def test_months_that_nobody_made_are_made_later_with_what_lies_among_the_others(own: Own, maker: str) -> None:
-    await forget_months(own.pool)
+    await forget_months(own)
     account_id, now = new_id(), datetime.now(UTC)
     before = now - timedelta(days=65)
     for sequence, at in enumerate((before, now, now + timedelta(days=3000)), 1):
         await happened(own.pool, account_id, sequence, at)
-    await (migrate(own.url) if maker == "a start" else keep_months(own.worker))
+    await (migrate(own.owner_url) if maker == "a start" else keep_months(own.worker))
     lie_in = [await month_of(own.pool, account_id, sequence) for sequence in (1, 2, 3)]
     assert lie_in == [f"read_event_{before:%Y_%m}", f"read_event_{now:%Y_%m}", "read_event_other"]
     assert await shown(own.pool, account_id) == [1, 2, 3]
 
 
 async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_them_all(own: Own) -> None:
-    await forget_months(own.pool)
+    await forget_months(own)
     accounts, over, written = [new_id() for _ in range(6)], asyncio.Event(), Counter[UUID]()
 
     async def write(account_id: UUID) -> None:
@@ -250,7 +266,7 @@ async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_
 
 
 async def test_who_writes_for_long_is_not_waited_for_and_stops_nobody(own: Own) -> None:
-    await forget_months(own.pool)
+    await forget_months(own)
     account_id, other = new_id(), new_id()
     async with own.pool.acquire() as slow, slow.transaction():
         await happened(slow, account_id, 1, datetime.now(UTC))
@@ -267,7 +283,7 @@ async def test_who_writes_for_long_is_not_waited_for_and_stops_nobody(own: Own) 
 
 
 async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhile(own: Own) -> None:
-    await forget_months(own.pool)
+    await forget_months(own)
     account_id, now = new_id(), datetime.now(UTC)
     for sequence in (1, 2, 3):
         await happened(own.pool, account_id, sequence, now)
@@ -276,7 +292,7 @@ async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhi
     assert await month_of(own.pool, account_id, 3) == "read_event_other"
     assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
     assert await shown(own.pool, account_id) == [1, 2, 3]
-    await migrate(own.url)
+    await migrate(own.owner_url)
     assert await month_of(own.pool, account_id, 3) == f"read_event_{now:%Y_%m}"
     assert await shown(own.pool, account_id) == [1, 2, 3]
 
@@ -309,7 +325,9 @@ async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it
     assert await end(ids[0]) == "bank_order_done_other"
     await keep_months(own.worker)
     archived = f"bank_order_done_archive_{old:%Y_%m}"
-    assert await own.pool.fetchval(f"SELECT order_id FROM {archived}") == ids[0]  # noqa: S608
+    owner = await asyncpg.connect(own.owner_url)
+    assert await owner.fetchval(f"SELECT order_id FROM {archived}") == ids[0]  # noqa: S608
+    await owner.close()
     assert await end(ids[1]) == "bank_order_done_other"
     assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
     async with own.pool.acquire() as conn:

@@ -22,7 +22,7 @@ from tests.support.partners import fold_all, paid, refunds
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def books(servers: Any) -> AsyncIterator[tuple[str, Pool]]:
-    async with own_database(servers.database_url, "rebuilt") as url:
+    async with own_database(servers, "rebuilt") as url:
         pool = await open_pool(url, name="tests", size=8)
         yield url, pool
         await pool.close()

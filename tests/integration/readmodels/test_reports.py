@@ -38,7 +38,7 @@ from runtime.postgres import Connection, Pool, connect, open_pool, session, tran
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import boleto_issued_before
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from tests.support.merchant import new_merchant, until_answer
 from tests.support.orders import end_orders
 from tests.support.partners import (
@@ -86,13 +86,20 @@ def one_day() -> None:
 async def servers(servers: Any) -> AsyncIterator[Any]:
     """The same servers with a database of our own: what all merchants have together would otherwise be told of other
     tests' rows too, and some of those were never journaled."""
-    async with own_database(servers.database_url, "reports") as url:
-        yield SimpleNamespace(database_url=url, redis_url=servers.redis_url)
+    async with own_database(servers, "reports") as url:
+        yield SimpleNamespace(database_url=url, owner_url=owner_of(servers, url), redis_url=servers.redis_url)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pool(servers: Any) -> AsyncIterator[Any]:
     opened = await open_pool(servers.database_url, name="tests", size=10)
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def owner(servers: Any) -> AsyncIterator[Any]:
+    opened = await open_pool(servers.owner_url, name="tests as owner", size=2)
     yield opened
     await opened.close()
 
@@ -756,9 +763,9 @@ async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, wor
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def grown(pool: Pool) -> AsyncIterator[Any]:
+async def grown(owner: Pool) -> AsyncIterator[Any]:
     """Totals of three years of many merchants; gone again after the tests."""
-    async with pool.acquire() as conn:
+    async with owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
         for statement in (
@@ -868,9 +875,9 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
 # Who else may read
 
 
-async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(pool: Pool, world: World) -> None:
+async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(owner: Pool, world: World) -> None:
 
-    async with pool.acquire() as conn:
+    async with owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
         try:

@@ -22,7 +22,7 @@ from readmodels.verify_scope import VerifyScope
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import make_account
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from tests.support.partners import fold_all, fold_all_that_is_settled, new_charge, paid, partner_with, post_all, refunds
 
 SMALL = VerifyScope(rows_max=5)
@@ -31,14 +31,16 @@ SMALL = VerifyScope(rows_max=5)
 class World(NamedTuple):
     url: str
     pool: Pool
+    owner: Pool
     merchants: list[UUID]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(servers: Any) -> AsyncIterator[World]:
     """Two merchants and a partner, with some of everything, in a database of their own."""
-    async with own_database(servers.database_url, "slices") as url:
+    async with own_database(servers, "slices") as url:
         pool = await open_pool(url, name="tests", size=8)
+        owner = await open_pool(owner_of(servers, url), name="tests", size=2)
         merchants = [await make_account(pool) for _ in range(2)]
         partner = await partner_with(pool, 1_000)
         for merchant in merchants:
@@ -50,7 +52,8 @@ async def world(servers: Any) -> AsyncIterator[World]:
             await _withdrawn(pool, merchant)
         await post_all(pool)
         await fold_all(pool)
-        yield World(url, pool, merchants)
+        yield World(url, pool, owner, merchants)
+        await owner.close()
         await pool.close()
 
 
@@ -201,17 +204,17 @@ CORRUPTIONS = (
 async def test_each_difference_is_found_by_its_name(world: World, table: str, what: str, corruption: str) -> None:
     """In slices of five rows, so that most of what belongs together lies in different ones."""
     broken = corruption.replace("INSERT INTO ", "UPDATE ").replace("DELETE FROM ", "UPDATE ").split()[1]
-    await world.pool.execute(f"CREATE TABLE kept_rows AS TABLE {broken}")
+    await world.owner.execute(f"CREATE TABLE kept_rows AS TABLE {broken}")
     try:
         everyone = "account_id <> $1 AND account_id = '00000000-0000-0000-0000-000000000000'"
         statement = corruption.format(one=ONE.format(broken), all=everyone)
-        assert not (await world.pool.execute(statement, world.merchants[0])).endswith(" 0")
+        assert not (await world.owner.execute(statement, world.merchants[0])).endswith(" 0")
         found = {(each.table, each.what) for each in await verify(world.url, scope=SMALL)}
         assert (table, what) in found
     finally:
-        await world.pool.execute(f"DELETE FROM {broken}")  # noqa: S608
-        await world.pool.execute(f"INSERT INTO {broken} OVERRIDING SYSTEM VALUE TABLE kept_rows")
-        await world.pool.execute("DROP TABLE kept_rows")
+        await world.owner.execute(f"DELETE FROM {broken}")  # noqa: S608
+        await world.owner.execute(f"INSERT INTO {broken} OVERRIDING SYSTEM VALUE TABLE kept_rows")
+        await world.owner.execute("DROP TABLE kept_rows")
 
 
 async def test_what_the_journal_has_lost_is_found(world: World) -> None:
@@ -220,18 +223,18 @@ async def test_what_the_journal_has_lost_is_found(world: World) -> None:
         "DELETE FROM journal WHERE journal_id ="
         " (SELECT min(journal_id) FROM journal WHERE account_id = $1 AND payload ? 'entry')"
     )
-    await world.pool.execute("CREATE TABLE kept_rows AS TABLE journal")
-    await world.pool.execute("ALTER TABLE journal DISABLE TRIGGER USER")
+    await world.owner.execute("CREATE TABLE kept_rows AS TABLE journal")
+    await world.owner.execute("ALTER TABLE journal DISABLE TRIGGER USER")
     try:
         for of in (world.merchants[0], await _partner(world)):
-            assert await world.pool.execute(lost, of) == "DELETE 1"
+            assert await world.owner.execute(lost, of) == "DELETE 1"
             found = {(each.table, each.what) for each in await verify(world.url, scope=SMALL)}
             assert ("read_ledger", UNKNOWN) in found
-            await world.pool.execute("DELETE FROM journal")
-            await world.pool.execute("INSERT INTO journal OVERRIDING SYSTEM VALUE TABLE kept_rows")
+            await world.owner.execute("DELETE FROM journal")
+            await world.owner.execute("INSERT INTO journal OVERRIDING SYSTEM VALUE TABLE kept_rows")
     finally:
-        await world.pool.execute("ALTER TABLE journal ENABLE TRIGGER USER")
-        await world.pool.execute("DROP TABLE kept_rows")
+        await world.owner.execute("ALTER TABLE journal ENABLE TRIGGER USER")
+        await world.owner.execute("DROP TABLE kept_rows")
     assert await verify(world.url) == []
 
 
@@ -244,8 +247,8 @@ async def test_an_account_and_days_are_looked_at_alone(world: World) -> None:
     one, other = world.merchants
     today = datetime.now(SAO_PAULO).date()
     yesterday = today - timedelta(days=1)
-    await world.pool.execute("CREATE TABLE kept_rows AS TABLE read_payment")
-    await world.pool.execute("DELETE FROM read_payment WHERE account_id = $1", one)
+    await world.owner.execute("CREATE TABLE kept_rows AS TABLE read_payment")
+    await world.owner.execute("DELETE FROM read_payment WHERE account_id = $1", one)
     try:
         for scope, clean in (
             (VerifyScope(other), True),
@@ -257,9 +260,9 @@ async def test_an_account_and_days_are_looked_at_alone(world: World) -> None:
         ):
             assert (await verify(world.url, scope=scope) == []) is clean, scope
     finally:
-        await world.pool.execute("DELETE FROM read_payment")
-        await world.pool.execute("INSERT INTO read_payment TABLE kept_rows")
-        await world.pool.execute("DROP TABLE kept_rows")
+        await world.owner.execute("DELETE FROM read_payment")
+        await world.owner.execute("INSERT INTO read_payment TABLE kept_rows")
+        await world.owner.execute("DROP TABLE kept_rows")
 
 
 async def _slices(world: World) -> dict[str, int]:

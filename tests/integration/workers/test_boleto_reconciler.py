@@ -25,7 +25,7 @@ from workers.orders.pix import drain_orders
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def url(servers: Any) -> AsyncIterator[str]:
-    async with own_database(servers.database_url, "boleto_reconciler") as made:
+    async with own_database(servers, "boleto_reconciler") as made:
         yield made
 
 

@@ -15,7 +15,7 @@ BLOCKS = 240
 
 async def test_one_block_is_taken_from_a_pool_that_was_vacuumed(servers: Any) -> None:
     """Once its size was known, a plan took :blocks of them for each row: one process held all there were."""
-    async with own_database(servers.database_url, "blocks") as url:
+    async with own_database(servers, "blocks") as url:
         pool = await open_pool(url, name="tests", size=1)
         async with session(pool) as conn:
             await add_to_pool(

@@ -25,7 +25,7 @@ DAYS, MONTHS = 90, 60
 @pytest_asyncio.fixture(loop_scope="session")
 async def own(servers: Any) -> AsyncIterator[Pool]:
     """A database of the test's own: the walk is over all accounts, years after the other tests."""
-    async with own_database(servers.database_url, "retention") as url:
+    async with own_database(servers, "retention") as url:
         opened = await open_pool(url, name="tests", size=5)
         yield opened
         await opened.close()

@@ -129,7 +129,7 @@ async def _prepare(conn: Any) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def full(servers: Any) -> AsyncIterator[Any]:
-    async with own_database(servers.database_url, "queue_plans") as url:
+    async with own_database(servers, "queue_plans") as url:
         pool = await open_pool(url, name="tests", size=1)
         async with pool.acquire() as conn:
             transaction = conn.transaction()

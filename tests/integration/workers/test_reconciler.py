@@ -44,7 +44,7 @@ COUNT = int(os.environ.get("QUITA_TEST_PIX", "2500"))
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def url(servers: Any) -> AsyncIterator[str]:
-    async with own_database(servers.database_url, "reconciler") as made:
+    async with own_database(servers, "reconciler") as made:
         yield made
 
 

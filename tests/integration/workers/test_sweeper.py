@@ -20,7 +20,7 @@ from tests.support.database import own_database
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_pool(servers: Any) -> AsyncIterator[Pool]:
     """A database of the test's own: elsewhere other tests' charges are due as well."""
-    async with own_database(servers.database_url, "sweeper") as url:
+    async with own_database(servers, "sweeper") as url:
         opened = await open_pool(url, name="tests", size=4)
         yield opened
         await opened.close()

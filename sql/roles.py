@@ -1,0 +1,239 @@
+"""Three roles of the database: who owns the tables, what the API and the workers may do, and who only reads.
+
+The owner migrates, and is no process that answers requests. The application's role writes what statements write, and
+can change no row that is there for ever; the reading role is for reports and auditors, and sees nothing sealed and no
+hash that stands for a secret. What a role is given follows from the table below at each migration, and nothing else.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+
+class Rights(Struct, frozen=True):
+    """`app`: what the application does: S(elect), I(nsert), U(pdate), D(elete). `hidden`: the columns that the reading
+    role does not see; None: nothing of it."""
+
+    app: str
+    hidden: tuple[str, ...] | None = ()
+
+
+_KEPT: Final = Rights("SI")
+"""For ever: written once."""
+_ROWS: Final = Rights("SIU")
+_ANY: Final = Rights("SIUD")
+_UNSEEN: Final = Rights("SIUD", None)
+
+RIGHTS: Final[Mapping[str, Rights]] = {
+    # What happened, and what follows from it alone: a rebuild replaces rows that differ.
+    "journal": _KEPT,
+    "journal_seal": _KEPT,
+    "audit": _KEPT,
+    "account_clock": _ROWS,
+    "read_charge": Rights("SIUD", ("payer_document_hash",)),
+    "read_event": _ANY,
+    "read_ledger": _ANY,
+    "read_payment": _ANY,
+    "read_refund": _ANY,
+    "read_withdrawal": _ANY,
+    "feed_begin": Rights("SU"),
+    # Money.
+    "charge": Rights("SIU", ("payer_sealed", "payer_document_hash")),
+    "boleto": _ROWS,
+    "payment": Rights("SIU", ("payer_sealed",)),
+    "payment_reversal": _KEPT,
+    "refund": _ROWS,
+    "held_refund": Rights("SIU", ("request",)),
+    "withdrawal": _ROWS,
+    "auto_withdrawal": _ANY,
+    "payout_change": _ROWS,
+    "partner_share": _ROWS,
+    "suspense": Rights("SIUD", ("payer_sealed",)),
+    # A creation that failed gives its key back.
+    "idempotency": Rights("SIUD", ("fingerprint",)),
+    "schedule": Rights("SIU", ("payer_sealed", "payer_document_hash")),
+    "schedule_charge": _KEPT,
+    "payer_retention": _ROWS,
+    "payer_kept": _ANY,
+    # Accounts, programs and people.
+    "account": _ROWS,
+    "integrator": _ROWS,
+    "integrator_share": _ROWS,
+    "share_proposal": _ROWS,
+    "receiving_key": _ROWS,
+    "pix_suspension": _ANY,
+    "sandbox_clock": _ROWS,
+    "credential": Rights("SIU", ("secret_hash", "previous_secret_hash")),
+    "access_token": _UNSEEN,
+    "dashboard_user": Rights("SIUD", ("password_hash", "totp_sealed", "totp_step")),
+    "dashboard_session": _UNSEEN,
+    "recovery_code": _UNSEEN,
+    "invitation": _ANY,
+    "access_link": _UNSEEN,
+    "sign_in_attempt": _UNSEEN,
+    # Banks.
+    "bank_order": Rights("SIUD", ("request", "outcome", "reply_to")),
+    "bank_order_done": Rights("SI", ("outcome",)),
+    "bank_hint": _ANY,
+    "bank_hint_done": _KEPT,
+    "bank_reconciled": _ROWS,
+    "bank_unreadable": Rights("SIUD", ("item_sealed",)),
+    # The address ends in the word that keeps strangers from calling it.
+    "bank_callback": Rights("SIU", ("url",)),
+    "pix_location": _ANY,
+    "pix_pool": _ROWS,
+    "lease": _ANY,
+    "worker_heartbeat": _ANY,
+    # Webhooks: an address may hold a secret of the merchant's, an answer anything.
+    "webhook_endpoint": Rights("SIUD", ("url", "secret_sealed", "previous_secret_sealed")),
+    "webhook_lane": _ANY,
+    "webhook_delivery": _ANY,
+    "webhook_attempt": Rights("SIU", ("answer",)),
+    # Mails.
+    "mail": Rights("SIUD", ("to_sealed", "to_hash", "note_sealed")),
+    "mail_request": _ANY,
+    "mail_stop": Rights("SI", ("to_hash",)),
+    "caught_mail": _UNSEEN,
+    "notice": _ROWS,
+    # Reports, verifications and the log of requests; its old days are dropped whole.
+    "report_position": Rights("SU"),
+    "report_charge": _ANY,
+    "report_cohort": _ANY,
+    "report_due": _ANY,
+    "report_wait": _ANY,
+    "report_entry": _ANY,
+    "report_refund": _ANY,
+    "report_integrator": _ANY,
+    "report_attempt_told": _ANY,
+    "report_attempt": _ANY,
+    "verification": _ANY,
+    "verification_part": _ROWS,
+    "verification_difference": _KEPT,
+    "request_log": _KEPT,
+    "migration": Rights("S"),
+    # The simulated bank's books: no money.
+    "simulated_location": _UNSEEN,
+    "simulated_cob": _UNSEEN,
+    "simulated_pix": _UNSEEN,
+    "simulated_callback": _UNSEEN,
+    "simulated_fault": _UNSEEN,
+    "simulated_signing_key": _UNSEEN,
+    "simulated_boleto": _UNSEEN,
+    "simulated_boleto_payment": _UNSEEN,
+    "simulated_boleto_webhook": _UNSEEN,
+    "simulated_boleto_rules": _UNSEEN,
+    "simulated_devolucao": _UNSEEN,
+    "simulated_transfer": _UNSEEN,
+    "simulated_refund_rules": _UNSEEN,
+    # Views with documents, which name the payer sealed. Those for analysts (reporting_*) hold nothing that is hidden.
+    "charge_view": Rights("S", None),
+    "payment_view": Rights("S", None),
+    "reporting_freshness": Rights("S"),
+    "reporting_accounts": Rights("S"),
+    "reporting_charges": Rights("S"),
+    "reporting_payments": Rights("S"),
+    "reporting_ledger": Rights("S"),
+    "reporting_receipts_by_day": Rights("S"),
+    "reporting_ledger_by_day": Rights("S"),
+    "reporting_charges_by_day": Rights("S"),
+    "reporting_boletos_by_due_date": Rights("S"),
+    "reporting_time_to_pay": Rights("S"),
+    "reporting_refunds_by_day": Rights("S"),
+    "reporting_integrators": Rights("S"),
+    "reporting_integrators_by_day": Rights("S"),
+    "reporting_webhooks_by_day": Rights("S"),
+}
+SEQUENCES: Final = {"boleto_control": "USAGE", "journal_journal_id_seq": "SELECT"}
+"""Of the application. What numbers rows as they are written needs no right of its own."""
+
+_PRIVILEGES: Final = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+_ITERATIONS: Final = 4096  # PostgreSQL's own default
+
+
+class CannotGrant(Exception):
+    """A role cannot be made or bound; the message is one line for the operator."""
+
+
+class _Role(Struct, frozen=True):
+    role: str
+    bound: bool
+
+
+_me = sql.one("roles.me", str)
+_find = sql.maybe("roles.find", _Role)
+_make = sql.one("roles.make", str)
+_grant = sql.many("roles.grant", str)
+_grant_rest = sql.many("roles.grant_rest", str)
+
+
+async def grant_all(conn: Connection, *, app_url: str | None, report_url: str | None) -> None:
+    """Give the roles that these URLs name what they may, and make those that are not there. `conn` is the owner's, in a
+    transaction. A URL that is None, or of a role that has more already, changes nothing."""
+    given = {await _me(conn)}
+    for url, acts in ((app_url, True), (report_url, False)):
+        if url is None or (role := role_of(url)) in given:
+            continue
+        given.add(role)
+        await _have(conn, role, url)
+        await _run(conn, await _grant(conn, role=role, **_wanted(acts=acts)))
+        await _run(conn, await _grant_rest(conn, role=role, acts=acts))
+
+
+async def _have(conn: Connection, role: str, url: str) -> None:
+    found = await _find(conn, role=role)
+    if found is None:
+        password = unquote(urlsplit(url).password or "")
+        if not password or not password.isascii():
+            raise CannotGrant(f"the role {role} is not there: CREATE ROLE {role} LOGIN, with a password")
+        await _run(conn, [await _make(conn, role=role, verifier=_verifier(password))])
+    elif not found.bound:
+        raise CannotGrant(
+            f"the role {role} is bound by no grant: it must be no superuser, make no roles, own no database"
+            " and not belong to the owner of the tables"
+        )
+
+
+async def _run(conn: Connection, statements: Sequence[str]) -> None:
+    if statements:
+        await conn.execute(";\n".join(statements))
+
+
+def _wanted(*, acts: bool) -> dict[str, list[str]]:
+    rows = [(name, SEQUENCES[name], "") for name in SEQUENCES if acts]
+    for name, rights in RIGHTS.items():
+        if acts:
+            rows.append((name, ",".join(_PRIVILEGES[letter] for letter in rights.app), ""))
+        elif rights.hidden is not None:
+            rows.append((name, "SELECT", ",".join(rights.hidden)))
+    names, privileges, hidden = (list(column) for column in zip(*rows, strict=True))
+    return {"names": names, "privileges": privileges, "hidden": hidden}
+
+
+def role_of(url: str) -> str:
+    """Whom a URL of PostgreSQL names; CannotGrant when it names nobody."""
+    parts = urlsplit(url)
+    role = unquote(parts.username or "") or parse_qs(parts.query).get("user", [""])[0]
+    if not role:
+        raise CannotGrant(
+            "DATABASE_URL and the others must name a role, as in postgresql://role:password@host/database"
+        )
+    return role
+
+
+def _verifier(password: str) -> str:
+    """What PostgreSQL keeps of a password (RFC 5802): the password itself is in no log of statements."""
+    salt = secrets.token_bytes(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
+    server = hmac.digest(salted, b"Server Key", "sha256")
+    salt64, stored64, server64 = (base64.b64encode(each).decode() for each in (salt, stored, server))
+    return f"SCRAM-SHA-256${_ITERATIONS}:{salt64}${stored64}:{server64}"
