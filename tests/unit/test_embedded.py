@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
+from runtime.local.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
 @asynccontextmanager
@@ -91,6 +92,27 @@ async def test_postgres_settings_are_the_safe_ones_unless_asked(home: Path) -> N
         await conn.close()
         assert found == ["on", "on", "on", "off", "UTC", "200"]
     finally:
+        postgres.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/proc/self/status").exists(), reason="root on Linux only")
+def test_postgres_started_by_root_keeps_nothing_of_root(home: Path) -> None:
+    """Neither its groups, with which it would read what they may, nor its capabilities but those to pass folders."""
+    was = os.getgroups()
+    postgres = EmbeddedPostgres()
+    try:
+        os.setgroups([0, 4, 27])
+        postgres.start(home, fsync=False)
+        status = dict(
+            line.split(":", 1) for line in Path(f"/proc/{postgres.pid}/status").read_text(encoding="ascii").splitlines()
+        )
+        assert status["Groups"].split() == []
+        assert "0" not in status["Uid"].split() + status["Gid"].split()
+        passing = 1 << CAP_DAC_OVERRIDE | 1 << CAP_DAC_READ_SEARCH
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            assert int(status[name], 16) & ~passing == 0, name
+    finally:
+        os.setgroups(was)
         postgres.stop()
 
 
