@@ -70,11 +70,10 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     own_bank = not _loopback_bank(env)
     workers = _worker_environments(env, _number(env, "WORKER_PROCESSES", 1))
     env["METRICS_PORT"] = str(_metrics_port(env, home))
-    _start_servers(home, env, supervisor)
+    owner_url = _start_servers(home, env, supervisor)
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
-    owner_url = env.pop("DATABASE_OWNER_URL", "") or env["DATABASE_URL"]  # no child's to know
     settings = _settings(env)
     merchants, staff = asyncio.run(_prepare(settings, owner_url, home))
     supervisor.drain_s = settings.watching.drain_s
@@ -159,8 +158,9 @@ def _state(
     )
 
 
-def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> None:
-    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there."""
+def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> str:
+    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there. That of the owner of the
+    tables is answered, and no child's to know."""
     if not env.get("DATABASE_URL"):
         postgres = EmbeddedPostgres()
         supervisor.add_server(postgres)
@@ -172,6 +172,7 @@ def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> N
         supervisor.add_server(redis)
         redis.start(home)
         env["REDIS_URL"] = redis.dsn
+    return env.pop("DATABASE_OWNER_URL", "") or env["DATABASE_URL"]
 
 
 def _make_home(home: Path) -> None:
