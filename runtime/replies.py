@@ -1,29 +1,40 @@
 """Replies to a process that waits for an order: one Redis list per process, and PostgreSQL while Redis is away.
 
 The outcome stands in PostgreSQL before the reply is sent, so a process without a reply looks there: every 200 ms
-while Redis is away, once a second otherwise.
+while Redis is away, once a second otherwise. A reply is signed under SECRET_KEY together with the order it is about:
+whoever writes to Redis can hold one back, which costs a second, and can make none up (docs/decisions/0038).
 """
 
 import asyncio
+import hmac
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import cast
 from uuid import UUID
 
 import structlog
+from prometheus_client import Counter
 from redis.asyncio import Redis
 
 from runtime.postgres import DB_UNAVAILABLE, Connection, Pool, session
 from runtime.redis import REDIS_UNAVAILABLE
+from runtime.seal import Seal, SecretKeys
 
 _ID_BYTES = 16
+_HEAD_BYTES = _ID_BYTES + 32
 _LISTEN_S = 5
 _EXPIRE_S = 60
 _AGAIN_S = 0.5
 _LOOK_WITHOUT_REDIS_S = 0.2
 _LOOK_S = 1.0
 
+_PURPOSE = "replies"
+
 _log = structlog.get_logger()
+
+replies_refused_total = Counter(
+    "replies_refused_total", "Replies that none of our workers has signed: who writes to Redis?"
+)
 
 Look = Callable[[Connection, UUID], Awaitable[bytes | None]]
 """Reads the outcome of an order from PostgreSQL; None while there is none."""
@@ -32,10 +43,11 @@ Look = Callable[[Connection, UUID], Awaitable[bytes | None]]
 class Replies:
     """`redis` must be one for blocking readers; it is closed with this."""
 
-    def __init__(self, redis: Redis, pool: Pool) -> None:
+    def __init__(self, redis: Redis, pool: Pool, secret: SecretKeys) -> None:
         self.reply_to = f"reply:{secrets.token_urlsafe(16)}"
         self._redis = redis
         self._pool = pool
+        self._keys = Seal(secret).keys(_PURPOSE)  # a worker may have been given a new key before us, or after
         self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
         self._away = True
         self._reader: asyncio.Task[None] | None = None
@@ -95,19 +107,26 @@ class Replies:
                 self._settle(popped[1])
 
     def _settle(self, message: bytes) -> None:
-        if len(message) < _ID_BYTES:
+        order_id, tag, outcome = message[:_ID_BYTES], message[_ID_BYTES:_HEAD_BYTES], message[_HEAD_BYTES:]
+        if not any(hmac.compare_digest(tag, _tag(key, order_id, outcome)) for key in self._keys):
+            replies_refused_total.inc()
             return
-        future = self._waiting.get(UUID(bytes=message[:_ID_BYTES]))
+        future = self._waiting.get(UUID(bytes=order_id))
         if future is not None and not future.done():
-            future.set_result(message[_ID_BYTES:])
+            future.set_result(outcome)
 
 
-async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes) -> None:
+async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes, seal: Seal) -> None:
     """Send the outcome to the process that waits; without it, that looks for itself."""
+    message = order_id.bytes + _tag(seal.key(_PURPOSE), order_id.bytes, outcome) + outcome
     try:
         async with redis.pipeline(transaction=False) as pipe:
-            pipe.rpush(reply_to, order_id.bytes + outcome)
+            pipe.rpush(reply_to, message)
             pipe.expire(reply_to, _EXPIRE_S)
             await pipe.execute()
     except REDIS_UNAVAILABLE as gone:
         _log.debug("reply_not_sent", order_id=str(order_id), error=type(gone).__name__)
+
+
+def _tag(key: bytes, order_id: bytes, outcome: bytes) -> bytes:
+    return hmac.digest(key, order_id + outcome, "sha256")

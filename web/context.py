@@ -35,7 +35,7 @@ class WebContext:
 
         self._redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self._redis)
-        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool)
+        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, settings.secret_key)
         self.reserve = LocationReserve(settings.bank, pool, self.jobs)
         self.boletos = BoletoIssuer(settings, pool, self.jobs, self.replies, self.reserve, to_the_millisecond)
 

@@ -159,8 +159,8 @@ def _state(
 
 
 def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> str:
-    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there. That of the owner of the
-    tables is answered, and no child's to know."""
+    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there. Answers the
+    one for the owner of the tables, which no child is to know."""
     if not env.get("DATABASE_URL"):
         postgres = EmbeddedPostgres()
         supervisor.add_server(postgres)

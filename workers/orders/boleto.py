@@ -273,7 +273,7 @@ class BoletoOrderWorker:
             if order.dual:
                 self._context.jobs.wake(PIX_ORDERS[self._mode])  # what became of the boleto becomes of the cob
         if outcome is not None and order.reply_to is not None:
-            await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome))
+            await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome), self._context.seal)
 
     async def _end(self, order: BoletoOrder, ended: OrderEnded) -> Outcome:
         outcome, now = ended.outcome, self._context.now()

@@ -26,7 +26,8 @@ from runtime.ids import new_id
 from runtime.jobs import Jobs
 from runtime.postgres import Pool
 from runtime.redis import open_redis
-from runtime.replies import Replies, send_reply
+from runtime.replies import Replies, replies_refused_total, send_reply
+from runtime.seal import Seal, read_keys
 from tests.support.banking import BANK, fill, make_account, make_charges, settings_for, utc_now, worker_context
 from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
@@ -73,11 +74,11 @@ class Slow:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def context(pool: Pool, servers: Any) -> AsyncIterator[Context]:
-    await pool.execute("TRUNCATE pix_location, pix_pool, lease")
+async def context(pool: Pool, owner: Pool, servers: Any) -> AsyncIterator[Context]:
+    await owner.execute("TRUNCATE pix_location, pix_pool, lease")
     async with worker_context(pool, servers.redis_url, Silent()) as made:
         yield made
-    await pool.execute("TRUNCATE pix_location, pix_pool, lease")
+    await owner.execute("TRUNCATE pix_location, pix_pool, lease")
 
 
 @asynccontextmanager
@@ -329,7 +330,7 @@ async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_
 
         old = await create("old")
         assert old.status == 201
-        await context.pool.execute("TRUNCATE pix_location")
+        await context.pool.execute("DELETE FROM pix_location")
         reserve._held[Mode.PRODUCTION].clear()
         monkeypatch.setattr(reserve, "_deadline_s", 4.0)
         began = time.monotonic()
@@ -349,7 +350,7 @@ async def test_with_an_empty_pool_the_api_waits_and_creates(context: Context, se
     """None is refused, whichever account it is for, while a bank that takes long makes locations."""
     async with open_api(servers.database_url, servers.redis_url) as api:
         reserve = api.app.state.context.reserve
-        await context.pool.execute("TRUNCATE pix_location")
+        await context.pool.execute("DELETE FROM pix_location")
         reserve._held[Mode.PRODUCTION].clear()
         token = await api.token(mode="production")
         creations = [
@@ -363,7 +364,8 @@ async def test_with_an_empty_pool_the_api_waits_and_creates(context: Context, se
 
 
 async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: Any) -> None:
-    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool)
+    ours, older = read_keys(f"2:{'22' * 32},1:{'11' * 32}"), read_keys("11" * 32)
+    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, ours)
     await replies.start()
 
     async def nothing(conn: Any, order_id: UUID) -> None:
@@ -375,8 +377,10 @@ async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: A
         for order_id, deadline_s in ((mine, 30.0), (other, 2.0))
     ]
     await asyncio.sleep(0.1)
-    await send_reply(context.redis, replies.reply_to, new_id(), b"for nobody")
-    await send_reply(context.redis, replies.reply_to, mine, b"yes")
+    await send_reply(context.redis, replies.reply_to, new_id(), b"for nobody", Seal(ours))
+    await send_reply(
+        context.redis, replies.reply_to, mine, b"yes", Seal(older)
+    )  # a worker that has not the new key yet
     assert await waits[0] == b"yes"
     assert not waits[1].done()
     assert await waits[1] is None
@@ -430,3 +434,27 @@ async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> Non
             async with http.get(f"{client}/{unknown}") as answer:
                 assert (answer.status, answer.content_type) == (404, "application/problem+json")
                 assert (await answer.json(content_type=None))["type"].endswith("/CobPayloadNaoEncontrado")
+
+
+async def test_a_reply_that_no_worker_of_ours_has_signed_is_not_believed(context: Context, servers: Any) -> None:
+    """Who writes to Redis answers nobody: neither with words of his own, nor with those of another order."""
+    key = read_keys("11" * 32)
+    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, key)
+    await replies.start()
+
+    async def refused(conn: Any, order_id: UUID) -> bytes:
+        return b"no"
+
+    mine, other = new_id(), new_id()
+    waiting = asyncio.create_task(replies.wait(mine, deadline_s=30.0, look=refused))
+    await asyncio.sleep(0.1)
+    await send_reply(context.redis, "reply:elsewhere", other, b"yes", Seal(key))
+    redis: Any = context.redis
+    (seen,) = await redis.lrange("reply:elsewhere", 0, -1)
+    before = replies_refused_total._value.get()
+    for forged in (mine.bytes + b"yes", mine.bytes + bytes(32) + b"yes", mine.bytes + seen[16:]):
+        await redis.rpush(replies.reply_to, forged)
+    await send_reply(context.redis, replies.reply_to, mine, b"yes", Seal(bytes(32)))
+    assert await waiting == b"no", "what PostgreSQL says"
+    assert replies_refused_total._value.get() == before + 4
+    await replies.stop()
