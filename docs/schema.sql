@@ -1436,12 +1436,17 @@ REVOKE EXECUTE ON FUNCTION detach_months(text,timestamp with time zone) FROM PUB
 CREATE OR REPLACE FUNCTION drop_months(parent text, ended_before timestamp with time zone)
  RETURNS integer
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET lock_timeout TO '500ms'
+ SET search_path TO CURRENT_SCHEMA, 'pg_temp'
 AS $function$
 DECLARE
     ended timestamptz;
     dropped integer := 0;
 BEGIN
+    IF parent NOT IN ('webhook_delivery_done', 'webhook_attempt') THEN
+        RAISE EXCEPTION 'months of % are kept', parent;
+    END IF;
     FOR ended IN SELECT detach_months(parent, ended_before) LOOP
         EXECUTE format('DROP TABLE %I', parent || to_char(ended AT TIME ZONE 'UTC' - interval '1 month', '_"archive"_YYYY_MM'));
         dropped := dropped + 1;
@@ -1449,6 +1454,7 @@ BEGIN
     RETURN dropped;
 END $function$
 ;
+REVOKE EXECUTE ON FUNCTION drop_months(text,timestamp with time zone) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamp with time zone)
  RETURNS void
@@ -1754,7 +1760,7 @@ CREATE OR REPLACE FUNCTION refuse_other_tables(parent text)
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-    IF parent NOT IN ('read_event', 'bank_order_done', 'bank_hint_done') THEN
+    IF parent NOT IN ('read_event', 'bank_order_done', 'bank_hint_done', 'webhook_delivery_done', 'webhook_attempt') THEN
         RAISE EXCEPTION '% is not partitioned by month', parent;
     END IF;
 END $function$

@@ -94,10 +94,13 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "lease": _ANY,
     "worker_heartbeat": _ANY,
     # Webhooks: an address may hold a secret of the merchant's, an answer anything.
-    "webhook_endpoint": Rights("SIUD", ("url", "secret_sealed", "previous_secret_sealed")),
+    "webhook_endpoint": Rights("SIUD", ("url", "secret_sealed")),
+    "webhook_old_secret": Rights("SIUD", ("secret_sealed",)),
     "webhook_lane": _ANY,
     "webhook_delivery": _ANY,
-    "webhook_attempt": Rights("SIU", ("answer",)),
+    # The partition that is claimed from is written by its own name.
+    "webhook_delivery_open": _ANY,
+    "webhook_attempt": Rights("SIUD", ("answer",)),
     # Mails.
     "mail": Rights("SIUD", ("to_sealed", "to_hash", "note_sealed")),
     "mail_request": _ANY,
