@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import re
 import sys
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -29,9 +30,12 @@ def add_commands(commands: Commands) -> None:
     verify_.add_argument("--resume", action="store_true", help="go on with the last verification that was not finished")
     verify_.set_defaults(run=verify)
     head_ = verbs.add_parser(
-        "head", help="the end of the journal's chain of hashes; keep it where nobody here can write"
+        "head",
+        help="the ends of the chains over journal and audit log; keep them where nobody here can write",
     )
-    head_.add_argument("--check", metavar="ID:DIGEST", help="exit 1 unless the chain had this digest at this row")
+    head_.add_argument(
+        "--check", metavar="[audit:]ID:DIGEST", help="exit 1 unless the chain had this digest at this row"
+    )
     head_.set_defaults(run=head)
     rebuild_ = verbs.add_parser("rebuild", help="make every read table anew from the journal")
     rebuild_.add_argument("--resume", action="store_true", help="go on with the last rebuild that was not finished")
@@ -39,24 +43,37 @@ def add_commands(commands: Commands) -> None:
 
 
 def head(args: argparse.Namespace) -> int:
-    from readmodels.seals import JournalSeal, journal_head, seal_at
+    from readmodels.seals import Chain, ChainSeal, chain_head
 
-    last_id, _, digest = (args.check or "").partition(":")
-    if args.check and not (last_id.isascii() and last_id.isdigit() and len(last_id) < 19 and digest):
-        raise CannotRun("--check takes what `head` printed, as ID:DIGEST")
+    if args.check:
+        return _check(args)
 
-    async def find() -> JournalSeal | None:
+    async def find() -> list[ChainSeal | None]:
         async with connected() as conn:
-            return await (seal_at(conn, last_id=int(last_id)) if args.check else journal_head(conn))
+            return [await chain_head(conn, chain=chain) for chain in Chain]
+
+    journal, audit = asyncio.run(find())
+    if journal is None and audit is None:
+        raise CannotRun("nothing is sealed yet: a worker seals what is written within seconds")
+    return answer(args, {**(msgspec.to_builtins(journal) if journal else {}), "audit": audit})
+
+
+def _check(args: argparse.Namespace) -> int:
+    from readmodels.seals import Chain, ChainSeal, seal_at
+
+    asked = re.fullmatch(r"(?:(journal|audit):)?([0-9]{1,18}):([0-9A-Fa-f]+)", args.check.strip())
+    if asked is None:
+        raise CannotRun("--check takes what `head` printed, as ID:DIGEST, or audit:ID:DIGEST of the audit log")
+    chain, last_id = Chain(asked[1] or Chain.JOURNAL), int(asked[2])
+
+    async def find() -> ChainSeal | None:
+        async with connected() as conn:
+            return await seal_at(conn, chain=chain, last_id=last_id)
 
     found = asyncio.run(find())
-    if args.check:
-        same = found is not None and found.digest == digest.strip().lower()
-        answer(args, {"last_id": int(last_id), "same": same})
-        return 0 if same else 1
-    if found is None:
-        raise CannotRun("nothing is sealed yet: a worker seals what is journaled within seconds")
-    return answer(args, found)
+    same = found is not None and found.digest == asked[3].lower()
+    answer(args, {"chain": chain, "last_id": last_id, "same": same})
+    return 0 if same else 1
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -67,6 +67,7 @@ CREATE TABLE account_clock (
 
 CREATE TABLE audit (
     audit_id uuid NOT NULL,
+    number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     account_id uuid NOT NULL,
     email text NOT NULL,
     at timestamp with time zone NOT NULL,
@@ -75,6 +76,7 @@ CREATE TABLE audit (
     facts jsonb NOT NULL,
     address_hash text NOT NULL,
     request_id text NOT NULL,
+    CONSTRAINT audit_number_key UNIQUE (number),
     CONSTRAINT audit_pkey PRIMARY KEY (audit_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
@@ -402,16 +404,6 @@ CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXE
 CREATE INDEX journal_of_charge ON journal USING btree (charge_id, version, journal_id) WHERE kind <> 'charge.created'::text;
 CREATE INDEX journal_of_other ON journal USING btree (journal_subject(payload), version, journal_id) WHERE charge_id IS NULL;
 CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test;
-
-CREATE TABLE journal_seal (
-    last_id bigint NOT NULL,
-    rows bigint NOT NULL,
-    digest bytea NOT NULL,
-    sealed_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT journal_seal_pkey PRIMARY KEY (last_id)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=100000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE TRIGGER journal_seal_is_append_only BEFORE DELETE OR UPDATE ON journal_seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER journal_seal_is_kept BEFORE TRUNCATE ON journal_seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE lease (
     name text NOT NULL,
@@ -997,6 +989,18 @@ CREATE TABLE schedule_charge (
     CONSTRAINT schedule_charge_state_check CHECK (state = ANY (ARRAY['issued'::text, 'skipped'::text, 'failed'::text]))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
+CREATE TABLE seal (
+    chain text NOT NULL,
+    last_id bigint NOT NULL,
+    rows bigint NOT NULL,
+    digest bytea NOT NULL,
+    sealed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT seal_chain_check CHECK (chain = ANY (ARRAY['journal'::text, 'audit'::text])),
+    CONSTRAINT seal_pkey PRIMARY KEY (chain, last_id)
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=100000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE TRIGGER seal_is_append_only BEFORE DELETE OR UPDATE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
 CREATE TABLE share_proposal (
     proposal_id uuid NOT NULL,
     integrador_code text NOT NULL,
@@ -1389,6 +1393,33 @@ CREATE TABLE worker_heartbeat (
 CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949 START 1;
 
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
+
+CREATE OR REPLACE FUNCTION audit_digest(a audit)
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT sha256(convert_to(jsonb_build_array(
+        a.number, a.audit_id, a.account_id, a.email, (extract(epoch FROM a.at) * 1000000)::bigint, a.action, a.subject, a.facts,
+        a.address_hash, a.request_id)::text, 'UTF8'))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION chain_rows(of_chain text, first bigint, up_to bigint, rows_max bigint)
+ RETURNS TABLE(id bigint, digest bytea)
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+BEGIN
+    IF of_chain = 'journal' THEN
+        RETURN QUERY SELECT j.journal_id, journal_digest(j) FROM journal j
+                     WHERE j.journal_id >= first AND j.journal_id <= up_to ORDER BY j.journal_id LIMIT rows_max;
+    ELSE
+        RETURN QUERY SELECT a.number, audit_digest(a) FROM audit a
+                     WHERE a.number >= first AND a.number <= up_to ORDER BY a.number LIMIT rows_max;
+    END IF;
+END $function$
+;
 
 CREATE OR REPLACE FUNCTION created_charge(payload jsonb)
  RETURNS TABLE(created_at timestamp with time zone, amount_cents bigint, due_date date, status text, payment_method text, public_id text, external_id text, nosso_numero text, txid text, integrador_code text)

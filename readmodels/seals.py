@@ -1,15 +1,18 @@
-"""The chain of hashes over the journal: made block by block behind the writers, and looked at by verifications.
+"""Chains of hashes over what is append only, the journal and the audit log: made block by block behind the writers, and
+looked at by verifications.
 
-It shows a change that was made past the append-only triggers, by whoever may switch them off. Who can also make the
-whole chain anew is found out by a digest that was kept elsewhere (`quita readmodels head`).
+They show a change that was made past the triggers, by whoever may switch them off. Who can also make a whole chain anew
+is found out by a digest that was kept elsewhere (`quita readmodels head`).
 """
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
 import sql
+from readmodels.reports.fold import Horizon
 from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from sql import Connection
 
@@ -18,7 +21,14 @@ ROWS_MAX: Final = 2_000
 _BLOCKS: Final = 10
 
 
-class JournalSeal(Struct, frozen=True):
+class Chain(StrEnum):
+    """The table that is sealed."""
+
+    JOURNAL = "journal"
+    AUDIT = "audit"
+
+
+class ChainSeal(Struct, frozen=True):
     """Of the rows up to `last_id`: `rows` of its block, and the digest of the chain so far, in hex."""
 
     last_id: int
@@ -35,24 +45,29 @@ class _Looked(Struct, frozen=True):
 
 _extend = sql.one("seal.extend", int)
 _look_at = sql.many("seal.look", _Looked)
-journal_head = sql.maybe("seal.head", JournalSeal)
-seal_at = sql.maybe("seal.at", JournalSeal)
-"""`last_id`."""
+chain_head = sql.maybe("seal.head", ChainSeal)
+"""`chain`."""
+seal_at = sql.maybe("seal.at", ChainSeal)
+"""`chain, last_id`."""
 
 
-async def extend_seals(conn: Connection, *, up_to: int) -> int:
-    """Seal the next block; how many rows. Below `up_to` no row can appear any more (readmodels/reports/fold.py)."""
-    return await _extend(conn, up_to=up_to, limit=ROWS_MAX)
+async def extend_seals(conn: Connection, horizon: Horizon) -> int:
+    """Seal the next block of each chain; how many rows. Below the horizon no row can appear any more."""
+    up_to = {Chain.JOURNAL: horizon.journal_id, Chain.AUDIT: horizon.audit_number}
+    return sum([await _extend(conn, chain=chain, up_to=up_to[chain], limit=ROWS_MAX) for chain in Chain])
 
 
-async def _look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    if not scope.everything:  # a block has rows of all accounts and days
-        return Slice(None, 0, [])
-    looked = await _look_at(conn, last_id=int(began), limit=_BLOCKS)
-    broken = sum(not each.holds for each in looked)
-    found = [Difference("journal", "blocks that are not what was sealed", broken)] if broken else []
-    following = str(looked[-1].last_id) if len(looked) == _BLOCKS else None
-    return Slice(following, sum(each.rows for each in looked), found)
+def _part(name: str, chain: Chain) -> VerifyPart:
+    async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+        if not scope.everything:  # a block has rows of all accounts and days
+            return Slice(None, 0, [])
+        looked = await _look_at(conn, chain=chain, last_id=int(began), limit=_BLOCKS)
+        broken = sum(not each.holds for each in looked)
+        found = [Difference(chain, "blocks that are not what was sealed", broken)] if broken else []
+        following = str(looked[-1].last_id) if len(looked) == _BLOCKS else None
+        return Slice(following, sum(each.rows for each in looked), found)
+
+    return VerifyPart(name, lambda scope: "0", look)
 
 
-PART: Final = VerifyPart("seals", lambda scope: "0", _look)
+PARTS: Final = (_part("seals", Chain.JOURNAL), _part("audit_seals", Chain.AUDIT))

@@ -20,7 +20,7 @@ from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from runtime.postgres import connect
 from sql import Connection
 
-PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, seals.PART)
+PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, *seals.PARTS)
 NIGHTLY_ROWS_MAX: Final = 2_000
 """Of a slice: shorter snapshots than of one that somebody waits for."""
 KEPT: Final = 20

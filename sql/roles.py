@@ -36,7 +36,7 @@ _UNSEEN: Final = Rights("SIUD", None)
 RIGHTS: Final[Mapping[str, Rights]] = {
     # What happened, and what follows from it alone: a rebuild replaces rows that differ.
     "journal": _KEPT,
-    "journal_seal": _KEPT,
+    "seal": _KEPT,
     "audit": _KEPT,
     "account_clock": _ROWS,
     "read_charge": Rights("SIUD", ("payer_document_hash",)),
@@ -85,7 +85,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "bank_order_done": Rights("SI", ("outcome",)),
     "bank_hint": _ANY,
     "bank_hint_done": _KEPT,
-    "bank_reconciled": _ROWS,
+    "bank_reconciled": _ANY,
     "bank_unreadable": Rights("SIUD", ("item_sealed",)),
     # The address ends in the word that keeps strangers from calling it.
     "bank_callback": Rights("SIU", ("url",)),
@@ -155,7 +155,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "reporting_integrators_by_day": Rights("S"),
     "reporting_webhooks_by_day": Rights("S"),
 }
-SEQUENCES: Final = {"boleto_control": "USAGE", "journal_journal_id_seq": "SELECT"}
+SEQUENCES: Final = {"boleto_control": "USAGE", "journal_journal_id_seq": "SELECT", "audit_number_seq": "SELECT"}
 """Of the application. What numbers rows as they are written needs no right of its own."""
 
 _PRIVILEGES: Final = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}

@@ -70,7 +70,7 @@ async def pool(servers: Servers) -> AsyncIterator[Any]:
 
 
 @pytest.fixture(scope="session")
-async def owner(servers: Servers) -> AsyncIterator[Any]:
+async def table_owner(servers: Servers) -> AsyncIterator[Any]:
     """Connections of the owner of the tables, for what no process of ours may do."""
     from runtime.postgres import open_pool
 

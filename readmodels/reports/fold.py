@@ -39,8 +39,11 @@ class Position(Struct, frozen=True):
 
 
 class Horizon(Struct, frozen=True):
+    """Of the journal, and of the audit log, which is sealed with it (readmodels/seals.py)."""
+
     as_of: datetime
     journal_id: int
+    audit_number: int
 
 
 class _Writer(Struct, frozen=True):
@@ -70,7 +73,7 @@ async def fold(conn: Connection, journal_ids: Sequence[int], which: Sequence[Fol
 
 
 async def settled_up_to(conn: Connection) -> Horizon | None:
-    """The last journal number and its instant, once no row below it can appear any more; outside a transaction.
+    """The last numbers and their instant, once no row below them can appear any more; outside a transaction.
 
     None when a transaction that was open then has not ended after half a second.
     """

@@ -47,22 +47,24 @@ END $$;
 CREATE TRIGGER journal_is_append_only BEFORE UPDATE OR DELETE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- A chain of hashes over the journal, block by block (sql/queries/journal/seal.sql): a row that is changed, added or taken away
--- afterwards is found by a verification, and a digest that is kept elsewhere shows that the chain itself was not made anew.
-CREATE TABLE journal_seal (
+-- Chains of hashes, block by block, over what is append only: the journal, and the audit log (chain_rows in 0008_people;
+-- sql/queries/journal/seal.sql). A row that is changed, added or taken away afterwards is found by a verification, and a digest
+-- that is kept elsewhere shows that the chain itself was not made anew.
+CREATE TABLE seal (
+    chain      text NOT NULL CHECK (chain IN ('journal', 'audit')),
     -- Of the block; it begins behind the last row of the block before.
-    last_id    bigint PRIMARY KEY,
+    last_id    bigint NOT NULL,
     rows       bigint NOT NULL,
     -- SHA-256 of the digest before (none before the first), followed by those of the block's rows, in order.
     digest     bytea NOT NULL,
-    sealed_at  timestamptz NOT NULL DEFAULT now()
+    sealed_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (chain, last_id)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
-CREATE TRIGGER journal_seal_is_append_only BEFORE UPDATE OR DELETE ON journal_seal
-    FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER journal_seal_is_kept BEFORE TRUNCATE ON journal_seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER seal_is_append_only BEFORE UPDATE OR DELETE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- SHA-256 of a row as a JSON array: no setting of a session changes how it is written. Instants in microseconds.
 CREATE FUNCTION journal_digest(j journal) RETURNS bytea LANGUAGE sql STABLE AS $$

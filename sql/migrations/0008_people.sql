@@ -84,6 +84,8 @@ CREATE INDEX sign_in_attempt_until ON sign_in_attempt (until);
 CREATE TABLE audit (
     -- Chosen when the form is shown: a form that is sent twice acts once.
     audit_id      uuid PRIMARY KEY,
+    -- In the order of writing, for the chain of hashes.
+    number        bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
     -- The nil UUID for what staff did.
     account_id    uuid NOT NULL,
     email         text NOT NULL,
@@ -110,3 +112,23 @@ END $$;
 CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE ON audit
     FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_is_kept BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+
+-- As journal_digest.
+CREATE FUNCTION audit_digest(a audit) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT sha256(convert_to(jsonb_build_array(
+        a.number, a.audit_id, a.account_id, a.email, (extract(epoch FROM a.at) * 1000000)::bigint, a.action, a.subject, a.facts,
+        a.address_hash, a.request_id)::text, 'UTF8'))
+$$;
+
+-- What a chain goes along: rows from one number to another, at most so many (NULL: all), each with its digest.
+CREATE FUNCTION chain_rows(of_chain text, first bigint, up_to bigint, rows_max bigint) RETURNS TABLE (id bigint, digest bytea)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF of_chain = 'journal' THEN
+        RETURN QUERY SELECT j.journal_id, journal_digest(j) FROM journal j
+                     WHERE j.journal_id >= first AND j.journal_id <= up_to ORDER BY j.journal_id LIMIT rows_max;
+    ELSE
+        RETURN QUERY SELECT a.number, audit_digest(a) FROM audit a
+                     WHERE a.number >= first AND a.number <= up_to ORDER BY a.number LIMIT rows_max;
+    END IF;
+END $$;

@@ -438,12 +438,12 @@ STEPS = st.lists(
 )
 @given(steps=STEPS)
 async def test_whatever_is_done_production_lives_in_real_time(
-    api: Api, pool: Any, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[str, int]]
+    api: Api, pool: Any, table_owner: Any, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[str, int]]
 ) -> None:
     """The same is done in both modes of one account: one follows the sum of its advances, the other does not."""
     monkeypatch.setattr("commands.sandbox_clock.SPREAD_S", 0.0)  # one process, which is made to forget below
     account = str(api.first.account_id)
-    await pool.execute("DELETE FROM sandbox_clock WHERE account_id = $1", api.first.account_id)
+    await table_owner.execute("DELETE FROM sandbox_clock WHERE account_id = $1", api.first.account_id)
     tokens = {test: await api.token(mode="test" if test else "production") for test in (True, False)}
     ahead_s = 0
     mine: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
@@ -473,4 +473,4 @@ async def test_whatever_is_done_production_lives_in_real_time(
                     assert abs(at(shown["cancelled_at"]) - now) < timedelta(days=1000 if test else 1)
                 elif abs(at(charge["expires_at"]) - now) > timedelta(seconds=5):
                     assert (shown["status"] == "expired") == over, (test, charge["expires_at"], now)
-    await pool.execute("DELETE FROM sandbox_clock WHERE account_id = $1", api.first.account_id)
+    await table_owner.execute("DELETE FROM sandbox_clock WHERE account_id = $1", api.first.account_id)

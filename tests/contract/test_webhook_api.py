@@ -629,8 +629,8 @@ FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def seeded(owner: Pool) -> AsyncIterator[Any]:
-    async with owner.acquire() as conn:
+async def seeded(table_owner: Pool) -> AsyncIterator[Any]:
+    async with table_owner.acquire() as conn:
         begun = conn.transaction()
         await begun.start()
         for statement in _SEED:

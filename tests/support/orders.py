@@ -34,7 +34,7 @@ async def end_orders(conn: Any, charge_ids: Sequence[UUID], kind: str | None = N
 
 
 async def age_orders(conn: Any, charge_id: UUID, by: timedelta) -> None:
-    """As if all orders of this charge had been placed earlier."""
+    """As if all orders of this charge had been placed earlier; `conn` is the owner's of the tables."""
     for table in ("bank_order", "bank_order_done"):
         older = f"UPDATE {table} SET created_at = created_at - $2::interval WHERE charge_id = $1"  # noqa: S608
         await conn.execute(older, charge_id, by)

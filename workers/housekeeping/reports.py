@@ -1,4 +1,4 @@
-"""Post what lags behind the journal by design: daily totals of reports, its chain of hashes, partners' shares."""
+"""Post what lags behind the journal by design: daily totals of reports, the chains of hashes, partners' shares."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ async def fold_reports(context: Context) -> int:
         async with transaction(context.pool) as conn:
             folded = await fold_up_to(conn, horizon)
             if folded is not None:  # this worker holds the position: one seals at a time
-                sealed = await extend_seals(conn, up_to=horizon.journal_id)
+                sealed = await extend_seals(conn, horizon)
     async with session(context.pool) as conn:
         fresh = await freshness(conn)
     if fresh is not None:

@@ -4,16 +4,17 @@
 
 -- name: horizon
 -- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
-SELECT statement_timestamp() AS as_of, CASE WHEN is_called THEN last_value ELSE 0 END AS journal_id
-FROM journal_journal_id_seq;
+SELECT statement_timestamp() AS as_of, CASE WHEN j.is_called THEN j.last_value ELSE 0 END AS journal_id,
+       CASE WHEN a.is_called THEN a.last_value ELSE 0 END AS audit_number
+FROM journal_journal_id_seq j, audit_number_seq a;
 
 -- name: writers
--- Transactions that may still commit journal rows. The lock is taken before a row gets its number and given back after
+-- Transactions that may still commit rows of the journal or the audit log. The lock is taken before a row gets its number and given back after
 -- its commit can be seen: once all transactions that held it when the horizon was read have ended, nothing below the
 -- horizon can appear any more. Looking at pg_locks delays none of them.
 SELECT virtualtransaction AS writer FROM pg_locks
 WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND relation = 'journal'::regclass AND mode = 'RowExclusiveLock' AND granted;
+  AND relation IN ('journal'::regclass, 'audit'::regclass) AND mode = 'RowExclusiveLock' AND granted;
 
 -- name: claim
 -- One worker folds at a time; the others skip.

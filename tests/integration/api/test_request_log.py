@@ -253,7 +253,7 @@ async def test_noting_a_request_costs_it_microseconds(pool: Pool) -> None:
 # Keeping it
 
 
-async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, owner: Pool) -> None:
+async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_owner: Pool) -> None:
     account_id = new_id()
     far = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
@@ -296,8 +296,8 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, owner: P
         finally:
             await transaction.rollback()
     for name in await days():
-        await owner.execute(f"DROP TABLE {name}")
-    await owner.execute("DELETE FROM request_log WHERE account_id = $1", account_id)
+        await table_owner.execute(f"DROP TABLE {name}")
+    await table_owner.execute("DELETE FROM request_log WHERE account_id = $1", account_id)
 
 
 class _Only:
@@ -320,10 +320,10 @@ class _Only:
 
 
 @pytest.mark.parametrize("name", ["all", "refused", "broken"])
-async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool, owner: Pool, name: str) -> None:
+async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool, table_owner: Pool, name: str) -> None:
     account_id = new_id()
     await _filled(pool, account_id, 12_000, status={"all": 200, "refused": 404, "broken": 500}[name])
-    await owner.execute("ANALYZE request_log")
+    await table_owner.execute("ANALYZE request_log")
     given = {
         "account_id": account_id, "test": False, "at": datetime.now(UTC), "id": "", "path": "/none", "client_id": "",
         "low": 100, "high": 599, "look": read_log.LOOK, "limit": 27, "from_at": datetime.now(UTC) - timedelta(days=30),

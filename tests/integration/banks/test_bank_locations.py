@@ -74,11 +74,11 @@ class Slow:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def context(pool: Pool, owner: Pool, servers: Any) -> AsyncIterator[Context]:
-    await owner.execute("TRUNCATE pix_location, pix_pool, lease")
+async def context(pool: Pool, table_owner: Pool, servers: Any) -> AsyncIterator[Context]:
+    await table_owner.execute("TRUNCATE pix_location, pix_pool, lease")
     async with worker_context(pool, servers.redis_url, Silent()) as made:
         yield made
-    await owner.execute("TRUNCATE pix_location, pix_pool, lease")
+    await table_owner.execute("TRUNCATE pix_location, pix_pool, lease")
 
 
 @asynccontextmanager

@@ -201,6 +201,22 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
     ]
 
 
+def test_the_ends_of_both_chains_are_shown_and_known_again(system: System) -> None:
+    """Within seconds of being written: the operator keeps them elsewhere."""
+    system.json("merchant", "block", system.create_merchant()["account_id"], "--reason", "chargebacks")
+    until(lambda: (system.json("readmodels", "head").get("audit") or {}).get("last_id"), what="a sealed audit log")
+    shown = system.json("readmodels", "head")
+    for named, seal in (("", shown), ("audit:", shown["audit"])):
+        kept = f"{named}{seal['last_id']}:{seal['digest']}"
+        assert system.json("readmodels", "head", "--check", kept)["same"] is True
+        done = system.quita("readmodels", "head", "--check", f"{named}{seal['last_id']}:{'0' * 64}", "--json")
+        assert (done.returncode, json.loads(done.stdout)["same"]) == (1, False)
+    for wrong in ("7", "books:7:00", "audit:x:00", "audit:journal:7:00", ":7:00"):
+        done = system.quita("readmodels", "head", "--check", wrong)
+        assert done.returncode == 1
+        assert "audit:ID:DIGEST" in done.stderr
+
+
 def test_a_new_address_keeps_the_secret_and_a_new_secret_is_asked_for(
     system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:

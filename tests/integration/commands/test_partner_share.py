@@ -347,7 +347,7 @@ async def test_a_merchant_may_be_his_own_partner(pool: Pool, merchant: UUID, fou
     ],
 )
 async def test_verify_notices_a_share_that_is_not_what_it_must_be(
-    pool: Pool, owner: Pool, servers: Any, merchant: UUID, corruption: str
+    pool: Pool, table_owner: Pool, servers: Any, merchant: UUID, corruption: str
 ) -> None:
     partner = await partner_with(pool, 1_000)
     before = await verify(servers.database_url)
@@ -356,9 +356,9 @@ async def test_verify_notices_a_share_that_is_not_what_it_must_be(
     await post_all(pool)
     assert await verify(servers.database_url) == before
     kept = await pool.fetch("SELECT * FROM partner_share WHERE payment_id = $1", payment_id)
-    await owner.execute(corruption, payment_id)
+    await table_owner.execute(corruption, payment_id)
     assert {each.table for each in await verify(servers.database_url) if each not in before} == {"books"}
-    async with transaction(owner) as conn:
+    async with transaction(table_owner) as conn:
         await conn.execute("DELETE FROM partner_share WHERE payment_id = $1", payment_id)
         await conn.executemany(
             "INSERT INTO partner_share (share_id, number, account_id, test, payment_id, refund_id, integrador_code,"

@@ -80,7 +80,7 @@ async def test_what_charges_are_received_under_is_not_where_withdrawals_go(pool:
     assert to.pix_key == str(account_id)
 
 
-async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool: Pool, owner: Pool) -> None:
+async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool: Pool, table_owner: Pool) -> None:
     own, plain = await make_account(pool), await make_account(pool)
     await _change(pool, own, "propria@plataforma.example.com")
     try:
@@ -93,7 +93,7 @@ async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool
             async with transaction(pool) as conn:
                 await set_receiving_key(conn, "loja", by="quita (operadora)", now=utc_now())
     finally:
-        await owner.execute("DELETE FROM receiving_key")
+        await table_owner.execute("DELETE FROM receiving_key")
     assert await _key(pool, plain) == str(plain)
 
 

@@ -496,7 +496,7 @@ async def test_a_role_that_was_taken_away_is_gone_with_the_next_page(
 
 
 async def test_what_people_do_is_written_down_for_good_with_who_when_and_from_where(
-    address: str, pool: Pool, owner: Pool
+    address: str, pool: Pool, table_owner: Pool
 ) -> None:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as person:
@@ -512,7 +512,7 @@ async def test_what_people_do_is_written_down_for_good_with_who_when_and_from_wh
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await pool.execute(change)
         with pytest.raises(asyncpg.RaiseError, match="append only"):
-            await owner.execute(change)
+            await table_owner.execute(change)
 
 
 async def _credentials(pool: Pool, merchant: MerchantCreated) -> list[Any]:

@@ -304,7 +304,7 @@ async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
     asked = ask(report, today=today, first=today, last=today, account_id=merchant.account_id)
     own = await open_pool(servers.database_url, name="web", size=1)
     try:
-        lines = reports._lines(cast(PageRequest, SimpleNamespace(pool=own)), report, asked)
+        lines = reports._lines(cast(PageRequest, SimpleNamespace(report_pool=own)), report, asked)
         assert b"opening" in await anext(lines)
         async with session(own) as conn:  # somebody else's page
             assert await conn.fetchval("SELECT true")

@@ -149,9 +149,9 @@ async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     assert await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
-async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(owner: Pool) -> None:
+async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(table_owner: Pool) -> None:
     """As the owner of the tables: what has left the feed is nobody else's to read."""
-    async with owner.acquire() as conn:
+    async with table_owner.acquire() as conn:
         begun = conn.transaction()
         await begun.start()
         try:

@@ -194,8 +194,8 @@ def assert_cheap(plans: Sequence[tuple[str, Node]], *, ranges: int = 1, page: in
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def seeded(owner: Pool) -> AsyncIterator[Any]:
-    async with owner.acquire() as conn:
+async def seeded(table_owner: Pool) -> AsyncIterator[Any]:
+    async with table_owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
         for statement in _SEED:

@@ -40,9 +40,9 @@ DENIED = asyncpg.InsufficientPrivilegeError
 APP_MAY_NOT = (
     *(
         statement
-        for table in ("journal", "journal_seal", "audit")
+        for table in ("journal", "seal", "audit")
         for statement in (
-            f"UPDATE {table} SET {'digest = digest' if table == 'journal_seal' else 'request_id = request_id'}",
+            f"UPDATE {table} SET {'digest = digest' if table == 'seal' else 'request_id = request_id'}",
             f"DELETE FROM {table}",
             f"TRUNCATE {table}",
             f"SELECT FROM {table} FOR UPDATE",
@@ -89,15 +89,15 @@ async def reader(servers: Any) -> AsyncIterator[Any]:
     await conn.close()
 
 
-async def test_every_table_view_and_sequence_has_its_rights(owner: Any) -> None:
-    rows = await owner.fetch(_RELATIONS, ["r", "p", "v"])
-    partitions = await owner.fetch("SELECT relname::text AS name FROM pg_class WHERE relispartition")
+async def test_every_table_view_and_sequence_has_its_rights(table_owner: Any) -> None:
+    rows = await table_owner.fetch(_RELATIONS, ["r", "p", "v"])
+    partitions = await table_owner.fetch("SELECT relname::text AS name FROM pg_class WHERE relispartition")
     # Of a partition the rights of its table count, but where it is written by its own name.
     assert {row["name"] for row in rows} == set(RIGHTS) - {row["name"] for row in partitions}
-    sequences = {row["name"] for row in await owner.fetch(_RELATIONS, ["S"])}
+    sequences = {row["name"] for row in await table_owner.fetch(_RELATIONS, ["S"])}
     numbering = {
         row["name"]
-        for row in await owner.fetch(
+        for row in await table_owner.fetch(
             "SELECT s.relname::text AS name FROM pg_class s JOIN pg_depend d ON d.objid = s.oid AND d.deptype = 'i'"
             " AND d.classid = 'pg_class'::regclass WHERE s.relkind = 'S'"
         )
@@ -105,8 +105,8 @@ async def test_every_table_view_and_sequence_has_its_rights(owner: Any) -> None:
     assert sequences - numbering <= set(SEQUENCES) <= sequences
 
 
-async def test_a_view_for_analysts_is_the_reading_roles_too(owner: Any) -> None:
-    views = [row["name"] for row in await owner.fetch(_RELATIONS, ["v"])]
+async def test_a_view_for_analysts_is_the_reading_roles_too(table_owner: Any) -> None:
+    views = [row["name"] for row in await table_owner.fetch(_RELATIONS, ["v"])]
     assert {name for name in views if name.startswith("reporting_")} == {
         name for name in views if RIGHTS[name].hidden is not None
     }
@@ -157,15 +157,15 @@ async def test_the_reading_role_may_run_every_report(reader: Any, name: str) -> 
         await reader.execute(f"EXPLAIN (GENERIC_PLAN) {sql.STATEMENTS[name].text}")
 
 
-async def test_the_reading_role_reads_whatever_is_not_hidden(reader: Any, owner: Any) -> None:
-    for row in await owner.fetch(_COLUMNS):
+async def test_the_reading_role_reads_whatever_is_not_hidden(reader: Any, table_owner: Any) -> None:
+    for row in await table_owner.fetch(_COLUMNS):
         hidden = RIGHTS[row["relation"]].hidden
         if hidden is not None and row["name"] not in hidden:
             await reader.fetch(f'SELECT "{row["name"]}" FROM {row["relation"]} LIMIT 0')
 
 
-async def test_the_reading_role_sees_nothing_sealed_and_no_hash_of_a_secret(reader: Any, owner: Any) -> None:
-    columns = {(row["relation"], row["name"]) for row in await owner.fetch(_COLUMNS)}
+async def test_the_reading_role_sees_nothing_sealed_and_no_hash_of_a_secret(reader: Any, table_owner: Any) -> None:
+    columns = {(row["relation"], row["name"]) for row in await table_owner.fetch(_COLUMNS)}
     secret = {(each.table, each.column) for each in SEALED}
     assert secret <= columns
     secret |= {(relation, name) for relation, name in columns if SECRET.search(name)} - NO_SECRET
@@ -179,8 +179,8 @@ async def test_the_reading_role_sees_nothing_sealed_and_no_hash_of_a_secret(read
             await reader.fetch(f'SELECT "{name}" FROM {relation} LIMIT 1')
 
 
-async def test_the_reading_role_writes_nothing(reader: Any, owner: Any) -> None:
-    for row in await owner.fetch(_RELATIONS, ["r", "p", "v"]):
+async def test_the_reading_role_writes_nothing(reader: Any, table_owner: Any) -> None:
+    for row in await table_owner.fetch(_RELATIONS, ["r", "p", "v"]):
         for privilege in ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"):
             assert not await reader.fetchval("SELECT has_table_privilege($1, $2)", row["name"], privilege), row
         for statement in (f"DELETE FROM {row['name']}", f"INSERT INTO {row['name']} DEFAULT VALUES"):
@@ -201,8 +201,8 @@ async def test_the_reading_role_writes_nothing(reader: Any, owner: Any) -> None:
 # What runs with the owner's rights
 
 
-async def test_what_runs_with_its_owners_rights_has_a_path_of_its_own(owner: Any) -> None:
-    rows = await owner.fetch(
+async def test_what_runs_with_its_owners_rights_has_a_path_of_its_own(table_owner: Any) -> None:
+    rows = await table_owner.fetch(
         "SELECT proname, proconfig, has_function_privilege('public', oid, 'EXECUTE') AS anybodys FROM pg_proc"
         " WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
     )

@@ -1,23 +1,26 @@
-"""A journal that was changed past its triggers is found, wherever and however it was changed."""
+"""A journal, or an audit log, that was changed past its triggers is found, wherever and however it was changed."""
 
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
 import pytest_asyncio
 
+from commands.people.audit import Origin, tell_platform
 from readmodels import seals
 from readmodels.reports.fold import settled_up_to
-from readmodels.seals import JournalSeal, extend_seals, journal_head, seal_at
+from readmodels.seals import Chain, ChainSeal, chain_head, extend_seals, seal_at
 from readmodels.verify import verify
 from readmodels.verify_scope import Difference
 from runtime.postgres import Pool, open_pool, transaction
 from tests.integration.readmodels.test_charge_summary import issue, pay
 from tests.support.banking import make_account
-from tests.support.database import own_database, owner_of
+from tests.support.database import own_database, owner_of, report_of
 
 BROKEN = "blocks that are not what was sealed"
 
@@ -35,6 +38,7 @@ async def pool(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pool]
     opened = await open_pool(url, name="tests", size=4)
     account_id = await make_account(opened)
     await pay(opened, (await issue(opened, account_id, 20))[:7])
+    await write_down_some(opened, 9)
     yield opened
     await opened.close()
 
@@ -47,42 +51,56 @@ async def owner(servers: Any, url: str) -> AsyncIterator[Pool]:
     await opened.close()
 
 
+async def write_down_some(pool: Pool, count: int) -> None:
+    async with transaction(pool) as conn:
+        for number in range(count):
+            origin = Origin(f"dona.{number}@example.com", "a" * 32, "req_1")
+            await tell_platform(conn, uuid4(), "account.approved", {"n": number}, origin, now=datetime.now(UTC))
+
+
 async def sealed(pool: Pool) -> int:
+    """How many rows of both chains."""
     async with pool.acquire() as conn:
         horizon = await settled_up_to(conn)
     assert horizon is not None
     rows = 0
     while True:
         async with transaction(pool) as conn:
-            done = await extend_seals(conn, up_to=horizon.journal_id)
+            done = await extend_seals(conn, horizon)
         if not done:
             return rows
         rows += done
 
 
-async def head(pool: Pool) -> JournalSeal:
+async def head(pool: Pool, chain: Chain = Chain.JOURNAL) -> ChainSeal:
     async with pool.acquire() as conn:
-        found = await journal_head(conn)
+        found = await chain_head(conn, chain=chain)
     assert found is not None
     return found
 
 
 async def tamper(owner: Pool, statement: str) -> None:
     async with owner.acquire() as conn:
-        await conn.execute("ALTER TABLE journal DISABLE TRIGGER USER; ALTER TABLE journal_seal DISABLE TRIGGER USER")
+        for table in ("journal", "audit", "seal"):
+            await conn.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         await conn.execute(statement)
-        await conn.execute("ALTER TABLE journal ENABLE TRIGGER USER; ALTER TABLE journal_seal ENABLE TRIGGER USER")
+        for table in ("journal", "audit", "seal"):
+            await conn.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-async def blocks_broken(url: str) -> int:
-    return sum(each.rows for each in await verify(url) if each == Difference("journal", BROKEN, each.rows))
+async def blocks_broken(url: str, chain: Chain = Chain.JOURNAL) -> int:
+    found = await verify(url)
+    assert {each.table for each in found if each.what == BROKEN} <= {chain}, "the other chain holds"
+    return sum(each.rows for each in found if each == Difference(chain, BROKEN, each.rows))
 
 
 async def test_each_row_is_sealed_once_and_the_chain_holds(pool: Pool, url: str) -> None:
-    assert await sealed(pool) == 27
+    assert await sealed(pool) == 27 + 9
     assert await sealed(pool) == 0
-    assert await pool.fetchval("SELECT count(*) FROM journal_seal") == 7
+    blocks = await pool.fetch("SELECT chain, count(*), sum(rows)::integer FROM seal GROUP BY chain")
+    assert sorted(tuple(row) for row in blocks) == [("audit", 3, 9), ("journal", 7, 27)]
     assert (await head(pool)).last_id == await pool.fetchval("SELECT max(journal_id) FROM journal")
+    assert (await head(pool, Chain.AUDIT)).last_id == await pool.fetchval("SELECT max(number) FROM audit")
     assert await blocks_broken(url) == 0
     account_id = await make_account(pool)
     await issue(pool, account_id, 3)
@@ -90,22 +108,36 @@ async def test_each_row_is_sealed_once_and_the_chain_holds(pool: Pool, url: str)
     assert await blocks_broken(url) == 0
 
 
-async def test_anybody_can_make_the_digests_from_the_rows_alone(pool: Pool) -> None:
-    """As the documentation says it: an auditor needs nothing of ours."""
+ROWS = {
+    "journal": "SELECT jsonb_build_array(journal_id, account_id, test, charge_id, version, kind,"
+    " (extract(epoch FROM recorded_at) * 1000000)::bigint, actor, request_id, payload, event_id,"
+    " event_sequence, encode(event_body, 'hex'))::text AS row"
+    " FROM journal WHERE journal_id > $1 AND journal_id <= $2 ORDER BY journal_id",
+    "audit": "SELECT jsonb_build_array(number, audit_id, account_id, email,"
+    " (extract(epoch FROM at) * 1000000)::bigint, action, subject, facts, address_hash, request_id)::text AS row"
+    " FROM audit WHERE number > $1 AND number <= $2 ORDER BY number",
+}
+
+
+@pytest.mark.parametrize(("chain", "columns"), [("journal", 13), ("audit", 10)])
+async def test_anybody_can_make_the_digests_from_the_rows_alone(
+    pool: Pool, servers: Any, url: str, chain: str, columns: int
+) -> None:
+    """As the documentation says it: an auditor needs nothing of ours but the role that only reads."""
     await sealed(pool)
+    auditor = await asyncpg.connect(report_of(servers, url))
+    every = "SELECT count(*) FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema()"
+    assert await auditor.fetchval(every, chain) == columns, "a column that is left out could be changed"
     digest, after = b"", 0
-    for block in await pool.fetch("SELECT last_id, digest FROM journal_seal ORDER BY last_id"):
-        rows = await pool.fetch(
-            "SELECT jsonb_build_array(journal_id, account_id, test, charge_id, version, kind,"
-            " (extract(epoch FROM recorded_at) * 1000000)::bigint, actor, request_id, payload, event_id,"
-            " event_sequence, encode(event_body, 'hex'))::text AS row"
-            " FROM journal WHERE journal_id > $1 AND journal_id <= $2 ORDER BY journal_id",
-            after, block["last_id"],
-        )  # fmt: skip
-        assert all(len(json.loads(row["row"])) == 13 for row in rows)
+    blocks = await auditor.fetch("SELECT last_id, digest FROM seal WHERE chain = $1 ORDER BY last_id", chain)
+    assert len(blocks) > 2
+    for block in blocks:
+        rows = await auditor.fetch(ROWS[chain], after, block["last_id"])
+        assert all(len(json.loads(row["row"])) == columns for row in rows)
         digests = b"".join(hashlib.sha256(row["row"].encode()).digest() for row in rows)
         digest, after = hashlib.sha256(digest + digests).digest(), block["last_id"]
         assert digest == block["digest"]
+    await auditor.close()
 
 
 @pytest.mark.parametrize(
@@ -118,8 +150,9 @@ async def test_anybody_can_make_the_digests_from_the_rows_alone(pool: Pool) -> N
         "UPDATE journal SET event_body = event_body || 'x' WHERE journal_id ="
         " (SELECT min(journal_id) FROM journal WHERE event_id IS NOT NULL)",
         "DELETE FROM journal WHERE journal_id = (SELECT max(journal_id) FROM journal)",
-        "UPDATE journal_seal SET digest = sha256('x') WHERE last_id = (SELECT max(last_id) FROM journal_seal)",
-        "DELETE FROM journal_seal WHERE last_id = (SELECT min(last_id) FROM journal_seal)",
+        "UPDATE seal SET digest = sha256('x') WHERE chain = 'journal' AND last_id = (SELECT max(last_id) FROM seal)",
+        "DELETE FROM seal WHERE chain = 'journal' AND last_id ="
+        " (SELECT min(last_id) FROM seal WHERE chain = 'journal')",
     ],
 )
 async def test_a_change_that_went_past_the_triggers_is_found(pool: Pool, owner: Pool, url: str, statement: str) -> None:
@@ -128,22 +161,67 @@ async def test_a_change_that_went_past_the_triggers_is_found(pool: Pool, owner: 
     assert await blocks_broken(url) >= 1
 
 
+AUDITED = "INSERT INTO audit (number, audit_id, account_id, email, at, action, facts, address_hash, request_id)"
+NOW = "uuidv7(), uuidv7(), 'x@example.com', now(), 'account.approved', '{}', '', ''"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit SET email = 'somebody@example.com' WHERE number = 3",
+        'UPDATE audit SET facts = facts || \'{"reason": "none"}\' WHERE number = (SELECT max(number) FROM audit)',
+        "UPDATE audit SET at = at - interval '1 microsecond' WHERE number = 1",
+        "UPDATE audit SET subject = NULL WHERE number = 5",
+        "DELETE FROM audit WHERE number = 4",
+        "DELETE FROM audit WHERE number = (SELECT max(number) FROM audit)",
+        "UPDATE seal SET digest = sha256('x') WHERE chain = 'audit' AND last_id = 4",
+        "DELETE FROM seal WHERE chain = 'audit' AND last_id = 4",
+        f"DELETE FROM audit WHERE number = 2; {AUDITED} OVERRIDING SYSTEM VALUE VALUES (2, {NOW})",  # noqa: S608
+    ],
+)
+async def test_an_audit_log_that_was_changed_is_found(pool: Pool, owner: Pool, url: str, statement: str) -> None:
+    await sealed(pool)
+    assert await blocks_broken(url, Chain.AUDIT) == 0
+    await tamper(owner, statement)
+    assert await blocks_broken(url, Chain.AUDIT) >= 1
+
+
+@pytest.mark.parametrize("number", [0, -(2**63), 10])
+async def test_a_row_put_behind_the_head_is_found(pool: Pool, owner: Pool, url: str, number: int) -> None:
+    """The application may add rows, and may name their numbers: one that was burnt, or one before the first."""
+    await owner.execute("SELECT nextval('audit_number_seq')")
+    await write_down_some(pool, 2)
+    assert await sealed(pool) == 27 + 9 + 2
+    await pool.execute(f"{AUDITED} OVERRIDING SYSTEM VALUE VALUES ({number}, {NOW})")
+    assert await sealed(pool) == 0
+    assert await blocks_broken(url, Chain.AUDIT) == 1
+
+
+async def test_what_is_written_down_while_it_is_sealed_is_sealed_later(pool: Pool, url: str) -> None:
+    """A number is handed out before its row can be seen: nothing is sealed up to it before."""
+    async with pool.acquire() as conn, conn.transaction():
+        origin = Origin("dona@example.com", "a" * 32, "req_1")
+        await tell_platform(conn, uuid4(), "account.approved", {}, origin, now=datetime.now(UTC))
+        async with pool.acquire() as other:
+            assert await settled_up_to(other) is None
+    assert await sealed(pool) == 27 + 10
+    assert await blocks_broken(url, Chain.AUDIT) == 0
+
+
 async def test_a_chain_that_was_made_anew_has_another_head(pool: Pool, owner: Pool, url: str) -> None:
     await sealed(pool)
     kept = await head(pool)
     await tamper(owner, "UPDATE journal SET actor = 'x' WHERE journal_id = (SELECT min(journal_id) FROM journal)")
-    await tamper(owner, "DELETE FROM journal_seal")
-    assert await sealed(pool) == 27
+    await tamper(owner, "DELETE FROM seal")
+    assert await sealed(pool) == 27 + 9
     assert await blocks_broken(url) == 0, "by itself the new chain holds"
     async with pool.acquire() as conn:
-        now_there = await seal_at(conn, last_id=kept.last_id)
+        now_there = await seal_at(conn, chain=Chain.JOURNAL, last_id=kept.last_id)
     assert now_there is not None
     assert now_there.digest != kept.digest
 
 
-@pytest.mark.parametrize(
-    "statement", ["UPDATE journal_seal SET rows = 1", "DELETE FROM journal_seal", "TRUNCATE journal_seal"]
-)
+@pytest.mark.parametrize("statement", ["UPDATE seal SET rows = 1", "DELETE FROM seal", "TRUNCATE seal"])
 async def test_what_is_sealed_cannot_be_changed_in_passing(pool: Pool, owner: Pool, statement: str) -> None:
     """Neither by the application, which has no right to, nor by the owner while the triggers are on."""
     await sealed(pool)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 GROW = (
-    "idempotency", "charge", "boleto", "journal", "journal_seal", "read_charge", "payment", "payment_reversal",
+    "idempotency", "charge", "boleto", "journal", "seal", "read_charge", "payment", "payment_reversal",
     "read_payment", "read_ledger", "refund", "read_refund", "withdrawal", "read_withdrawal", "partner_share",
     "report_charge", "mail", "mail_stop", "notice", "audit",
     "schedule_charge",

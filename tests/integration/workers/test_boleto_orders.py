@@ -430,7 +430,7 @@ async def watched_for(pool: Pool, order: RegistrationOrder, by: timedelta) -> No
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
 async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_reconciliation(
-    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, table_owner: Pool, kind: str
 ) -> None:
     """A request may lie at the bank longer than anybody waits: that the boleto looks untouched says nothing yet."""
     order = await ordered(context, await make_account(pool))
@@ -454,7 +454,7 @@ async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_rec
         assert (await status_of(pool, order), await dues(pool, bank, order)) == ("pending", (ours, ours))
     else:
         assert (await status_of(pool, order), await at_bank(bank, order)) == ("cancelled", 7)
-    await watched_for(pool, order, timedelta(seconds=61))
+    await watched_for(table_owner, order, timedelta(seconds=61))
     await worked_through(context, worker, order)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "done"), "it is not watched for ever"
 

@@ -421,7 +421,7 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
 
 @pytest.mark.parametrize("last", [False, True])
 async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_open_boleto(
-    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, last: bool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, table_owner: Pool, last: bool
 ) -> None:
     """Whether it was the last look or not."""
     order = await made(context, worker)
@@ -431,7 +431,7 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     async with transaction(pool) as conn:
         assert await give_up(conn, lost, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     if last:
-        await age_orders(pool, order.charge_id, timedelta(seconds=61))
+        await age_orders(table_owner, order.charge_id, timedelta(seconds=61))
     at_bank = context.banks.production[BANK]
     asking = at_bank.boletos.find_boleto
 
