@@ -5,7 +5,7 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.merchants.kyc import NEXT, REASON_MAX, Kyc, decide_kyc
+from commands.merchants.kyc import NEEDED, NEXT, REASON_MAX, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from domain.errors import Code, Refused
 from readmodels.dashboard.audit import audit_of_merchant
@@ -45,11 +45,13 @@ async def decide(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        fault = (
-            f"Escreva o motivo, com até {REASON_MAX} caracteres."
-            if "reason" in (refused.fields or {})
-            else "A situação mudou neste meio-tempo. Veja como está agora."
-        )
+        fields = refused.fields or {}
+        if missing := [MISSING[name] for name in NEEDED if name in fields]:
+            fault = f"Falta para aprovar: {'; '.join(missing)}."
+        elif "reason" in fields:
+            fault = f"Escreva o motivo, com até {REASON_MAX} caracteres."
+        else:
+            fault = "A situação mudou neste meio-tempo. Veja como está agora."
         return await merchant_view(request, fault=fault, fault_of=to, reason=reason)
     return request.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 

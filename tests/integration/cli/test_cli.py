@@ -252,6 +252,20 @@ def test_production_invents_nothing_and_prints_no_password(
         assert said in capsys.readouterr().err
 
 
+def test_what_is_not_complete_is_approved_in_local_work_alone(system: System) -> None:
+    """There `merchant create` makes accounts without an address, which can be tried as they are."""
+    own = system.create_merchant(address=False, kyc="pending")["account_id"]
+    production = {**system.env, "QUITA_ENV": "production"}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "merchant", "approve", own],
+        cwd=system.root, env=production, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("quita: VALIDATION_ERROR: ")
+    assert done.stderr.endswith(" address: the account's address is not complete\n")
+    assert system.json("merchant", "approve", own)["kyc"] == "approved"
+
+
 def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str, Any]) -> None:
     alone = system.json("integrator", "create", "--name", "Parceiro Um")
     at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", merchant["account_id"])

@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from commands.merchants.kyc import Kyc, decide_kyc
+from commands.merchants.kyc import Kyc, decide_demo_kyc, decide_kyc
 from commands.merchants.registration import (
     Address,
     MerchantRegistration,
@@ -96,6 +96,43 @@ async def test_a_cnpj_with_letters_is_taken_where_the_setting_says_so(conn: Any)
     assert await conn.fetchval(document, made.account_id) == "12ABC34501DE35"
     with pytest.raises(Refused):
         await register_merchant(conn, given(document="12ABC34501DE36"), letters=True, now=NOW, seal=SEAL)
+
+
+INCOMPLETE = {
+    "address": "UPDATE account SET address = NULL WHERE account_id = $1",
+    "document": "UPDATE account SET document = '00000000000000' WHERE account_id = $1",
+    "payout_key": "UPDATE account SET pix_key = '' WHERE account_id = $1",
+}
+
+
+@pytest.mark.parametrize("before", [Kyc.PENDING, Kyc.REJECTED])
+@pytest.mark.parametrize("missing", [["address"], ["document", "payout_key"], list(INCOMPLETE)])
+async def test_what_is_not_complete_is_approved_by_nobody_and_all_that_is_missing_is_named(
+    conn: Any, before: Kyc, missing: list[str]
+) -> None:
+    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    if before is Kyc.REJECTED:
+        await decide_kyc(conn, made.account_id, before, "documento ilegível", now=NOW)
+    for each in missing:
+        await conn.execute(INCOMPLETE[each], made.account_id)
+    with pytest.raises(Refused) as refused:
+        await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
+    assert set(refused.value.fields or {}) == set(missing)
+    state = "SELECT kyc FROM account WHERE account_id = $1"
+    assert await conn.fetchval(state, made.account_id) == before
+    if before is Kyc.PENDING:
+        await decide_kyc(conn, made.account_id, Kyc.REJECTED, "falta o endereço", now=NOW)
+    await decide_demo_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
+    # Lifting a block asks for nothing that was not there when it was approved.
+    await decide_kyc(conn, made.account_id, Kyc.BLOCKED, "suspeita de fraude", now=NOW)
+    await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
+    assert await conn.fetchval(state, made.account_id) == "approved"
+
+
+async def test_a_complete_registration_is_approved_before_its_owner_has_a_password(conn: Any) -> None:
+    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
+    assert await conn.fetchval("SELECT kyc FROM account WHERE account_id = $1", made.account_id) == "approved"
 
 
 async def test_what_was_approved_stays_what_it_was(conn: Any) -> None:

@@ -95,6 +95,18 @@ async def test_what_cannot_be_is_said_beside_its_field_and_nothing_typed_is_lost
     assert await env.pool.fetchval("SELECT count(*) FROM dashboard_user WHERE email = 'livre@example.com'") == 0
 
 
+async def test_what_is_missing_is_said_instead_of_approving(env: Environment) -> None:
+    account_id, _ = await env.registered()
+    page = f"/plataforma/lojas/{account_id}"
+    await env.pool.execute("UPDATE account SET address = NULL WHERE account_id = $1::text::uuid", account_id)
+    decided = await env.staff.post(f"{page}/cadastro", on=page, kyc="approved")
+    assert decided.status == 400
+    assert "Falta para aprovar: Endereço completo" in decided.text
+    changed: dict[str, Any] = {**ADDRESS, "name": "Padaria Aurora Ltda", "document": "11.444.777/0001-61"}
+    assert (await env.staff.post(f"{page}/dados", on=f"{page}/dados", **changed)).status == 303
+    assert (await env.staff.post(f"{page}/cadastro", on=page, kyc="approved")).status == 303
+
+
 async def test_a_registration_is_corrected_until_it_is_approved_and_then_its_address(env: Environment) -> None:
     account_id, _ = await env.registered()
     page, edit = f"/plataforma/lojas/{account_id}", f"/plataforma/lojas/{account_id}/dados"
