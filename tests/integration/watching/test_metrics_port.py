@@ -17,7 +17,7 @@ from cli.run.metrics_port import MetricsServer
 from runtime.local.embedded import free_port
 from runtime.postgres import open_pool
 from runtime.readiness import Readiness
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from tests.support.in_process import open_api
 from tests.support.system import ROOT, System, until
 
@@ -125,21 +125,23 @@ def test_a_process_that_is_to_stop_says_so_before_it_takes_no_more(servers: Any,
 
 
 async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(servers: Any) -> None:
-    async with own_database(servers.database_url, "older_schema") as url:
-        async with open_api(url, servers.redis_url) as api, api.app.state.context.pool.acquire() as conn:
-            await conn.execute("DELETE FROM migration WHERE name = (SELECT max(name) FROM migration)")
+    async with own_database(servers, "older_schema") as url:
+        owner = await open_pool(owner_of(servers, url), name="tests as owner", size=1)
+        async with open_api(url, servers.redis_url) as api:
+            await owner.execute("DELETE FROM migration WHERE name = (SELECT max(name) FROM migration)")
             reply = await api.get("/readyz", token=None)
             assert (reply.status, reply.json()) == (503, {"status": "unavailable", "postgres": True, "schema": False})
         pool = await open_pool(url, name="tests", size=1)
         try:
-            await pool.execute("INSERT INTO migration (name) VALUES ('0016_later')")
+            await owner.execute("INSERT INTO migration (name) VALUES ('0016_later')")
             looking = Readiness(pool)
             assert await looking.database() == "outdated"
             for name in looking._names:
-                await pool.execute("INSERT INTO migration (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
+                await owner.execute("INSERT INTO migration (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
             assert await looking.database() == "ready", "what a later version has added is no matter"
         finally:
             await pool.close()
+            await owner.close()
 
 
 @pytest.mark.parametrize("name", ["METRICS_PORT", "WORKER_PORT"])

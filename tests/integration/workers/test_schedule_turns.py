@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -54,13 +55,13 @@ class Morning:
 
 
 @pytest.fixture
-async def morning(servers: object) -> AsyncIterator[Morning]:
-    async with own_database(servers.database_url, "schedule_turns") as url:  # type: ignore[attr-defined]
+async def morning(servers: Any) -> AsyncIterator[Morning]:
+    async with own_database(servers, "schedule_turns") as url:
         pool = await open_pool(url, name="tests", size=8)
         bank = SimulatedBank(pool, SEAL, world=PRODUCTION, url="https://bank.example.com", now=utc_now)
         await fill(pool, False, [Location(n, f"bank.example.com/pix/v2/{new_token()}") for n in range(300)])
         try:
-            async with worker_context(pool, servers.redis_url, bank) as context:  # type: ignore[attr-defined]
+            async with worker_context(pool, servers.redis_url, bank) as context:
                 context.now = lambda: MORNING
                 yield Morning(context)
         finally:
@@ -114,7 +115,7 @@ async def test_an_account_has_so_many_boletos_at_the_bank_and_its_next_ones_wait
     waiting = "SELECT count(*) FROM schedule WHERE account_id = $1 AND NOT ordered AND look_at <= $2"
     assert await morning.pool.fetchval(waiting, flood, MORNING) == 3, "nothing of theirs was taken up"
     await morning.pool.execute(
-        "DELETE FROM schedule WHERE schedule_id ="
+        "UPDATE schedule SET ordered = false, status = 'cancelled' WHERE schedule_id ="
         " (SELECT schedule_id FROM schedule WHERE account_id = $1 AND ordered LIMIT 1)",
         flood,
     )
