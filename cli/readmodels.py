@@ -55,7 +55,8 @@ def head(args: argparse.Namespace) -> int:
     journal, audit = asyncio.run(find())
     if journal is None and audit is None:
         raise CannotRun("nothing is sealed yet: a worker seals what is written within seconds")
-    return answer(args, {**(msgspec.to_builtins(journal) if journal else {}), "audit": audit})
+    ours = msgspec.to_builtins(journal) if journal else dict.fromkeys(ChainSeal.__struct_fields__)
+    return answer(args, {**ours, "audit": audit})
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -40,7 +40,6 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
-# As long as an event stays in the feed.
 # A location of the sandbox is this, "/pix/v2/cobv/" and 22 characters, and at most 77 in all.
 BASE_URL_HOST_MAX = 42
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
@@ -186,8 +185,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
-        database_url=(database_url := _required(env, "DATABASE_URL")),
-        database_report_url=env.get("DATABASE_REPORT_URL") or database_url,
+        **_databases(env),
         redis_url=_required(env, "REDIS_URL"),
         port=port,
         host=env.get("HOST", "127.0.0.1"),
@@ -239,6 +237,11 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         watching=read_watching(env),
         kept=read_kept(env),
     )
+
+
+def _databases(env: Mapping[str, str]) -> dict[str, str]:
+    url = _required(env, "DATABASE_URL")
+    return {"database_url": url, "database_report_url": env.get("DATABASE_REPORT_URL") or url}
 
 
 def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:

@@ -34,5 +34,5 @@ def test_every_setting_of_pace_is_documented(field: str) -> None:
 def test_the_containers_get_every_setting_of_the_file_beside_them() -> None:
     services = (ROOT / "compose.yaml").read_text(encoding="utf-8").partition("\nservices:\n")
     assert "  env_file: [{ path: .env, required: false }]\n" in services[0]
-    for service in ("migrate", "api", "worker", "bank"):
+    for service in ("api", "worker", "bank"):  # `migrate` knows the databases alone
         assert f"\n  {service}:\n    <<: *quita\n" in services[2]

@@ -67,7 +67,7 @@ FROM (SELECT expires_at FROM charge WHERE status = 'pending' AND expires_at <= :
 -- What is not in the chain of hashes yet, and what is not in the daily totals yet.
 SELECT 'journal_seal' AS queue, 'all' AS mode, count(*) AS waiting, min(d.recorded_at) AS oldest
 FROM (SELECT recorded_at FROM journal
-      WHERE journal_id > coalesce((SELECT last_id FROM journal_seal ORDER BY last_id DESC LIMIT 1), 0)
+      WHERE journal_id > coalesce((SELECT last_id FROM seal WHERE chain = 'journal' ORDER BY last_id DESC LIMIT 1), 0)
       ORDER BY journal_id LIMIT :counted_max) d
 UNION ALL
 SELECT 'reports', 'all', count(*), min(d.recorded_at)
@@ -83,7 +83,7 @@ FROM (SELECT amount_cents, received_at FROM suspense WHERE state = 'open'
 -- The last verification of everything that came to its end, and when the journal was sealed last.
 SELECT v.verification_id, v.ended_at, coalesce((
            SELECT sum(d.rows) FROM verification_difference d WHERE d.verification_id = v.verification_id), 0)::bigint AS differences,
-       (SELECT sealed_at FROM journal_seal ORDER BY last_id DESC LIMIT 1) AS sealed_at
+       (SELECT sealed_at FROM seal WHERE chain = 'journal' ORDER BY last_id DESC LIMIT 1) AS sealed_at
 FROM (SELECT) AS always
 LEFT JOIN LATERAL (
     SELECT verification_id, ended_at FROM verification

@@ -158,12 +158,12 @@ async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: 
 
 
 async def test_a_rare_request_is_reached_in_bounded_steps(
-    pool: Pool, address: str, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, table_owner: Pool, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_log, "LOOK", 50)
     merchant = await a_merchant(pool)
     await _filled(pool, merchant.account_id, 1, path="/v1/balance")
-    await pool.execute(
+    await table_owner.execute(
         "UPDATE request_log SET at = at - interval '1 minute' WHERE account_id = $1", merchant.account_id
     )
     await _filled(pool, merchant.account_id, 170)

@@ -75,7 +75,7 @@ _SEED = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def full(servers: Any) -> AsyncIterator[Pool]:
-    async with own_database(servers.database_url, "backlog") as url:
+    async with own_database(servers, "backlog") as url:
         pool = await open_pool(url, name="tests", size=2)
         async with pool.acquire() as conn:
             for statement in _SEED:
@@ -128,7 +128,7 @@ class _NoJobs(Jobs):
 @pytest_asyncio.fixture(loop_scope="session")
 async def workers(servers: Any) -> AsyncIterator[list[Context]]:
     """Two workers of an installation of their own."""
-    async with own_database(servers.database_url, "measuring") as url:
+    async with own_database(servers, "measuring") as url:
         env = {
             "DATABASE_URL": url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32,
             "BANK_URL": f"http://127.0.0.1:{free_port()}", "VERIFY_HOUR": "2",

@@ -72,11 +72,11 @@ async def test_without_redis_a_worker_is_degraded_and_ready(servers: Any) -> Non
 
 async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) -> None:
     async with (
-        own_database(servers.database_url, "probed") as url,
+        own_database(servers, "probed") as url,
         probed(_env(servers, free_port(), DATABASE_URL=url), []) as (context, client),
     ):
         assert (await client.get("/readyz")).status_code == 200
-        await _end_connections(servers.database_url, url.rpartition("/")[2])
+        await _end_connections(servers.owner_url, url.rpartition("/")[2])
         reply = await client.get("/readyz")
         assert (reply.status_code, reply.json()["postgres"]) == (503, False)
         assert (await client.get("/livez")).status_code == 200
