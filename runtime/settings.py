@@ -78,8 +78,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """APP_URL: where payers and merchants' people reach /pagar and /painel."""
     docs_url: str
     banks: tuple[str, ...]
-    """BANKS: COMPE codes of the banks of production, commas between them. The first carries new charges; the others go
-    on serving the charges they carry."""
+    """BANKS: COMPE codes, commas between them. The first carries new charges; the others serve those they carry."""
     bank_url: str
     """BANK_URL: the bank of production mode; locally the simulated bank's own process."""
     bank_client_id: str
@@ -112,8 +111,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     bank_history_kept_days: int
     """BANK_HISTORY_KEPT_DAYS: how long it is looked up how orders to banks ended; then whole months are detached."""
     secret_key: SecretKeys
-    """SECRET_KEY (64 hex digits, or several keys as id:hex,id:hex): roots of the keys that seal secrets and personal
-    data and sign cursors."""
+    """SECRET_KEY (64 hex digits, or several keys as id:hex,id:hex): root of all keys that seal and sign."""
     api_processes: int
     worker_processes: int
     webhook_allow_private: bool
