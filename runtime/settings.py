@@ -237,7 +237,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def _databases(env: Mapping[str, str]) -> dict[str, str]:
+def _databases(env: Mapping[str, str]) -> dict[str, Any]:
     url = _required(env, "DATABASE_URL")
     return {"database_url": url, "database_report_url": env.get("DATABASE_REPORT_URL") or url}
 

@@ -107,6 +107,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "mail_stop": Rights("SI", ("to_hash",)),
     "caught_mail": _UNSEEN,
     "notice": _ROWS,
+    "program_payout": _ROWS,
     # Reports, verifications and the log of requests; its old days are dropped whole.
     "report_position": Rights("SU"),
     "report_charge": _ANY,
@@ -118,6 +119,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "report_integrator": _ANY,
     "report_attempt_told": _ANY,
     "report_attempt": _ANY,
+    "rebuild": _ANY,
     "verification": _ANY,
     "verification_part": _ROWS,
     "verification_difference": _KEPT,

@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from runtime.production import production_faults
 from runtime.settings import read_settings
