@@ -3,6 +3,7 @@
 -- open and each month of what ended are merged along their indexes, as the feed's months are.
 
 -- name: find
+-- By its key: no other index serves the condition on the endpoint.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
@@ -11,7 +12,7 @@ SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
 FROM webhook_delivery d
 WHERE d.delivery_id = :delivery_id AND d.test = :test
-  AND d.endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id);
+  AND d.endpoint_id IS NOT DISTINCT FROM (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id);
 
 -- name: page
 -- both ways

@@ -12,7 +12,7 @@ SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id FOR NO K
 -- only becomes due. It is pending also while its lane is paused: a redelivery is the lane's next probe.
 WITH mine AS (
     SELECT d.delivery_id FROM webhook_delivery d
-    WHERE d.delivery_id = :delivery_id AND d.endpoint_id = :endpoint_id AND d.test = :test
+    WHERE d.delivery_id = :delivery_id AND d.endpoint_id IS NOT DISTINCT FROM :endpoint_id AND d.test = :test -- by its key
       AND EXISTS (SELECT FROM read_event r
                   WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
                     AND r.created_at = d.created_at)

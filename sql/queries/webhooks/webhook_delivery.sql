@@ -2,7 +2,8 @@
 --
 -- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
 -- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times). The first three lie in
--- webhook_delivery_open and the others in months, so a statement that names its states reads the queue alone.
+-- webhook_delivery_open and the others in months, so a statement that names its states reads the queue alone. One that is
+-- given ids names two open states: a single one would let a plan made while the queue was short walk all that are in it.
 
 -- name: relax
 -- For the rest of the transaction a commit does not wait for the disk. What a crash of PostgreSQL takes back with it
@@ -129,7 +130,8 @@ WITH lane AS (
     UPDATE webhook_delivery AS d
     SET state = 'sending', attempt = d.attempt + 1, lease_until = :lease_until::timestamptz
     FROM picked
-    WHERE d.delivery_id = picked.delivery_id AND d.state = 'pending'
+    WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
+      AND d.state IN ('pending', 'held') AND d.state <> 'held'
     RETURNING d.*, picked.probe
 )
 SELECT c.delivery_id, c.endpoint_id, c.account_id, c.test, c.event_id, c.type, c.step, c.attempt, c.due_at, c.probe,
@@ -213,7 +215,8 @@ WITH lost AS (
     SET state = CASE WHEN d.losses + 1 >= :losses_max::integer THEN 'stuck' ELSE 'pending' END,
         losses = d.losses + 1, due_at = :now::timestamptz, lease_until = NULL
     FROM lost
-    WHERE d.delivery_id = lost.delivery_id AND d.state = 'sending'
+    WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM lost)) AND d.delivery_id = lost.delivery_id
+      AND d.state IN ('sending', 'held')
     RETURNING d.delivery_id, d.account_id, d.test, d.attempt, d.state, lost.lease_until
 ), noted AS (
     INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)

@@ -63,7 +63,8 @@ WITH lane AS (
     UPDATE webhook_delivery AS d
     SET state = 'held', due_at = least(d.due_at, :now::timestamptz)
     FROM picked
-    WHERE d.delivery_id = picked.delivery_id AND d.state = 'pending'
+    WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
+      AND d.state IN ('pending', 'held')
     RETURNING d.delivery_id
 ), done AS (
     UPDATE webhook_lane AS l
@@ -109,7 +110,8 @@ WITH RECURSIVE lane AS (
 UPDATE webhook_delivery AS d
 SET state = 'pending', step = 0, due_at = least(d.created_at, d.due_at)
 FROM picked
-WHERE d.delivery_id = picked.delivery_id AND d.state = 'held'
+WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
+  AND d.state IN ('pending', 'held')
 RETURNING d.delivery_id;
 
 -- name: probe
@@ -147,7 +149,8 @@ WITH lane AS (
 UPDATE webhook_delivery AS d
 SET state = 'pending'
 FROM chosen
-WHERE d.delivery_id = chosen.delivery_id AND d.state = 'held'
+WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM chosen)) AND d.delivery_id = chosen.delivery_id
+  AND d.state IN ('pending', 'held') AND d.state <> 'pending'
 RETURNING d.delivery_id;
 
 -- name: forget_held
@@ -162,5 +165,6 @@ WITH old AS (
 UPDATE webhook_delivery AS d
 SET state = 'exhausted'
 FROM old
-WHERE d.delivery_id = old.delivery_id AND d.state = 'held'
+WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM old)) AND d.delivery_id = old.delivery_id
+  AND d.state IN ('pending', 'held')
 RETURNING d.delivery_id;

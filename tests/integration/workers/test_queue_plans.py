@@ -1,5 +1,5 @@
-"""A queue costs what is taken from it: with 200,000 orders open and nothing analyzed, one that is known by its id is
-found by its key, and a claim reads what it leases.
+"""A queue costs what is taken from it: with 200,000 orders and deliveries open and nothing analyzed, one that is known
+by its id is found by its key, and a claim reads what it leases.
 
 A connection keeps a statement's plan for as long as it lives, and a worker's may have been made while the queue was
 empty; so every statement is planned on empty tables first, and once more on the full ones without statistics.
@@ -62,6 +62,27 @@ _SEED = (
     SELECT '00000000-0000-0000-0000-000000000001', order_id, 'pending', 1, 1000, '2026-05-01' FROM seed
     WHERE kind = 'withdrawal_send'
     """,
+    # A hundred endpoints, one of the account. The second's lane is paused, the third's is being held.
+    """
+    INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
+    SELECT md5('endpoint' || n)::uuid, CASE n WHEN 0 THEN '00000000-0000-0000-0000-000000000001'::uuid END,
+           'https://loja.test/', '', '{}', '2026-05-01' FROM generate_series(0, 99) AS n
+    """,
+    """
+    INSERT INTO webhook_lane (endpoint_id, test, state, blocked_until, holding)
+    SELECT md5('endpoint' || n)::uuid, false, CASE n WHEN 2 THEN 'paused' ELSE 'open' END, '2026-05-01', n = 3
+    FROM generate_series(0, 99) AS n
+    """,
+    """
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, attempt,
+                                  due_at, lease_until, created_at)
+    SELECT md5('delivery' || n)::uuid, md5('endpoint' || n % 100)::uuid, '00000000-0000-0000-0000-000000000001', false,
+           order_id, n, 'payment.received',
+           CASE WHEN n <= 500 THEN 'sending' WHEN n % 100 IN (2, 4) THEN 'held' WHEN n % 100 = 9 THEN 'delivered'
+                ELSE 'pending' END,
+           1, '2026-05-01', CASE WHEN n <= 500 THEN timestamptz '2026-05-02' END, '2026-05-01'
+    FROM seed
+    """,
 )
 
 
@@ -114,9 +135,39 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
             40,
         ),
         "bank_hint.reported": ({"bank": "001", "numbers": ["7", "8", "9"]}, 10),
+        **await _given_of_webhooks(conn),
         "idempotency.ordered": ({"account_id": ACCOUNT, "test": False, "key": f"key-{boleto['n']}"}, 3),
         "charge.lock": ({"charge_ids": [pix["charge_id"]]}, 3),
     }  # fmt: skip
+
+
+async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
+    endpoint_id, delivery_id = await conn.fetchrow("SELECT md5('endpoint0')::uuid, md5('delivery100')::uuid")
+    sent = [row[0] for row in await conn.fetch("SELECT md5('delivery' || n)::uuid FROM generate_series(1, 10) AS n")]
+    lane: dict[str, Any] = {
+        "lanes.endpoint_id": [endpoint_id], "lanes.test": [False], "lanes.probe": [False], "lanes.failed_probes": [0],
+        "lanes.concurrency": [20], "claim_maxes": [10],
+    }  # fmt: skip
+    stored: dict[str, Any] = {
+        "attempts.due.delivery_id": sent, "attempts.due.account_id": [ACCOUNT] * 10, "attempts.due.test": [False] * 10,
+        "attempts.due.attempt": [1] * 10, "outcomes.state": ["delivered"] * 10, "outcomes.step": [1] * 10,
+        "outcomes.due_at": [NOW] * 10, "attempts.started_at": [NOW] * 10, "attempts.duration_ms": [5] * 10,
+        "attempts.answer.status": [200] * 10, "attempts.answer.outcome": ["delivered"] * 10,
+        "attempts.answer.kept": [b""] * 10, "lanes.endpoint_id": [], "lanes.mode.test": [], "cap": 10, "cap_test": 5,
+    }  # fmt: skip
+    some: dict[str, Any] = {"lanes_max": 5, "limit": 20, "now": NOW, "next_at": LATER, "before": NOW}
+    one: dict[str, Any] = {"delivery_id": delivery_id, "account_id": ACCOUNT, "test": False, "now": NOW}
+    return {
+        "webhook_delivery.claim": (lane | {"now": NOW, "lease_until": LATER}, 60),
+        "webhook_delivery.store_results": (stored | {"now": NOW}, 60),
+        "webhook_delivery.release": ({"now": NOW, "limit": 10, "losses_max": 5, "lease": timedelta(seconds=30)}, 40),
+        "webhook_lane.hold": (some, 60),
+        "webhook_lane.release": (some, 60),
+        "webhook_lane.probe": (some, 40),
+        "webhook_lane.forget_held": (some, 60),
+        "redeliver.one": (one | {"endpoint_id": endpoint_id}, 6),
+        "read_delivery.find": (one, 6),
+    }
 
 
 async def _prepare(conn: Any) -> None:
@@ -155,12 +206,14 @@ NAMES = (
     "withdrawal.abandon_order", "boleto.outcome", "bank_order.release", "bank_order.claim_pix",
     "bank_order.claim_boletos", "bank_order.claim_money", "bank_order.claim_money of withdrawals", "boleto.give_up",
     "boleto.order_change", "idempotency.ordered", "charge.lock", "bank_hint.claim", "bank_hint.settle",
-    "bank_hint.reported",
+    "bank_hint.reported", "webhook_delivery.claim", "webhook_delivery.store_results", "webhook_delivery.release",
+    "webhook_lane.hold", "webhook_lane.release", "webhook_lane.probe", "webhook_lane.forget_held", "redeliver.one",
+    "read_delivery.find",
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", NAMES)  # varies first: the plans made while the tables were empty are discarded once
 @pytest.mark.parametrize("planned", ["while empty", "when full"])
-@pytest.mark.parametrize("name", NAMES)
 async def test_an_order_costs_what_is_read_of_it(full: Any, name: str, planned: str) -> None:
     given, rows_max = (await _given(full))[name]
     statement = sql.STATEMENTS[name.partition(" of ")[0]]
