@@ -86,6 +86,11 @@ class ApiContext:
         """Count a request without a token against the rate of its address; Refused(RATE_LIMITED)."""
         self.rates.spend(what, client_of(scope, self.settings), now_s=time.monotonic())
 
+    def spend_test_charge(self, caller: Caller) -> None:
+        """Count a creation in the sandbox against its account's day; Refused(RATE_LIMITED)."""
+        if caller.test:
+            self.rates.spend("sandbox_charges_per_day", str(caller.account_id), now_s=time.monotonic())
+
     def rate_of(self, caller: Caller) -> tuple[int, int]:
         """Requests a second of the caller's credential, and how many may come at once."""
         rate = caller.rate_per_s or self.settings.rate_per_s

@@ -11,6 +11,7 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from itertools import islice
+from uuid import UUID
 
 import structlog
 from prometheus_client import Counter
@@ -19,6 +20,11 @@ from api.callers import Caller
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 EVERY_S = 1.0
+OF_ACCOUNT_MAX = 500_000
+"""Of an account and mode, a day and process; beyond it one in BEYOND_EACH is kept, so that a flood stays visible. All
+requests at the usual rate limit would be 80 million rows a day."""
+BEYOND_EACH = 100
+_DAY_S = 86_400
 ROWS_MAX = 20_000
 """Of one process: some seconds at full speed, 10 MB."""
 _BATCH = 500  # encoding one holds the event loop for half a millisecond
@@ -40,19 +46,30 @@ class RequestLog:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._rows: list[Row] = []
+        self._day = 0
+        self._asked: dict[tuple[UUID, bool], int] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def add(
         self, caller: Caller, request_id: str, method: str, path: str, status: int, code: str | None, took_s: float
     ) -> None:
-        rows = self._rows
-        if len(rows) >= ROWS_MAX:
+        rows, now_s = self._rows, time.time()
+        if len(rows) >= ROWS_MAX or not self._keeps(caller, now_s):
             dropped_total.inc()
             return
-        rows.append((caller, time.time(), request_id, method, path, status, code, took_s))
+        rows.append((caller, now_s, request_id, method, path, status, code, took_s))
         if self._task is None:
             self._task = asyncio.create_task(self._keep_writing())
+
+    def _keeps(self, caller: Caller, now_s: float) -> bool:
+        """Whether this one of its account's requests of the day (UTC) is written down."""
+        day = int(now_s // _DAY_S)
+        if day != self._day:
+            self._day, self._asked = day, {}
+        whose = (caller.account_id, caller.test)
+        asked = self._asked[whose] = self._asked.get(whose, 0) + 1
+        return asked <= OF_ACCOUNT_MAX or asked % BEYOND_EACH == 0
 
     async def close(self) -> None:
         """Write what is left, for _CLOSE_S at most."""

@@ -69,6 +69,7 @@ class _NewDueDate(Struct, frozen=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateBoleto)
+    context.spend_test_charge(call.caller)
     payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
     charge_id = new_id()
     payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)

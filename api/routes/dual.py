@@ -55,6 +55,7 @@ class CreateDual(Struct, frozen=True, kw_only=True):
 async def create(context: ApiContext, call: Call) -> Answer:
     """As of a boleto; the cob of the PIX leg is registered right after."""
     asked = shaped(call.body, CreateDual)
+    context.spend_test_charge(call.caller)
     payer = boleto_payer(
         pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
     )

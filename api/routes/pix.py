@@ -40,6 +40,7 @@ class CreatePix(Struct, frozen=True, kw_only=True):
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the charge; 200 when the key made it before."""
     asked = shaped(call.body, CreatePix)
+    context.spend_test_charge(call.caller)
     payer = asked.payer
     document = None if payer is None else payer.document
     if document is not None:

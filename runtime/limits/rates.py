@@ -1,7 +1,8 @@
-"""How often one client may ask for what needs no token: counted in this process alone, so that it works, and refuses
-nobody else, whatever became of Redis. An installation of N processes lets a client do N times as much.
+"""How often one client may ask for what needs no token, and how many test charges an account may create.
 
-A client that keeps to its rate is never refused: of each kind some seconds' worth may come at once.
+Counted in this process alone, so that it works, and refuses nobody else, whatever became of Redis. An installation of N
+processes lets a client do N times as much. A client that keeps to its rate is never refused: of each kind some seconds'
+worth may come at once.
 """
 
 import math
@@ -13,18 +14,19 @@ from prometheus_client import Counter
 
 from domain.errors import Code, Refused
 
+_DAY_S: Final = 86_400.0
 _BURST_S: Final = 10.0
 _BURST_MIN: Final = 10.0
 _CLIENTS_MAX: Final = 50_000
 """Of each kind. More clients than that within seconds come from everywhere: then all start anew."""
 
 rate_limited_total = Counter(
-    "rate_limited_total", "Requests without a token refused for their rate, by kind.", ["what"]
+    "rate_limited_total", "Requests refused for their rate, but for that of credentials, by kind.", ["what"]
 )
 
 
 class Rates(Struct, frozen=True, kw_only=True):
-    """Requests a minute; field `x_y` is the variable RATE_X_Y."""
+    """Requests a minute or a day; field `x_y` is the variable RATE_X_Y."""
 
     tokens_per_min: int = 3_000
     """POST /v1/oauth/token, of one address."""
@@ -40,6 +42,8 @@ class Rates(Struct, frozen=True, kw_only=True):
     """CSV files, of one account."""
     callbacks_per_min: int = 60_000
     """Callbacks of banks, of one address."""
+    sandbox_charges_per_day: int = 1_000_000
+    """Test charges, of one account; a day's worth may come at once. A load test of 300/s goes on for 55 minutes."""
 
 
 _RATE_MAX: Final = 10_000_000
@@ -68,9 +72,9 @@ class ClientRates:
     def spend(self, what: str, client: str, *, now_s: float) -> None:
         """Count one request of `what` (a field of Rates); Refused(RATE_LIMITED) when it comes too soon. `now_s` is of a
         clock that never goes back."""
-        per_min: int = getattr(self._rates, what)
-        each_s = 60.0 / per_min
-        ahead_s_max = max(_BURST_S, _BURST_MIN * each_s)
+        of_day = what.endswith("_per_day")
+        each_s = (_DAY_S if of_day else 60.0) / getattr(self._rates, what)
+        ahead_s_max = _DAY_S if of_day else max(_BURST_S, _BURST_MIN * each_s)
         clients = self._paid_until.setdefault(what, {})
         until = max(clients.get(client, 0.0), now_s) + each_s
         if until - now_s > ahead_s_max + each_s / 2:

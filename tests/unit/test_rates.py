@@ -23,6 +23,16 @@ def spend(limits: ClientRates, client: str, *, now_s: float, times: int = 1, wha
     return let
 
 
+def test_a_days_worth_of_test_charges_at_once_and_then_as_a_day_passes() -> None:
+    limits = ClientRates(Rates(sandbox_charges_per_day=240))
+    assert spend(limits, "a", now_s=100.0, times=300, what="sandbox_charges_per_day") == 240
+    assert spend(limits, "b", now_s=100.0, what="sandbox_charges_per_day") == 1
+    with pytest.raises(Refused) as told:
+        limits.spend("sandbox_charges_per_day", "a", now_s=101.0)
+    assert (told.value.code, told.value.retry_after_s) == (Code.RATE_LIMITED, 359)
+    assert spend(limits, "a", now_s=100.0 + 3600, times=300, what="sandbox_charges_per_day") == 10
+
+
 def test_some_seconds_worth_at_once_and_then_the_rate() -> None:
     limits = ClientRates(Rates(pdfs_per_min=300))
     assert spend(limits, "a", now_s=100.0, times=80) == 50

@@ -20,6 +20,7 @@ LOW = {
     for name in ("TOKENS", "CLIENT_TOKENS", "PAGES", "PDFS", "SIGN_INS", "FILES", "CALLBACKS")
 }
 """Ten at once, and one in ten seconds."""
+LOW["RATE_SANDBOX_CHARGES_PER_DAY"] = "5"
 MANY = 16
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is not there")
@@ -124,3 +125,39 @@ async def test_one_address_holds_so_many_event_streams(server: ApiProcess, monke
     for each in opened:
         await each.__aexit__(None, None, None)
     await live._looking
+
+
+async def test_an_account_creates_so_many_test_charges_a_day_and_real_ones_beyond(
+    server: ApiProcess, servers: Any
+) -> None:
+    transport = httpx.AsyncHTTPTransport(local_address="127.0.0.9")
+    async with (
+        prepared_merchants(servers, 1) as (own,),
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=30, transport=transport) as client,
+    ):
+
+        async def create(mode: str, count: int) -> list[httpx.Response]:
+            credential = getattr(own, mode)
+            answer = await client.post(
+                "/v1/oauth/token",
+                data={"grant_type": "client_credentials"},
+                auth=(credential.client_id, credential.client_secret),
+            )
+            return [
+                await client.post(
+                    "/v1/charges/pix",
+                    headers={
+                        "authorization": f"Bearer {answer.json()['access_token']}",
+                        "idempotency-key": f"quota {number}",
+                    },
+                    json={"account_id": str(own.account_id), "amount": "1.00"},
+                )
+                for number in range(count)
+            ]
+
+        made = await create("test", 7)
+        assert [each.status_code for each in made] == [201] * 5 + [429] * 2
+        error = made[-1].json()["error"]
+        assert (error["code"], error["request_id"]) == ("RATE_LIMITED", made[-1].headers["x-request-id"])
+        assert 17_000 < int(made[-1].headers["retry-after"]) <= 17_280, "a fifth of a day"
+        assert [each.status_code for each in await create("production", 6)] == [201] * 6

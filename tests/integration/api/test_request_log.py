@@ -32,6 +32,18 @@ from workers.housekeeping.request_log_days import AHEAD, keep_days
 LIST = "/painel/requisicoes"
 
 
+class _Uncounted:
+    """Of a pool what counts its connections (runtime/postgres.py)."""
+
+    in_use = 0
+
+    def wanted(self) -> float:
+        return 0.0
+
+    def got(self, wanted_at: float) -> None:
+        """Nobody looks."""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def address(pool: Pool) -> AsyncIterator[str]:
     async with serving(pool, lambda: datetime.now(UTC), settings_with()) as found:
@@ -208,7 +220,7 @@ async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_i
     monkeypatch.setattr(request_log, "EVERY_S", 0.02)
     account_id, caller, down = new_id(), _caller(new_id()), True
 
-    class Pausing:
+    class Pausing(_Uncounted):
         def acquire(self, **given: Any) -> Any:
             if down:
                 raise OSError
@@ -300,7 +312,7 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_ow
     await table_owner.execute("DELETE FROM request_log WHERE account_id = $1", account_id)
 
 
-class _Only:
+class _Only(_Uncounted):
     """A pool of one connection, in whose transaction the others are nested."""
 
     def __init__(self, conn: Any) -> None:
@@ -348,3 +360,22 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", []):
         yield from _nodes(below)
+
+
+async def test_of_a_flood_one_in_a_hundred_is_kept_and_of_others_all(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "OF_ACCOUNT_MAX", 50)
+    log, flood, other = RequestLog(pool), _caller(new_id()), _caller(new_id())
+    for number in range(1_000):
+        log.add(flood, f"req_{number:012}", "GET", "/v1/charges", 200, None, 0.001)
+    log.add(other, "req_other0000000", "GET", "/v1/charges", 200, None, 0.001)
+    kept = [row[0].account_id for row in log._rows]
+    assert (kept.count(flood.account_id), kept.count(other.account_id)) == (50 + 10, 1)
+    assert len(log._rows) == 61
+    # The next day counts anew.
+    monkeypatch.setattr("api.request_log.time.time", lambda: 86_400.0 * 40_000)
+    log.add(flood, "req_tomorrow0000", "GET", "/v1/charges", 200, None, 0.001)
+    assert len(log._rows) == 62
+    log._rows.clear()
+    await log.close()
