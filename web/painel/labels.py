@@ -216,6 +216,7 @@ DONE: Final[dict[str, str]] = {
     "chave-da-loja": "Troca pedida. Outra pessoa da equipe precisa confirmar.",
     "devolucao-liberada": "Devolução liberada. Ela segue para o banco em instantes.",
     "devolucao-recusada": "Devolução recusada. O valor voltou ao saldo da loja.",
+    "pagador-apagado": "Dados do pagador apagados. Valores, extrato e eventos ficam como estavam.",
     "pix-suspenso": "Pix avulso suspenso em produção.", "pix-retomado": "Pix avulso retomado.",
     "parceiro": "Parceiro alterado.",
     "parceiro-proposto": "Participação proposta. Ela vale quando outra pessoa da equipe confirmar.",

@@ -12,7 +12,17 @@ from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
-from web.plataforma import held_refunds, merchants, overview, partners, payout_key, registration, reports, suspense
+from web.plataforma import (
+    held_refunds,
+    merchants,
+    overview,
+    partners,
+    payers,
+    payout_key,
+    registration,
+    reports,
+    suspense,
+)
 
 
 def _page(
@@ -45,6 +55,9 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/lojas/{account_id:str}/chave",       payout_key.ask_for_another),
     _page("POST", "/lojas/{account_id:str}/chave/confirmar", payout_key.confirm),
     _page("POST", "/lojas/{account_id:str}/chave/cancelar", payout_key.cancel),
+    _page("GET",  "/lojas/{account_id:str}/pagador",     payers.show),
+    _page("POST", "/lojas/{account_id:str}/pagador/arquivo", payers.download),
+    _page("POST", "/lojas/{account_id:str}/pagador/apagar", payers.erase),
     _page("GET",  "/a-identificar",                      suspense.show_list, menu="A identificar"),
     _page("GET",  "/a-identificar/{suspense_id:str}",    suspense.show),
     _page("POST", "/a-identificar/{suspense_id:str}/atribuir", suspense.assign),

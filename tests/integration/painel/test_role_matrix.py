@@ -159,6 +159,9 @@ P     POST /plataforma/lojas/{}/chave/confirmar
 P     POST /plataforma/lojas/{}/chave/cancelar
 P     POST /plataforma/lojas/{}/devolucoes/liberar
 P     POST /plataforma/lojas/{}/devolucoes/prender
+P     GET  /plataforma/lojas/{}/pagador
+P     POST /plataforma/lojas/{}/pagador/arquivo
+P     POST /plataforma/lojas/{}/pagador/apagar
 P     GET  /plataforma/a-identificar
 P     GET  /plataforma/a-identificar/{}
 P     POST /plataforma/a-identificar/{}/atribuir

@@ -1,0 +1,113 @@
+"""A payer of one merchant, for the staff: all that is held of them as a file, and its erasure (docs/privacy.md)."""
+
+import re
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.payers.erase import OpenBusiness, erase_payer
+from commands.payers.export import export_payer
+from domain.documents import well_formed
+from domain.mode import Owner
+from readmodels.dashboard.platform import find_merchant
+from runtime.postgres import session
+from web.painel.auth.step_up import must_be_proven
+from web.painel.fields import Filled
+from web.painel.page_request import PAGE_HEADERS, PageRequest
+
+REASON_MAX: Final = 200
+_PUNCTUATION = re.compile(r"[.\-/ ]")
+_OPEN: Final = {
+    "pending charges": "cobranças que ainda podem ser pagas",
+    "refunds on their way": "devoluções a caminho",
+    "schedules that go on": "programações ativas",
+}
+_NOBODY: Final = "Não guardamos nada de quem tem este documento nesta loja, no ambiente escolhido."
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request, Filled())
+
+
+async def download(request: PageRequest) -> Response[Any]:
+    """As JSON, to be handed to the payer by the merchant."""
+    must_be_proven(request)
+    filled = Filled(request)
+    owner, document = _owner(request, filled), _document(filled)
+    if filled.faults:
+        return await _page(request, filled)
+    async with session(request.pool) as conn:
+        found = await export_payer(
+            conn, owner, request.seal.blind(document), request.origin, now=request.now, seal=request.seal
+        )
+    if not found.charges and not found.schedules:
+        filled.wrong("document", _NOBODY)
+        return await _page(request, filled)
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="pagador-{request.now:%Y-%m-%d}.json"'}
+    told = {"account_id": str(owner.account_id), "test": owner.test, **msgspec.to_builtins(found)}
+    body = msgspec.json.format(msgspec.json.encode(told), indent=2)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+async def erase(request: PageRequest) -> Response[Any]:
+    """It cannot be undone. Sent again it finds nobody any more."""
+    must_be_proven(request)
+    filled = Filled(request)
+    owner, document = _owner(request, filled), _document(filled)
+    reason = filled.value("reason")
+    if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():
+        filled.wrong("reason", f"Escreva o motivo, com até {REASON_MAX} caracteres e sem dados do pagador.")
+    if request.field("sure") != "yes":
+        filled.wrong("sure", "Confirme que quer apagar.")
+    if filled.faults:
+        return await _page(request, filled)
+    try:
+        async with session(request.pool) as conn:
+            erased = await erase_payer(
+                conn, owner, request.seal.blind(document), reason, request.origin, now=request.now
+            )
+    except OpenBusiness as still:
+        filled.wrong("document", f"Falta encerrar: {_listed(still)}. Encerre antes, e apague depois.")
+        return await _page(request, filled)
+    if not erased.charges and not erased.schedules:
+        filled.wrong("document", _NOBODY)
+        return await _page(request, filled)
+    return request.go(f"/plataforma/lojas/{owner.account_id}", done="pagador-apagado")
+
+
+def _listed(still: OpenBusiness) -> str:
+    return " e ".join(f"{_OPEN[name]} ({count})" for name, count in still.found.items())
+
+
+def _owner(request: PageRequest, filled: Filled) -> Owner:
+    account_id = request.id("account_id")
+    mode = filled.value("mode")
+    if mode not in ("production", "test"):
+        filled.wrong("mode", "Escolha o ambiente.")
+    return Owner.of(account_id, mode == "test")
+
+
+def _document(filled: Filled) -> str:
+    """Bare; a fault beside the field when it is none."""
+    document = _PUNCTUATION.sub("", filled.value("document")).upper()
+    if not well_formed(document, letters=True):
+        filled.wrong("document", "Informe o CPF (11 dígitos) ou o CNPJ (14) do pagador, como a loja o deu.")
+    return document
+
+
+async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
+    account_id: UUID = request.id("account_id")
+    async with session(request.pool) as conn:
+        merchant = await find_merchant(conn, account_id=account_id)
+    if merchant is None:
+        raise NotFoundException
+    values = {
+        "merchant": merchant,
+        "filled": filled,
+        "modes": {"production": "Produção", "test": "Teste"},
+        "reason_max": REASON_MAX,
+    }
+    return request.show("plataforma/payer.html", values, status=400 if filled.faults else 200)
