@@ -89,10 +89,8 @@ def show(args: argparse.Namespace) -> int:
     if args.json:
         return answer(args, [_shown(each) for each in found])
     for each in found:
-        state = "active" if each.active else "inactive"
-        print(
-            f"{each.integrador_code}  {reais(each.share_bps):>6} %  {state:8}  {each.account_id or '-':36}  {each.name}"
-        )
+        state, account = "active" if each.active else "inactive", str(each.account_id or "-")
+        print(f"{each.integrador_code}  {reais(each.share_bps):>6} %  {state:8}  {account:36}  {each.name}")
     return 0
 
 

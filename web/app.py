@@ -21,6 +21,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
 from runtime.settings import Settings, read_settings
 from web.context import WebContext
 from web.docs import DOCS_HANDLERS, Docs
+from web.front import FRONT_HANDLERS
 from web.live import Live
 from web.mail import MAIL_HANDLERS
 from web.pages import favicon, page, static_file
@@ -115,6 +116,7 @@ def make_app(
             *MAIL_HANDLERS,
             *DOCS_HANDLERS,
             *LOCATION_HANDLERS,
+            *FRONT_HANDLERS,
             static_file,
             favicon,
         ],

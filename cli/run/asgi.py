@@ -8,6 +8,7 @@ from runtime.settings import read_settings
 from web.app import make_app
 
 _PAGES = ("/pagar", "/painel", "/plataforma", "/correio", "/docs", "/static", "/pix/")
+_FILES = frozenset(("/", "/robots.txt", "/favicon.ico"))
 
 
 class Front:
@@ -21,7 +22,7 @@ class Front:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["path"].startswith(_PAGES) or scope["path"] == "/favicon.ico":
+        elif scope["path"].startswith(_PAGES) or scope["path"] in _FILES:
             await self._web(scope, receive, send)
         else:
             await self._api(scope, receive, send)

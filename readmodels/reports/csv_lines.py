@@ -4,6 +4,7 @@ comma.
 A file is BOM, the line of its headings, a line for each row. All CSV of the project is written here.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
@@ -14,6 +15,10 @@ CONTENT_TYPE = "text/csv"  # the answer adds the character set
 # How a formula begins for a spreadsheet, also in full-width characters.
 _FORMULA = frozenset("=+-@|%＝＋－＠")
 _QUOTED = frozenset(';",\t\r\n')
+# Text that a spreadsheet takes for a number or a day: it keeps fifteen digits and no zero in front, reads 1E5 as 100000
+# and 10-12 as a day of December.
+_NUMBERLIKE = re.compile(r"[0-9][0-9.,:/ -]*([eE][+-]?[0-9]+)?%?")
+_PLAIN = re.compile(r"0|[1-9][0-9]{0,14}")
 
 
 class Cents(int):
@@ -30,7 +35,8 @@ Field = str | int | date | datetime | Cents | BasisPoints | None
 def csv_line(values: Sequence[Field]) -> bytes:
     """One line with its CRLF. None is an empty field, an instant is a moment in Brasília (2026-11-21 18:42:05).
 
-    Text that a spreadsheet would run as a formula (OWASP, CSV injection) gets an apostrophe before it; numbers do not.
+    Text that a spreadsheet would run as a formula (OWASP, CSV injection) gets an apostrophe before it, and digits that
+    it would take for a number or a day and change (a boleto's number, 00123, 1E5) a tab; numbers get neither.
     """
     return (";".join([_field(value) for value in values]) + "\r\n").encode("utf-8", "replace")
 
@@ -62,6 +68,8 @@ def _text(text: str) -> str:
     text = text.replace("\0", "")
     if text.lstrip()[:1] in _FORMULA:
         text = "'" + text
+    elif text[:1].isdigit() and _NUMBERLIKE.fullmatch(text) and not _PLAIN.fullmatch(text):
+        text = "\t" + text
     if _QUOTED.isdisjoint(text) and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'

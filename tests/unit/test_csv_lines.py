@@ -54,5 +54,21 @@ def test_no_text_is_run_as_a_formula(text: str) -> None:
     assert field == "'" + text
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["00031285570000000062", "00123", "1E5", "1e+5", "10-12", "10/12", "1.10", "1,5", "2026-11-21", "12:30", "0000",
+     "00190000090312855700000000062172116660000014990", "50%", "1 000"],
+)  # fmt: skip
+def test_digits_that_a_spreadsheet_would_change_stay_text(text: str) -> None:
+    ((field, _),) = _read(csv_line([text, "x"]))
+    assert field == "\t" + text
+
+
+@pytest.mark.parametrize("text", ["0", "1001", "123456789012345", "order-1001", "12 caixas", "1E5x", "01a1fdb9-6fd9"])
+def test_what_a_spreadsheet_leaves_as_it_is_gets_nothing_before_it(text: str) -> None:
+    ((field, _),) = _read(csv_line([text, "x"]))
+    assert field == text
+
+
 def test_what_no_text_may_hold_does_not_break_the_file() -> None:
     assert _read(csv_line(["a\0b", "\ud800"])) == [["ab", "?"]]

@@ -5,7 +5,7 @@ The rows are those of the list with the same filters, walked by the same keys. W
 when its page is read. A file that ends early was cut: the answer's end is then missing, and browsers say so.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from litestar.response import Response, Stream
@@ -24,7 +24,11 @@ Columns = Mapping[str, Callable[[Item], Field]]
 """What each heading shows of an item, in the order of the file. Headings never change: programs read them too."""
 
 
-def csv_answer(
+FileAnswer = Callable[[PageRequest, str, Columns[Any], AsyncIterator[Sequence[Any]]], Awaitable[Response[Any]]]
+"""Makes a file of a list: of its name, its columns and its rows, page by page."""
+
+
+async def csv_answer(
     request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
     """The file. `name` is what it is about; the day, and in test the mode, are added."""
@@ -40,8 +44,12 @@ def csv_answer(
                 yield csv_line([_CUT])
                 return
 
-    day = request.now.astimezone(SAO_PAULO).date().isoformat()
-    file_name = f"{name}-{'teste-' if request.test else ''}{day}.csv"
-    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{file_name}"'}
+    headers = {**PAGE_HEADERS, "Content-Disposition": attachment(request, name, "csv")}
     # The framework names the character set of every text itself.
     return Stream(lines(), media_type="text/csv", headers=headers)
+
+
+def attachment(request: PageRequest, name: str, kind: str) -> str:
+    """The header that names a file after what it is about, its mode and the day."""
+    day = request.now.astimezone(SAO_PAULO).date().isoformat()
+    return f'attachment; filename="{name}-{"teste-" if request.test else ""}{day}.{kind}"'

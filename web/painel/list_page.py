@@ -1,4 +1,4 @@
-"""A list of the dashboard, as a page that can be walked in both directions and as a CSV file with the whole of it."""
+"""A list of the dashboard, as a page that can be walked in both directions and as a file with the whole of it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -11,9 +11,10 @@ from readmodels.filters import filters_of, read_filters
 from readmodels.page import ListFilters, SortOrder
 from runtime.postgres import session
 from sql import Connection
-from web.painel.csv_export import ROWS, Columns, csv_answer
+from web.painel.csv_export import ROWS, Columns, FileAnswer, csv_answer
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest, go
+from web.painel.xlsx_export import xlsx_answer
 
 Filters = TypeVar("Filters", bound=ListFilters)
 Item = TypeVar("Item")
@@ -86,6 +87,12 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         return request.show(f"{self.name}.html", {**shown, "walked": walked}, status=status)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
+        return await self._file(request, csv_answer)
+
+    async def xlsx(self, request: PageRequest) -> Response[Any]:
+        return await self._file(request, xlsx_answer)
+
+    async def _file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
         """Back to the page, which says what is wrong, when a filter cannot be read."""
         asked = self.query(request)
         filters = self._filters(asked, request)
@@ -93,7 +100,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
             return go(request.here(self.path) + asked.link())
         request.spend("files_per_min")
         await self.before(request)
-        return csv_answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
+        return await answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
 
     async def _all(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
         for part in await self.parts(request, filters):

@@ -280,6 +280,9 @@ def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str
         assert re.fullmatch(r"INTG-[A-Z0-9]{6}", made["integrador_code"])
     assert alone["integrador_code"] != at_home["integrador_code"]
     assert (alone["account_id"], at_home["account_id"]) == (None, merchant["account_id"])
+    told = system.quita("integrator", "list").stdout
+    assert all(made["integrador_code"] in told for made in (alone, at_home))
+    assert merchant["account_id"] in told
     charge_id = _paid(system, merchant, integrador_code=alone["integrador_code"])
     assert charge_id
 

@@ -4,15 +4,19 @@ import asyncio
 import csv
 import io
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import aiohttp
 import pytest
 import pytest_asyncio
+from openpyxl import load_workbook
 
 from commands.merchants.merchants import MerchantCreated
 from domain.instants import SAO_PAULO
@@ -23,6 +27,7 @@ from tests.conftest import Servers
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from web.painel.csv_export import ROWS
+from web.painel.xlsx_export import MEDIA_TYPE
 
 SETTINGS = settings_with()
 SEAL = Seal(SETTINGS.secret_key)
@@ -186,3 +191,33 @@ async def test_sheets_open_to_the_roles_of_their_lists_only(env: Environment, ad
     stranger = Person(address, "nobody@example.com", "x")
     assert (await stranger.get(SHEETS[0])).where == "/painel/entrar"
     await stranger.http.close()
+
+
+async def test_the_same_as_a_workbook_keeps_zeros_and_adds_up(env: Environment, address: str) -> None:
+    """Read by another library: amounts are numbers, moments are moments, and text is text."""
+    for external_id in ("00123", "1E5", "=1+1", "https://x.example"):
+        await env.books.paid(await env.books.charge(1_234_56, external_id=external_id))
+    http = aiohttp.ClientSession(cookies={"painel": env.owner.cookie()})
+    async with http, http.get(f"{address}/painel/cobrancas.xlsx?status=paid&order=asc") as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == MEDIA_TYPE
+        assert answer.headers["Content-Disposition"].endswith('.xlsx"')
+        assert answer.headers["Cache-Control"] == "no-store"
+        sheet = load_workbook(io.BytesIO(await answer.read())).active
+    assert sheet is not None
+    headings, *lines = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    rows = [dict(zip(headings, line, strict=True)) for line in lines]
+    assert [row["referencia"] for row in rows] == ["00123", "1E5", "=1+1", "https://x.example"]
+    assert {cell.data_type for cell in sheet["B"][1:]} == {"s"}
+    assert sum(row["valor"] for row in rows) == pytest.approx(4 * 1234.56)
+    assert all(isinstance(row["criada_em"], datetime) for row in rows)
+    assert rows[0]["vencimento"] is None
+    page = await env.owner.opened("/painel/cobrancas?status=paid")
+    assert 'href="/painel/cobrancas.xlsx?status=paid"' in page.html
+
+
+async def test_a_workbook_leaves_no_file_behind(env: Environment, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    await env.books.charge(1_00)
+    assert (await env.owner.get("/painel/cobrancas.xlsx")).status == 200
+    assert list(tmp_path.iterdir()) == []

@@ -42,6 +42,7 @@ _WRITTEN = """
 OFDS  GET  /painel
 OFDS  GET  /painel/cobrancas
 OFDS  GET  /painel/cobrancas.csv
+OFDS  GET  /painel/cobrancas.xlsx
 OFDS  GET  /painel/cobrancas/{}
 OF S  GET  /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/nova
@@ -60,14 +61,18 @@ OF    POST /painel/programacoes/{}/retomar
 OF    POST /painel/programacoes/{}/cancelar
 OF S  GET  /painel/pagamentos
 OF S  GET  /painel/pagamentos.csv
+OF S  GET  /painel/pagamentos.xlsx
 OF S  GET  /painel/devolucoes
 OF S  GET  /painel/devolucoes.csv
+OF S  GET  /painel/devolucoes.xlsx
 OF    GET  /painel/extrato
 OF    GET  /painel/extrato.csv
+OF    GET  /painel/extrato.xlsx
 OF    GET  /painel/extrato/dias
 OF    GET  /painel/saques
 OF    POST /painel/saques
 OF    GET  /painel/saques.csv
+OF    GET  /painel/saques.xlsx
 OF    POST /painel/saques/{}/cancelar
 O     POST /painel/saques/chave
 O     POST /painel/saques/chave/cancelar
@@ -111,6 +116,7 @@ OFDS  POST /painel/acesso/codigo/desligar
 OFDS  GET  /painel/teste
 OFDS  GET  /painel/teste/cobrancas
 OFDS  GET  /painel/teste/cobrancas.csv
+OFDS  GET  /painel/teste/cobrancas.xlsx
 OFDS  GET  /painel/teste/cobrancas/{}
 OFDS  GET  /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/nova
@@ -125,8 +131,10 @@ OFDS  POST /painel/teste/cobrancas/{}/expirar
 OFDS  POST /painel/teste/cobrancas/{}/falhar
 OFDS  GET  /painel/teste/pagamentos
 OFDS  GET  /painel/teste/pagamentos.csv
+OFDS  GET  /painel/teste/pagamentos.xlsx
 OFDS  GET  /painel/teste/devolucoes
 OFDS  GET  /painel/teste/devolucoes.csv
+OFDS  GET  /painel/teste/devolucoes.xlsx
 O DS  GET  /painel/teste/webhooks/entregas
 O DS  GET  /painel/teste/webhooks/entregas/{}
 O D   POST /painel/teste/webhooks/entregas

@@ -1,0 +1,37 @@
+"""The first page of the host, and what robots are told."""
+
+import httpx
+from litestar.testing import AsyncTestClient
+
+from runtime.postgres import Pool
+from tests.support.dashboard import settings_with
+from tests.support.system import System
+from web.app import make_app
+
+
+def test_whoever_opens_the_host_finds_dashboard_and_documentation(system: System) -> None:
+    answer = httpx.get(f"{system.base_url}/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert 'href="/painel"' in answer.text
+    assert f'href="{system.docs_url}"' in answer.text
+    assert httpx.head(f"{system.base_url}/").status_code == 200
+    assert httpx.get(system.docs_url, follow_redirects=True).status_code == 200
+    assert httpx.get(f"{system.base_url}/painel", follow_redirects=True).status_code == 200
+
+
+def test_robots_are_told_to_read_the_documentation_and_nothing_else(system: System) -> None:
+    answer = httpx.get(f"{system.base_url}/robots.txt")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text.splitlines()[-1] == "Disallow: /"
+    assert "Allow: /docs" in answer.text
+
+
+async def test_support_is_named_where_it_is_set(pool: Pool) -> None:
+    for contact, shown in (
+        ("ajuda@example.com", 'href="mailto:ajuda@example.com"'),
+        ("https://ajuda.example.com", 'href="https://ajuda.example.com"'),
+        ("(11) 4000-0000", "Suporte: (11) 4000-0000"),
+    ):
+        async with AsyncTestClient(make_app(settings_with(SUPPORT_CONTACT=contact), pool=pool)) as client:
+            assert shown in (await client.get("/")).text

@@ -1,0 +1,108 @@
+"""A list as an Excel sheet: amounts are numbers, days are days, and a boleto's number keeps its zeros.
+
+Rows are written to a file page by page, in constant memory; only then is it known to be whole, and sent. A sheet has at
+most 100,000 rows: whoever needs more has the CSV.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from datetime import date, datetime
+from typing import IO, Any, Final, TypeVar
+
+import xlsxwriter
+from litestar.response import Response, Stream
+
+from domain.instants import SAO_PAULO
+from readmodels.reports.csv_lines import BasisPoints, Cents, Field
+from web.painel.csv_export import Columns, attachment
+from web.painel.page_request import PAGE_HEADERS, PageRequest
+
+ROWS_MAX: Final = 100_000
+MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_CUT: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas, ou baixe o CSV."
+_CHUNK: Final = 256 * 1024
+_WIDTH: Final = 20  # characters
+
+Item = TypeVar("Item")
+
+
+async def xlsx_answer(
+    request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
+) -> Response[Any]:
+    """The file, once it is whole."""
+    # Without a name from the beginning: nothing is left of it, whoever goes away or dies.
+    file = tempfile.TemporaryFile(prefix="quita-")  # noqa: SIM115 - closed when the last of it was sent
+    try:
+        sheet = _Sheet(file, list(columns))
+        async for items in found:
+            lines = [[read(item) for read in columns.values()] for item in items]
+            if not await asyncio.to_thread(sheet.add, lines):
+                break
+        await asyncio.to_thread(sheet.close)
+        length = file.tell()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    headers = {
+        **PAGE_HEADERS,
+        "Content-Disposition": attachment(request, name, "xlsx"),
+        "Content-Length": str(length),
+    }
+    return Stream(_chunks(file), media_type=MEDIA_TYPE, headers=headers)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        while chunk := await asyncio.to_thread(file.read, _CHUNK):
+            yield chunk
+
+
+class _Sheet:
+    def __init__(self, file: IO[bytes], headings: Sequence[str]) -> None:
+        # Text is written as text: nothing is taken for a formula, a link or a number.
+        self._book = xlsxwriter.Workbook(
+            file, {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+        )
+        self._sheet = self._book.add_worksheet()
+        self._amount = self._book.add_format({"num_format": "#,##0.00"})
+        self._day = self._book.add_format({"num_format": "dd/mm/yyyy"})
+        self._moment = self._book.add_format({"num_format": "dd/mm/yyyy hh:mm:ss"})
+        self._rows = 1
+        self._sheet.set_column(0, len(headings) - 1, _WIDTH)
+        self._sheet.freeze_panes(1, 0)
+        bold = self._book.add_format({"bold": True})
+        for column, heading in enumerate(headings):
+            self._sheet.write_string(0, column, heading, bold)
+
+    def add(self, lines: Sequence[Sequence[Field]]) -> bool:
+        """Whether there is room for more."""
+        for line in lines:
+            if self._rows > ROWS_MAX:
+                self._sheet.write_string(self._rows, 0, _CUT)
+                return False
+            for column, value in enumerate(line):
+                self._write(column, value)
+            self._rows += 1
+        return True
+
+    def close(self) -> None:
+        self._book.close()
+
+    def _write(self, column: int, value: Field) -> None:
+        match value:
+            case None:
+                pass
+            case str():
+                # A cell holds 32,767 characters, and no control characters.
+                self._sheet.write_string(self._rows, column, value.replace("\0", "")[:32_767])
+            case Cents() | BasisPoints():
+                self._sheet.write_number(self._rows, column, int(value) / 100, self._amount)
+            case datetime():
+                local = value.astimezone(SAO_PAULO).replace(tzinfo=None)
+                self._sheet.write_datetime(self._rows, column, local, self._moment)
+            case date():
+                self._sheet.write_datetime(self._rows, column, datetime(value.year, value.month, value.day), self._day)  # noqa: DTZ001 - a sheet's days have no zone
+            case _:
+                self._sheet.write_number(self._rows, column, int(value))
