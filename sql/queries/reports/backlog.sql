@@ -64,7 +64,7 @@ FROM (SELECT expires_at FROM charge WHERE status = 'pending' AND expires_at <= :
       ORDER BY expires_at LIMIT :counted_max) d;
 
 -- name: journal
--- What is not in the chain of hashes yet, and what is not in the daily totals yet.
+-- What is not in a chain of hashes yet, and what is not in the daily totals yet.
 SELECT 'journal_seal' AS queue, 'all' AS mode, count(*) AS waiting, min(d.recorded_at) AS oldest
 FROM (SELECT recorded_at FROM journal
       WHERE journal_id > coalesce((SELECT last_id FROM seal WHERE chain = 'journal' ORDER BY last_id DESC LIMIT 1), 0)
@@ -72,7 +72,12 @@ FROM (SELECT recorded_at FROM journal
 UNION ALL
 SELECT 'reports', 'all', count(*), min(d.recorded_at)
 FROM (SELECT recorded_at FROM journal
-      WHERE journal_id > (SELECT journal_id FROM report_position WHERE single) ORDER BY journal_id LIMIT :counted_max) d;
+      WHERE journal_id > (SELECT journal_id FROM report_position WHERE single) ORDER BY journal_id LIMIT :counted_max) d
+UNION ALL
+SELECT 'audit_seal', 'all', count(*), min(d.at)
+FROM (SELECT at FROM audit
+      WHERE number > coalesce((SELECT last_id FROM seal WHERE chain = 'audit' ORDER BY last_id DESC LIMIT 1), 0)
+      ORDER BY number LIMIT :counted_max) d;
 
 -- name: suspense
 SELECT count(*) AS waiting, coalesce(sum(d.amount_cents), 0)::bigint AS cents, min(d.received_at) AS oldest

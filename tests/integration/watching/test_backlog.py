@@ -112,6 +112,7 @@ async def test_what_is_due_is_counted_to_the_bound_and_the_oldest_is_told(full: 
     assert found["bank_orders_boleto", "test"].oldest is None
     assert found["expiry", "all"].oldest == datetime(2026, 5, 2, tzinfo=UTC)
     assert found["journal_seal", "all"].waiting == ROWS
+    assert found["audit_seal", "all"].waiting == 0
     held = found["partner_shares", "production"].oldest
     assert held is not None
     assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), "a share is due once it was held"
