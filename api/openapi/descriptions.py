@@ -112,7 +112,7 @@ _FIELDS: Final[dict[str, str]] = {
     "payment_id": "The payment.",
     "payment_method": "The ways the charge can be paid.",
     "payment_url": "The payer's page: send it, or open it from the checkout.",
-    "pdf_url": "The slip as a PDF, for whoever has the link, while it can be paid; null otherwise.",
+    "pdf_url": "The slip as a PDF, there while it can be paid; null for charges without one.",
     "person_type": "Whether the document is a CPF or a CNPJ.",
     "phone": "Telephone number.",
     "pix": "QR Code and copy-and-paste; null for charges without.",

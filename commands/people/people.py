@@ -15,11 +15,13 @@ import sql
 from commands.people.second_factor import clear, lock_person
 from commands.people.sessions import PASSWORD_MAX, end_all_sessions
 from domain.errors import Code, Refused
+from domain.merchants.guessable import is_guessable
 from domain.payer import holds_link, is_mail_address
 from sql import Connection
 
 PEOPLE_MAX = 50
 PASSWORD_MIN = 10
+GUESSABLE = "is easily guessed"
 NAME_MAX = 100
 ROLES = ("owner", "finance", "developer", "support")
 
@@ -100,10 +102,12 @@ async def clear_factor(conn: Connection, email: str) -> None:
     await end_all_sessions(conn, email)
 
 
-def check_password(password: str) -> None:
-    """Check a chosen password; Refused(VALIDATION_ERROR) with fields.password."""
+def check_password(password: str, email: str) -> None:
+    """Check a password chosen by the person of this e-mail; Refused(VALIDATION_ERROR) with fields.password."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"password": f"{PASSWORD_MIN} to {PASSWORD_MAX} characters"})
+    if is_guessable(password, email):
+        raise Refused(Code.VALIDATION_ERROR, fields={"password": GUESSABLE})
 
 
 async def change_password(conn: Connection, email: str, password_hash: str) -> None:

@@ -181,7 +181,7 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
 
     `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
     there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
-    `payment_url` is the payer's page; `pdf_url` the slip as a file, for whoever has the link, while it can be paid.
+    `payment_url` is the payer's page; `pdf_url` the slip as a file, there while it can be paid.
     """
 
     charge_id: str
@@ -270,7 +270,7 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
         external_id=doc.external_id,
         public_id=doc.public_id,
         payment_url=page,
-        pdf_url=f"{page}/boleto.pdf" if doc.boleto is not None and doc.status == Status.PENDING else None,
+        pdf_url=f"{page}/boleto.pdf" if doc.boleto is not None else None,
         payment_method=doc.payment_method,
         status=doc.status,
         amount=reais(doc.amount_cents),

@@ -105,7 +105,7 @@ def digits_of_boleto(number: str, due_on: date, cents: int) -> tuple[str, str]:
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
 async def test_a_new_boleto_is_the_projection_and_nothing_else(
-    merchant: ApiMerchant, books: Books, mode: str, tipo: str
+    system: System, merchant: ApiMerchant, books: Books, mode: str, tipo: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
     due = "2030-07-06"
@@ -120,7 +120,9 @@ async def test_a_new_boleto_is_the_projection_and_nothing_else(
     hybrid = tipo == "boleto_hibrido"
     assert made == {
         "charge_id": made["charge_id"], "account_id": client.account_id, "external_id": "Nº 1/é",
-        "public_id": made["public_id"], "payment_method": tipo, "status": "pending", "amount": "150.50",
+        "public_id": made["public_id"], "payment_url": f"{system.app_url}/pagar/{made['public_id']}",
+        "pdf_url": f"{system.app_url}/pagar/{made['public_id']}/boleto.pdf", "payment_method": tipo,
+        "status": "pending", "amount": "150.50",
         "description": "Aula de março", "pix": None,
         "boleto": {
             "nosso_numero": boleto["nosso_numero"], "seu_numero": str(int(boleto["nosso_numero"][10:])),

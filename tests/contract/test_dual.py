@@ -82,7 +82,7 @@ async def nothing_of(books: Books, reference: str) -> bool:
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("way", ["dual", "boleto"])
 async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
-    merchant: ApiMerchant, books: Books, mode: str, way: str
+    system: System, merchant: ApiMerchant, books: Books, mode: str, way: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
     due, reference = in_days(20), new_reference()
@@ -97,7 +97,9 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     boleto, pix = made["boleto"], made["pix"]
     assert made == {
         "charge_id": made["charge_id"], "account_id": client.account_id, "external_id": reference,
-        "public_id": made["public_id"], "payment_method": "boleto_pix", "status": "pending", "amount": "150.50",
+        "public_id": made["public_id"], "payment_url": f"{system.app_url}/pagar/{made['public_id']}",
+        "pdf_url": f"{system.app_url}/pagar/{made['public_id']}/boleto.pdf",
+        "payment_method": "boleto_pix", "status": "pending", "amount": "150.50",
         "description": "Aula de março",
         "pix": {
             "txid": made["charge_id"].replace("-", ""), "qr_code": pix["qr_code"],

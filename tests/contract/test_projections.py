@@ -22,6 +22,7 @@ REAIS = re.compile(r"[0-9]+\.[0-9]{2}")
 
 CHARGE = {
     "charge_id": UUID, "account_id": UUID, "external_id": None, "public_id": re.compile(r"[A-Za-z0-9_-]{20,}"),
+    "payment_url": re.compile(r"https?://[^/]+/pagar/[A-Za-z0-9_-]{20,}"), "pdf_url": None,
     "payment_method": "pix", "status": "pending", "amount": "12.30", "description": None, "pix": dict, "boleto": None,
     "payment": None, "created_at": INSTANT, "due_date": None, "effective_due_date": None, "expires_at": INSTANT,
     "paid_at": None, "cancelled_at": None, "refunded_amount": "0.00", "failure": None, "test": True, "version": 1,

@@ -13,6 +13,7 @@ import zxingcpp
 from PIL import Image
 
 from tests.support.merchant import ApiMerchant, Books
+from tests.support.system import System
 
 # Inside a QR the reader sometimes sees a second, linear code.
 ONLY_QR = zxingcpp.BarcodeFormats([zxingcpp.BarcodeFormat.QRCode])
@@ -21,7 +22,9 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_created_charge_has_every_field_and_is_there_at_once(merchant: ApiMerchant, mode: str) -> None:
+async def test_a_created_charge_has_every_field_and_is_there_at_once(
+    system: System, merchant: ApiMerchant, mode: str
+) -> None:
     client = getattr(merchant, mode)
     payer = {"name": "Zé da Silva", "document": "52998224725", "email": "ze@example.com", "phone": "+5581999990000"}
     before = datetime.now(UTC)
@@ -34,6 +37,8 @@ async def test_a_created_charge_has_every_field_and_is_there_at_once(merchant: A
         "account_id": client.account_id,
         "external_id": "nota/42 ção",
         "public_id": charge["public_id"],
+        "payment_url": f"{system.app_url}/pagar/{charge['public_id']}",
+        "pdf_url": None,
         "payment_method": "pix",
         "status": "pending",
         "amount": "1234.50",

@@ -88,7 +88,7 @@ async def test_an_owner_who_forgot_the_password_comes_in_again_alone(env: Enviro
         # A mail scanner opens it, and changes nothing.
         assert owner.email in (await owner.opened(link)).text
         assert (await elsewhere.get("/painel")).status == 200
-        for odd in ("curta", "x" * 201):
+        for odd in ("curta", "x" * 201, "Senha@2026"):
             assert (await chosen(owner, link, odd)).status == 400
         assert (await chosen(owner, link, FRESH, "outra senha longa")).status == 400
         done = await chosen(owner, link)

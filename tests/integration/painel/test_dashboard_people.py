@@ -115,6 +115,8 @@ async def test_one_changes_ones_own_password_with_the_old_one(address: str, merc
 
         for given in (("wrong", fresh, fresh), (person.password, "curta", "curta"), (person.password, fresh, "outra")):
             assert (await change(*given)).status == 400, given
+        guessable = await change(person.password, "flamengo1981", "flamengo1981")
+        assert (guessable.status, "das primeiras que se tentam" in guessable.text) == (400, True)
         assert (await elsewhere.get("/painel")).status == 200
         assert (await change(person.password, fresh, fresh)).where == "/painel/acesso?feito=senha"
         assert (await elsewhere.get("/painel")).status == 303

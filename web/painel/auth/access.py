@@ -16,7 +16,7 @@ from litestar.response import Response
 from commands.people.attempts import take_code_attempt
 from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
-from commands.people.sessions import PASSWORD_MAX, count_sessions, end_other_sessions
+from commands.people.sessions import count_sessions, end_other_sessions
 from domain.errors import Refused
 from domain.pix.qr import png
 from domain.totp import SECRET_BYTES, in_text, otpauth
@@ -24,7 +24,7 @@ from readmodels.dashboard.people import own_factor
 from runtime.passwords import hash_password
 from runtime.postgres import session
 from web.painel.auth.devices import remember_device
-from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault
+from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault, password_words
 from web.painel.page_request import PageRequest
 
 ISSUER = "Quita"
@@ -37,9 +37,9 @@ async def show(request: PageRequest) -> Response[Any]:
 async def set_password(request: PageRequest) -> Response[Any]:
     fresh = request.raw("new")
     try:
-        check_password(fresh)
-    except Refused:
-        return await _access(request, fault=f"A senha nova precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres.")
+        check_password(fresh, request.session.email)
+    except Refused as refused:
+        return await _access(request, fault=password_words(refused))
     if fresh != request.raw("again"):
         return await _access(request, fault="As duas senhas novas são diferentes.")
     fault = await password_fault(request, request.raw("password"))

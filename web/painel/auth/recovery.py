@@ -23,6 +23,7 @@ from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.painel.auth.devices import remember_device
 from web.painel.auth.entry_form import TOO_LATE, entry_page, is_email, own_form, throttled, wait_for
+from web.painel.auth.step_up import password_words
 from web.painel.labels import ROLES
 from web.painel.page_request import AnyRequest, Form, address_hash, address_of, go
 from web.painel.section import Section
@@ -68,7 +69,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
     holder = await _holder(request, section)
     if holder is None:
         return _over(request, section)
-    fault = TOO_LATE if form is None else _fault(form)
+    fault = TOO_LATE if form is None else _fault(form, holder.email)
     if form is None or fault:
         return _link_page(request, section, holder, fault=fault, status=400)
     name = " ".join(form.get("name", [""])[0].split()) or None
@@ -104,12 +105,12 @@ async def _holder(request: AnyRequest, section: Section) -> LinkHolder | None:
     return None if holder is None or (holder.role == "staff") != (section.root == "/plataforma") else holder
 
 
-def _fault(form: Form) -> str:
+def _fault(form: Form, email: str) -> str:
     fresh = form.get("new", [""])[0]
     try:
-        check_password(fresh)
-    except Refused:
-        return f"A senha precisa de {PASSWORD_MIN} a 200 caracteres."
+        check_password(fresh, email)
+    except Refused as refused:
+        return password_words(refused)
     return "" if fresh == form.get("again", [""])[0] else "As duas senhas são diferentes."
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from litestar.response import Response
 
 from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
+from commands.people.people import GUESSABLE, PASSWORD_MIN
 from commands.people.second_factor import is_digits, take_code
 from commands.people.sessions import PASSWORD_MAX, Side, find_person, hash_of, password_is_right, prove_session
 from domain.errors import Refused
@@ -23,6 +24,13 @@ CODE_FIELD: Final = "step_up_code"
 WRONG_PASSWORD: Final = "Senha incorreta."  # noqa: S105 - what is said of one
 WRONG_CODE: Final = "Código incorreto ou já usado. Espere o próximo e tente de novo."
 THROTTLED: Final = "Muitas tentativas. Espere alguns minutos e tente de novo."
+
+
+def password_words(refused: Refused) -> str:
+    """Why a password that was chosen is not taken, for people."""
+    if refused.fields == {"password": GUESSABLE}:
+        return "Esta senha é das primeiras que se tentam. Escolha outra: quatro palavras sem ligação, por exemplo."
+    return f"A senha precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres."
 
 
 def must_be_proven(request: PageRequest) -> None:

@@ -1,0 +1,32 @@
+"""Passwords that are tried first are told from those that are not."""
+
+import pytest
+
+from domain.merchants.guessable import is_guessable
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["1234567890", "0987654321", "abcdefghij", "qwertyuiop", "1qaz2wsx3edc", "aaaaaaaaaa", "abababababab", "senha12345",
+     "Senha@2026", "P@ssw0rd123", "Flamengo10!", "senhasenha", "Senha123Senha123", "mudar123456", "quita.2026",
+     "!!2026!!11",     "S3nh4F0rt3!", "jesuscristo1", "teste12345", "1111122222"],
+)  # fmt: skip
+def test_what_is_tried_first_is_guessable(password: str) -> None:
+    assert is_guessable(password)
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["cavalo certo bateria grampo", "segredo de família", "xK9#mQ2$vL", "trem azul de domingo", "correct horse staple",
+     "mqhgYbAbD2Xe", "padaria-aurora-cedo", "7Hx!pq0Zr", "ônibus verde 42 esquina"],
+)  # fmt: skip
+def test_what_is_not_is_let_through(password: str) -> None:
+    assert not is_guessable(password)
+
+
+def test_the_e_mail_is_no_password_of_its_owner() -> None:
+    assert is_guessable("joaninha2026", "joaninha@example.com")
+    assert is_guessable("J0aninha!2026".replace("0", "o"), "joaninha@example.com")
+    assert not is_guessable("joaninha2026", "pedro@example.com")
+    assert not is_guessable("joaninha voa sobre o milharal", "joaninha@example.com")
+    assert not is_guessable("ana vai ao mercado", "ana@example.com")
