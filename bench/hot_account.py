@@ -24,7 +24,7 @@ from domain.charge import Charge, Status
 from domain.instants import iso, to_millisecond
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, page_token
 from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
 
@@ -144,7 +144,7 @@ def pix_charge(account_id: str, actor: str, now: datetime, *, test: bool = True)
         account_id=account_id,
         charge_id=str(charge_id),
         test=test,
-        public_id=new_token(),
+        public_id=page_token(),
         external_id=f"order-{charge_id.hex[-12:]}",
         payment_method="pix",
         status="pending",

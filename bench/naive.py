@@ -18,7 +18,7 @@ from domain.instants import iso
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc, Pix, present
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, page_token
 from runtime.postgres import transaction
 from runtime.seal import CHARGE_PAYER
 
@@ -64,7 +64,7 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
         account_id=str(caller.account_id),
         charge_id=str(charge_id),
         test=caller.test,
-        public_id=new_token(),
+        public_id=page_token(),
         external_id=external_id,
         payment_method="pix",
         status="pending",

@@ -17,7 +17,7 @@ from domain.instants import iso
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.qr import png_data_uri
 from readmodels.charges.charge import ChargeProjection, Pix
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, page_token
 
 
 @get("/bench/empty", include_in_schema=False)
@@ -48,7 +48,7 @@ def _charge() -> ChargeProjection:
         charge_id=str(charge_id),
         account_id=str(new_id()),
         external_id="order-000000000001",
-        public_id=new_token(),
+        public_id=page_token(),
         payment_url="https://quita.example.com/pagar/m11k7bUFs4RQ-I9oiuV1ew",
         pdf_url=None,
         payment_method="pix",

@@ -14,10 +14,19 @@ from sql import Connection
 
 # As a rebuild does it: with many more rows at once the planner reads whole tables for each page.
 _PAGE = 2_000
+_FILL_S_MAX = 7_200  # of one statement
 # Nothing here has an event of the feed or a withdrawal.
 _FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
            Projection.REFUNDS_ENDED, Projection.ENTRIES)  # fmt: skip
 
+# As the service makes ids: their first 48 bits are the milliseconds of a time. Indexes then grow at their right edge
+# and a block range of the journal holds the charges of one time; with random ones its summaries would exclude nothing.
+_IDS = """
+CREATE OR REPLACE FUNCTION pg_temp.ordered_id(at timestamptz, seed text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+    SELECT (lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(seed), 1, 3)
+            || '8' || substr(md5(seed), 4, 15))::uuid
+$$
+"""
 # Of each twenty-one charges one is of a small merchant. A seventh are boletos, a ninth a partner's. As long as real
 # ones: a document carries its QR Code or its line.
 _ISSUED = """
@@ -34,7 +43,7 @@ SELECT account_id, false, charge_id, 1, 'charge.created', at, 'bench', jsonb_bui
                'data_vencimento', (at + interval '10 days')::date))
           ELSE jsonb_build_object('payment_method', 'pix', 'expires_at', iso, 'qr_code', repeat(md5(n::text), 5)) END
        || CASE WHEN n % 9 = 0 THEN jsonb_build_object('integrador_code', 'INTG-AAAAAA') ELSE '{}' END)
-FROM (SELECT n, at, md5(n::text)::uuid AS charge_id,
+FROM (SELECT n, at, pg_temp.ordered_id(at, n::text) AS charge_id,
              to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS iso,
              CASE WHEN n % 21 = 0 THEN lpad(to_hex(1 + n / 21 % 20), 32, '0')::uuid ELSE $2::uuid END AS account_id
       FROM (SELECT n, now() - interval '365 days' + n * interval '365 days' / $1::integer AS at
@@ -54,7 +63,8 @@ WITH paid AS (
     WHERE at < now() - interval '2 days' AND hashtext(charge_id::text) % 50 = 1
 ), numbered AS (
     SELECT account_id, charge_id, charge, at, type, (charge ->> 'amount_cents')::bigint AS cents,
-           md5('payment' || charge_id)::uuid AS payment_id, md5('refund' || charge_id)::uuid AS refund_id,
+           pg_temp.ordered_id(paid_at, 'payment' || charge_id) AS payment_id,
+           pg_temp.ordered_id(at, 'refund' || charge_id) AS refund_id,
            to_char(paid_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS paid,
            row_number() OVER line AS sequence,
            sum(CASE type WHEN 'payment' THEN 1 ELSE -1 END * (charge ->> 'amount_cents')::bigint) OVER line AS balance
@@ -63,7 +73,7 @@ WITH paid AS (
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
 SELECT account_id, false, charge_id, 2, CASE type WHEN 'payment' THEN 'payment.received' ELSE 'refund.created' END, at,
        'bench', jsonb_build_object('external_id', charge -> 'external_id', 'entry', jsonb_build_object(
-           'sequence', sequence, 'entry_id', md5(type || 'entry' || charge_id)::uuid, 'type', type,
+           'sequence', sequence, 'entry_id', pg_temp.ordered_id(at, type || charge_id), 'type', type,
            'amount_cents', CASE type WHEN 'payment' THEN cents ELSE -cents END, 'balance_after_cents', balance,
            'payment_id', payment_id)
            || CASE type WHEN 'payment' THEN '{}' ELSE jsonb_build_object('refund_id', refund_id) END)
@@ -107,9 +117,10 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
     """So many charges of `account_id` in the last 365 days, and a twentieth of that by others; the journal's rows."""
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
-        await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=900)
+        await conn.execute(_IDS)
+        await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=_FILL_S_MAX)
         for statement in (_MOVED, _GONE_BACK, _TOLD):
-            await conn.execute(statement, timeout=900)
+            await conn.execute(statement, timeout=_FILL_S_MAX)
         number = 0
         async for ids in _pages(conn):
             await project(conn, ids, _FILLED)
@@ -117,8 +128,8 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
             # The tables grow from nothing in a minute: they are analyzed each time they have doubled, or the planner
             # takes them for empty and reads the whole of them for each row.
             if number & (number - 1) == 0:
-                await conn.execute(f"ANALYZE {_TABLES}", timeout=900)
-        await conn.execute(f"VACUUM ANALYZE {_TABLES}", timeout=900)
+                await conn.execute(f"ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
+        await conn.execute(f"VACUUM ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
         await conn.execute("RESET statement_timeout")
         return int(await conn.fetchval("SELECT count(*) FROM journal"))
 

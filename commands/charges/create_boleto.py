@@ -24,7 +24,7 @@ from domain.charge import Status
 from domain.instants import iso, to_millisecond
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, page_token
 from sql import Connection
 
 ISSUED_MAX = 100
@@ -186,7 +186,7 @@ def _compose_doc(
         account_id=str(issuer.account_id),
         charge_id=str(charge_id),
         test=issuer.test,
-        public_id=new_token(),
+        public_id=page_token(),
         external_id=request.external_id,
         payment_method=request.kind,
         status=Status.PENDING,

@@ -18,7 +18,7 @@ from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc
-from runtime.ids import new_id, new_token
+from runtime.ids import new_id, page_token
 from sql import Connection
 
 CREATIONS_MAX = 100
@@ -105,7 +105,7 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         account_id=str(issuer.account_id),
         charge_id=str(creation.charge_id),
         test=issuer.test,
-        public_id=new_token(),
+        public_id=page_token(),
         external_id=creation.external_id,
         payment_method="pix",
         status="pending",

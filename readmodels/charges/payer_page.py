@@ -14,7 +14,7 @@ from domain.charge import Anomaly, Status
 from domain.sandbox_clock import on_clock
 from runtime.postgres import Connection
 
-# new_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
+# page_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
 # which would also refuse NUL and lone surrogates with an error.
 _PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
