@@ -9,9 +9,10 @@ import os
 import secrets
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
 
@@ -90,10 +91,12 @@ class _Books:
         self._owner = Owner(account_id, Mode.PRODUCTION)
         self._seal = seal
         self._made: list[UUID] = []
+        self._numbers = count(1_000_000_000)
         self._deep: TimePosition | None = None
 
     def works(self) -> list[tuple[str, Work]]:
         return [
+            ("creation of 100, references at random", lambda: self._create_of([None] * _BATCH)),
             ("creation of 1", lambda: self._create(1)),
             ("creation of 100", lambda: self._create(_BATCH)),
             ("orders claimed and settled, 100", self._register),
@@ -127,9 +130,12 @@ class _Books:
                 if not await fold_up_to(conn, horizon):
                     return
 
-    async def _create(self, count: int) -> None:
-        now = datetime.now(UTC)
-        news = [pix_charge(str(self._owner.account_id), "bench", now, test=False) for _ in range(count)]
+    async def _create(self, many: int) -> None:
+        await self._create_of([f"order-{next(self._numbers)}" for _ in range(many)])
+
+    async def _create_of(self, references: Sequence[str | None]) -> None:
+        now, account = datetime.now(UTC), str(self._owner.account_id)
+        news = [pix_charge(account, "bench", now, test=False, external_id=each) for each in references]
         async with session(self._pool) as conn:
             self._made = sorted(await create_pix(conn, news))
 

@@ -137,15 +137,17 @@ async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmat
 _tails = itertools.count()
 
 
-def pix_charge(account_id: str, actor: str, now: datetime, *, test: bool = True) -> NewPix:
-    """A charge to be written; its bank hears nothing of it."""
+def pix_charge(
+    account_id: str, actor: str, now: datetime, *, test: bool = True, external_id: str | None = None
+) -> NewPix:
+    """A charge to be written; its bank hears nothing of it. Without `external_id` its reference is a random one."""
     charge_id, expires_at = new_id(), now + timedelta(hours=1)
     doc = ChargeDoc(
         account_id=account_id,
         charge_id=str(charge_id),
         test=test,
         public_id=page_token(),
-        external_id=f"order-{charge_id.hex[-12:]}",
+        external_id=external_id or f"order-{charge_id.hex[-12:]}",
         payment_method="pix",
         status="pending",
         version=1,

@@ -30,7 +30,7 @@ $$
 # Of each twenty-one charges one is of a small merchant. A seventh are boletos, a ninth a partner's. As long as real
 # ones: a document carries its QR Code or its line.
 _ISSUED = """
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 1, 'charge.created', at, 'bench', jsonb_build_object('charge', jsonb_build_object(
            'account_id', account_id, 'charge_id', charge_id, 'test', false, 'public_id', md5('public' || n),
            'external_id', 'order-' || n, 'description', 'Pedido ' || n, 'status', 'pending', 'version', 1,
@@ -55,7 +55,7 @@ _MOVED = """
 WITH paid AS (
     SELECT account_id, charge_id, payload -> 'charge' AS charge,
            recorded_at + (hashtext(charge_id::text) & 65535) * interval '5 seconds' AS at
-    FROM journal WHERE kind = 'charge.created' AND hashtext(charge_id::text) % 5 <> 0
+    FROM pg_temp.year WHERE kind = 'charge.created' AND hashtext(charge_id::text) % 5 <> 0
 ), moved AS (
     SELECT *, 'payment' AS type, at AS paid_at FROM paid WHERE at < now()
     UNION ALL
@@ -70,7 +70,7 @@ WITH paid AS (
            sum(CASE type WHEN 'payment' THEN 1 ELSE -1 END * (charge ->> 'amount_cents')::bigint) OVER line AS balance
     FROM moved WINDOW line AS (PARTITION BY account_id ORDER BY at, charge_id, type)
 )
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 2, CASE type WHEN 'payment' THEN 'payment.received' ELSE 'refund.created' END, at,
        'bench', jsonb_build_object('external_id', charge -> 'external_id', 'entry', jsonb_build_object(
            'sequence', sequence, 'entry_id', pg_temp.ordered_id(at, type || charge_id), 'type', type,
@@ -90,16 +90,26 @@ FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
     'paid_at', paid, 'credited_at', paid, 'end_to_end_id', 'E99999997' || substr(md5(charge_id::text), 1, 23),
     'late', false) || CASE WHEN charge ? 'integrador_code'
         THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
-ORDER BY at
 """
 _GONE_BACK = """
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 3, 'refund.succeeded', recorded_at + interval '2 seconds', 'bench',
        jsonb_build_object(
     'refund', jsonb_build_object('refund_id', payload #> '{refund,refund_id}', 'status', 'succeeded'),
     'fund', jsonb_build_object('payment_id', payload #> '{fund,payment_id}', 'paid_at', payload #> '{fund,paid_at}',
         'refunding_cents', 0, 'refunded_cents', payload #> '{refund,amount_cents}'))
-FROM journal WHERE kind = 'refund.created' ORDER BY recorded_at
+FROM pg_temp.year WHERE kind = 'refund.created'
+"""
+# In the order of time, as they happened: a charge is paid while the pages of its rows are still among the last. Paid
+# after all were issued, dead row versions would lie all over the tables, and new rows be spread over their gaps.
+_STAGED = """
+CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, version integer, kind text,
+                             recorded_at timestamptz, actor text, payload jsonb)
+"""
+_HAPPENED = """
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
+SELECT account_id, test, charge_id, version, kind, recorded_at, actor, payload FROM pg_temp.year
+ORDER BY recorded_at, version
 """
 # Each payment was delivered; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
 _TOLD = """
@@ -118,8 +128,9 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
         await conn.execute(_IDS)
+        await conn.execute(_STAGED)
         await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=_FILL_S_MAX)
-        for statement in (_MOVED, _GONE_BACK, _TOLD):
+        for statement in (_MOVED, _GONE_BACK, _HAPPENED, "DROP TABLE pg_temp.year", _TOLD):
             await conn.execute(statement, timeout=_FILL_S_MAX)
         number = 0
         async for ids in _pages(conn):
