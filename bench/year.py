@@ -6,6 +6,7 @@ tables are then filled from the journal by the projections themselves, so they h
 """
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from readmodels.projector import Projection, project
@@ -15,6 +16,7 @@ from sql import Connection
 # As a rebuild does it: with many more rows at once the planner reads whole tables for each page.
 _PAGE = 2_000
 _FILL_S_MAX = 7_200  # of one statement
+_WEEK = timedelta(days=7)
 # Nothing here has an event of the feed or a withdrawal.
 _FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
            Projection.REFUNDS_ENDED, Projection.ENTRIES)  # fmt: skip
@@ -100,8 +102,8 @@ SELECT account_id, false, charge_id, 3, 'refund.succeeded', recorded_at + interv
         'refunding_cents', 0, 'refunded_cents', payload #> '{refund,amount_cents}'))
 FROM pg_temp.year WHERE kind = 'refund.created'
 """
-# In the order of time, as they happened: a charge is paid while the pages of its rows are still among the last. Paid
-# after all were issued, dead row versions would lie all over the tables, and new rows be spread over their gaps.
+# In the order of time, as they happened, and vacuumed on the way: a charge is paid while the pages of its rows are
+# among the last. Issued, paid or vacuumed all at once, gaps would lie all over the tables, and new rows in these.
 _STAGED = """
 CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, version integer, kind text,
                              recorded_at timestamptz, actor text, payload jsonb)
@@ -109,6 +111,7 @@ CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, vers
 _HAPPENED = """
 INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
 SELECT account_id, test, charge_id, version, kind, recorded_at, actor, payload FROM pg_temp.year
+WHERE recorded_at >= $1 AND recorded_at < $2
 ORDER BY recorded_at, version
 """
 # Each payment was delivered; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
@@ -130,23 +133,29 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
         await conn.execute(_IDS)
         await conn.execute(_STAGED)
         await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=_FILL_S_MAX)
-        for statement in (_MOVED, _GONE_BACK, _HAPPENED, "DROP TABLE pg_temp.year", _TOLD):
+        for statement in (_MOVED, _GONE_BACK, "CREATE INDEX ON pg_temp.year (recorded_at)"):
             await conn.execute(statement, timeout=_FILL_S_MAX)
-        number = 0
-        async for ids in _pages(conn):
-            await project(conn, ids, _FILLED)
-            number += 1
-            # The tables grow from nothing in a minute: they are analyzed each time they have doubled, or the planner
-            # takes them for empty and reads the whole of them for each row.
-            if number & (number - 1) == 0:
-                await conn.execute(f"ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
-        await conn.execute(f"VACUUM ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
+        number = last = 0
+        week = await conn.fetchval("SELECT now() - interval '366 days'")
+        while week < datetime.now(UTC):
+            await conn.execute(_HAPPENED, week, week + _WEEK, timeout=_FILL_S_MAX)
+            week += _WEEK
+            async for ids in _pages(conn, last):
+                await project(conn, ids, _FILLED)
+                last = ids[-1]
+                number += 1
+                # They grow from nothing in a minute: analyzed each time they have doubled, or the planner takes them
+                # for empty and reads the whole of them for each row.
+                if number & (number - 1) == 0:
+                    await conn.execute(f"ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
+            await conn.execute(f"VACUUM {_TABLES}", timeout=_FILL_S_MAX)
+        for statement in ("DROP TABLE pg_temp.year", _TOLD, f"VACUUM ANALYZE {_TABLES}"):
+            await conn.execute(statement, timeout=_FILL_S_MAX)
         await conn.execute("RESET statement_timeout")
         return int(await conn.fetchval("SELECT count(*) FROM journal"))
 
 
-async def _pages(conn: Connection) -> AsyncIterator[list[int]]:
-    after = 0
+async def _pages(conn: Connection, after: int) -> AsyncIterator[list[int]]:
     while True:
         rows = await conn.fetch(
             "SELECT journal_id FROM journal WHERE journal_id > $1 ORDER BY journal_id LIMIT $2", after, _PAGE
