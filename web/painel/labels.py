@@ -1,8 +1,10 @@
 """What everything is called in the dashboard, one table for each set of names."""
 
+import re
 from typing import Final
 
 from commands.merchants.kyc import Kyc
+from domain.brazilian import amount
 from domain.charge import Anomaly, Status
 from domain.errors import Code
 from domain.events import EventKind
@@ -197,6 +199,15 @@ FACT_VALUES: Final[dict[str, str]] = {
     "True": "teste", "False": "produção", "now": "nenhum tempo", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
     "cancelled": "cancelada", "paid_externally": "paga por outro meio",
 }
+_DECIMAL: Final = re.compile(r"(\d+)\.(\d\d)")
+
+
+def fact_value(value: str) -> str:
+    """As people here read it: an amount has a comma."""
+    decimal = _DECIMAL.fullmatch(value)
+    return amount(int(decimal[1] + decimal[2])) if decimal else FACT_VALUES.get(value, value)
+
+
 DONE: Final[dict[str, str]] = {
     "senha": "Senha trocada. Suas outras sessões terminaram.",
     "fator-desligado": "Dois fatores desligados.",

@@ -50,7 +50,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     at: Callable[[Item], Position]
     """Where an item stands."""
     rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _as_they_are
-    """What the template shows of a page's items."""
+    """What page and file show of items: items again, with what stands in other tables."""
     columns: Columns[Item] = {}
     before: Callable[[PageRequest], Awaitable[None]] = _nothing
     """What is brought up to date before the list is read."""
@@ -109,7 +109,8 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
                 # A turn for each part: files that a browser reads slowly hold none up.
                 async with request.shares.of(request.owner), session(request.pool) as conn:
                     items, after = await self.fetch(request)(conn, request.owner, part, after, ROWS)
-                yield items
+                    rows = await self.rows(conn, items, request)
+                yield rows
                 if after is None:
                     break
 

@@ -33,8 +33,8 @@ def payer_seen(payer: Payer, view: PayerView) -> Payer:
 async def with_payers(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[PaymentItem]:
-    """A page of payments. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was to
-    pay. The CSV and the charge's page keep to the receipt."""
+    """Payments of a list. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was to
+    pay. The charge's page keeps to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
     found = await payers_of(conn, nameless, owner, seal=seal)
     charged = {str(charge_id): Payer(payer.name, None) for charge_id, payer in found.items()}

@@ -221,3 +221,10 @@ async def test_a_workbook_leaves_no_file_behind(env: Environment, tmp_path: Path
     await env.books.charge(1_00)
     assert (await env.owner.get("/painel/cobrancas.xlsx")).status == 200
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_sheet_names_who_was_to_pay_where_the_bank_named_nobody(env: Environment) -> None:
+    charge = await env.books.charge(1_00, payer={"name": "Maria da Silva", "document": "52998224725"})
+    await env.books.paid(charge, payer_name=None, payer_document=None)
+    (paid,) = rows_in(await env.owner.opened("/painel/pagamentos.csv"))
+    assert paid["pagador"] == "Maria da Silva"
