@@ -27,6 +27,7 @@ _LOOK_EVERY_S = 0.5
 _LINGER_S = 2.0
 """How long is read, and thrown away, what a refused client was still sending: closing at once would reset the
 connection, and with it the answer (RFC 9112 section 9.6)."""
+_VERSIONS = ("1.1", "1.0")
 _LINGER_BYTES_MAX = 1_048_576
 
 refused_total = prometheus_client.Counter(
@@ -162,6 +163,8 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
             self._measure()
+        if self.parser.get_http_version() not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
+            raise ValueError("no version of HTTP that is spoken here")
         before = self.cycle
         super().on_headers_complete()
         if self.pipeline:

@@ -118,7 +118,7 @@ def _goes_on(server: Server) -> Iterator[None]:
         b"A" * 100_000,
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET / HTTP/1.1\nHost: x\n\n",
-        b"G\x00T / HTTP/1.1\r\n\r\n", b" GET / HTTP/1.1\r\n\r\n", b"GET  /  HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"G\x00T / HTTP/1.1\r\n\r\n", b" GET / HTTP/1.1\r\n\r\n", b"GET  /v1/charges  HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nA\x00: b\r\n\r\n",
         b"GET /v1/charges HTTP/1.1\r\nHost: x\r\n : b\r\n\r\n",
         b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n",

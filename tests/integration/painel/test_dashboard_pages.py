@@ -20,7 +20,7 @@ from tests.support.pages import serving
 from web.painel.lists import PAGE
 from web.painel.table import TABLE
 
-SETTINGS = settings_with()
+SETTINGS = settings_with(RATE_FILES_PER_MIN="100000")
 SEAL = Seal(SETTINGS.secret_key)
 DAY = timedelta(days=1)
 

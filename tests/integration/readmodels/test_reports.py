@@ -854,7 +854,7 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
         " SELECT md5('lane' || a)::uuid, 'Loja', '11222333000181', 'SAO PAULO', 'k' || a, 'approved', now()"
         " FROM generate_series(1, 600) a",
         "INSERT INTO webhook_endpoint SELECT md5('e' || a)::uuid, md5('lane' || a)::uuid, 'https://example.com/', '',"
-        " NULL, NULL, '{}', now() FROM generate_series(1, 600) a",
+        " '{}', now() FROM generate_series(1, 600) a",
         "INSERT INTO webhook_lane (endpoint_id, test) SELECT md5('e' || a)::uuid, t FROM generate_series(1, 600) a,"
         " unnest(ARRAY[true, false]) t",
         "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state,"

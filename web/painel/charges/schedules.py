@@ -209,7 +209,9 @@ NUMBERS = ListPage(
     path="/programacoes",
     filters=NumberFilters,
     read=lambda asked, request: NumberFilters(schedule_id=request.id("schedule_id")),
-    fetch=lambda request: partial(scheduled_charges, seal=request.seal, now=request.now),
+    fetch=lambda request: partial(
+        scheduled_charges, seal=request.seal, app_url=request.settings.app_url, now=request.now
+    ),
     position=SequencePosition,
     at=lambda row: SequencePosition(row.number),
     before=settle,
