@@ -18,6 +18,7 @@ from typing import NamedTuple, cast
 from uuid import UUID
 
 import aiohttp
+import asyncpg
 import uvloop
 
 from bench.environment import BenchEnvironment
@@ -286,8 +287,13 @@ async def merchant_at(pool: Pool, environment: BenchEnvironment, url: str) -> Me
 
 
 async def forget(pool: Pool, merchant: Merchant) -> None:
-    async with session(pool) as conn:
-        await conn.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", merchant.account_id, timeout=60)
+    while True:
+        try:
+            async with session(pool) as conn:
+                await conn.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
+            return
+        except asyncpg.SerializationError:
+            await asyncio.sleep(0.1)  # a delivery ended meanwhile, and its row moved
 
 
 async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
