@@ -220,7 +220,7 @@ async def test_the_owner_switches_the_daily_one_on_and_off_and_it_is_written_dow
     assert await env.kept() is None
     assert await env.deed() == ("withdrawal.daily_ended", {})
     history = (await env.owner.opened("/painel/auditoria")).text
-    assert "Ligou ou alterou o saque automático fica no saldo (R$): 50.00" in history
+    assert "Ligou ou alterou o saque automático fica no saldo (R$): 50,00" in history
     assert "Desligou o saque automático" in history
 
 
