@@ -161,7 +161,6 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("LedgerItem", "type"): "What moved the balance.",
     ("LedgerItem", "amount"): "Decimal reais, without a sign: see direction.",
     ("StatusSummary", "status"): "Of these charges.",
-    ("Balance", "balance"): "Decimal reais; below zero when more was taken back than there was.",
     ("SendEmail", "message"): "The merchant's own words, without links and web addresses.",
     ("SandboxPayment", "amount"): "Decimal reais; the charge's own unless given.",
     ("EventItem", "status"): "Of the charge, or of the withdrawal, once this happened.",

@@ -16,9 +16,7 @@ from domain.withdrawal import WithdrawalFailure, WithdrawalStatus
 from readmodels.charges.charge_list import STATUSES
 from readmodels.money.payment_list import ANOMALIES, METHODS
 
-_END_TO_END: Final = {"type": "string", "description": "The PIX's id at the central bank; null where no PIX was made."}
-# What all have; `charge_id` only those about a charge, `external_id` only where it has one.
-_ALWAYS: Final = ("event", "event_id", "account_id", "status", "amount", "test", "version")
+# Absent, and not null, where the merchant gave none.
 _OMITTED: Final = ("external_id", "refund_external_id")
 
 
@@ -52,7 +50,10 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
     "refund_id": {**ID, "description": "The refund."},
     "refund_status": _text("How the refund ended.", enum=["succeeded", "failed"]),
     "refund_external_id": _text("The refund's own reference; absent when it has none."),
-    "end_to_end_id": {**or_null({"type": "string"}), "description": _END_TO_END["description"]},
+    "end_to_end_id": {
+        **or_null({"type": "string"}),
+        "description": "The PIX's id at the central bank; null without one.",
+    },
     "return_id": {**or_null({"type": "string"}), "description": "The id of the devolucao; null without one."},
     "refunded_total": {**REAIS, "description": "What of the payment was given back or is on its way."},
     "refundable_remaining": {**REAIS, "description": "What of the payment can still be given back."},

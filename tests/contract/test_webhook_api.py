@@ -659,6 +659,49 @@ async def test_a_page_of_deliveries_is_index_ranges(
     assert_cheap(explained.plans, ranges=ranges + 2, page=LIMIT + 1)
 
 
+# So many merchants with one open delivery each: by its statistics an endpoint has one, whichever is asked about, and
+# the index without the kind has a level less.
+_OTHERS = (
+    """
+    INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
+    SELECT md5('o' || n)::uuid, 'Loja', '00000000000191', 'Recife', 'approved', 'k', now()
+    FROM generate_series(1, 15000) AS n
+    """,
+    """
+    INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
+    SELECT md5('o' || n)::uuid, md5('o' || n)::uuid, 'http://127.0.0.1:9/', '', '{}', now()
+    FROM generate_series(1, 15000) AS n
+    """,
+    """
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                  attempt, created_at)
+    SELECT gen_random_uuid(), md5('o' || n)::uuid, md5('o' || n)::uuid, true, gen_random_uuid(), 1, 'payment.received',
+           'pending', now(), 0, now()
+    FROM generate_series(1, 15000) AS n
+    """,
+    "ANALYZE webhook_delivery_open",
+)
+
+
+@pytest.mark.parametrize("order", list(SortOrder))
+@pytest.mark.parametrize("name", ["state that none has", "kind", "rare kind"])
+async def test_a_page_of_a_state_is_index_ranges_however_few_deliveries_others_have(
+    seeded: Any, name: str, order: SortOrder
+) -> None:
+    given, ranges = FILTERS[name]
+    others = seeded.transaction()
+    await others.start()
+    try:
+        for statement in _OTHERS:
+            await seeded.execute(statement)
+        explained = Explained(seeded, "force_generic_plan")
+        filters = DeliveryFilters(**given, order=order)
+        await delivery_page(explained, Owner(BIG, Mode.SANDBOX), filters, None, LIMIT)  # type: ignore[arg-type]
+        assert_cheap(explained.plans, ranges=ranges + 2, page=LIMIT + 1)
+    finally:
+        await others.rollback()
+
+
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_the_attempts_of_a_page_are_one_range_for_each_delivery(seeded: Any, mode: str) -> None:
     page = await delivery_page(seeded, Owner(BIG, Mode.SANDBOX), DeliveryFilters(), None, LIMIT)

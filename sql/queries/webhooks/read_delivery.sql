@@ -31,7 +31,9 @@ LIMIT :limit;
 
 -- name: by_state
 -- both ways
--- webhook_delivery_state: one range for each pair of state and kind asked for, the first page of each merged.
+-- webhook_delivery_state: one range for each pair of state and kind asked for, the first page of each merged. Kind and
+-- number are compared as a pair and ordered by as one: webhook_delivery_feed, which has no kind, then serves neither. With
+-- a kind that is equal it does, and for a queue that was small when it was analyzed it looks as cheap and reads the whole.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = :account_id AND r.test = d.test AND r.sequence = d.sequence
@@ -44,9 +46,9 @@ CROSS JOIN LATERAL (
     SELECT delivery_id, event_id, type, sequence, state, attempt, due_at, created_at, delivered_at, test
     FROM webhook_delivery
     WHERE endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id)
-      AND test = :test AND state = s.state AND type = k.type
-      AND sequence > :above AND sequence < :below
-    ORDER BY sequence {DESC}
+      AND test = :test AND state = s.state
+      AND (type, sequence) > (k.type, :above) AND (type, sequence) < (k.type, :below)
+    ORDER BY type {DESC}, sequence {DESC}
     LIMIT :limit
 ) d
 ORDER BY d.sequence {DESC}
