@@ -43,12 +43,15 @@ def is_guessable(password: str, email: str = "") -> bool:
 
 def _core(folded: str) -> str:
     """The letters between what stands before and after them, digits within read as the letters they are written for."""
-    ends = "".join(each for each in set(folded) if not each.isalpha())
-    inner = folded.strip(ends).translate(_LEET)
-    spelled = folded.translate(_LEET).strip(
-        "".join(each for each in set(folded.translate(_LEET)) if not each.isalpha())
-    )
-    return spelled if spelled in _WORDS else "".join(each for each in inner if each.isalpha())
+    spelled = _without_ends(folded.translate(_LEET))
+    if spelled in _WORDS:
+        return spelled
+    return "".join(each for each in _without_ends(folded).translate(_LEET) if each.isalpha())
+
+
+def _without_ends(text: str) -> str:
+    """What is between the first letter and the last."""
+    return text.strip("".join(each for each in set(text) if not each.isalpha()))
 
 
 def _is_sequence(folded: str) -> bool:
