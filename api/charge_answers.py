@@ -6,6 +6,8 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from api.answers import Answer, encode
 from api.context import ApiContext
 from api.gate import approved, check_terms
@@ -47,36 +49,59 @@ async def charge_answer(context: ApiContext, call: Call, charge_id: UUID) -> Ans
 
 
 async def create_charge(
-    context: ApiContext, call: Call, operation: Callable[[], Awaitable[ChargeDoc | None]]
+    context: ApiContext,
+    call: Call,
+    operation: Callable[[], Awaitable[ChargeDoc | None]],
+    warnings: tuple[str, ...] = (),
 ) -> Answer:
+    """`warnings` are of the body, so a replay is answered with them too."""
+
     def count(doc: ChargeDoc) -> ChargeProjection:
         _created[doc.payment_method, doc.test].inc()
-        return shown(context, call, doc)
+        return _warned(shown(context, call, doc), warnings)
 
-    return await create_once(context, call, operation, partial(_find, context, call), count)
+    return await create_once(context, call, operation, partial(_replayed, context, call, warnings), count)
+
+
+async def _replayed(context: ApiContext, call: Call, warnings: tuple[str, ...], charge_id: UUID) -> ChargeProjection:
+    return _warned(await _find(context, call, charge_id), warnings)
+
+
+def _warned(charge: ChargeProjection, warnings: tuple[str, ...]) -> ChargeProjection:
+    return replace(charge, warnings=warnings) if warnings else charge
 
 
 async def issue_boleto(
-    context: ApiContext, call: Call, request: BoletoRequest, account_id: UUID | None, *, due_field: str
+    context: ApiContext,
+    call: Call,
+    request: BoletoRequest,
+    account_id: UUID | None,
+    *,
+    due_field: str,
+    warnings: tuple[str, ...] = (),
 ) -> Answer:
     """201 with the charge once the bank has registered its boleto; 200 when the key made it before.
 
     `account_id` is as sent, `due_field` what the body calls the due date.
     """
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await replay(context, call, used, partial(_find, context, call))
+        return await replay(context, call, used, partial(_replayed, context, call, warnings))
     if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if request.kind == DUAL and not call.caller.test and await context.pix_suspended():
         raise Refused(Code.PIX_AVULSO_SUSPENDED)
     if account_id is not None and account_id != call.caller.account_id:
-        raise Refused(Code.ACCOUNT_MISMATCH)
+        raise Refused(Code.ACCOUNT_MISMATCH, fields={"account_id": "is not this token's account"})
     if request.due_on <= call.now.astimezone(SAO_PAULO).date():
-        raise Refused(Code.INVALID_DUE_DATE, fields={due_field: f"must be after today, at most {LAST_DUE}"})
+        raise Refused(
+            Code.INVALID_DUE_DATE,
+            message="The due date of a new boleto must be after today in São Paulo.",
+            fields={due_field: f"must be after today, at most {LAST_DUE}"},
+        )
     await check_terms(context, call, request.integrador_code)
     # The wait for an equal request counts as waiting for the bank.
     deadline = asyncio.get_running_loop().time() + WAIT_S
-    return await create_charge(context, call, partial(context.boletos.create, request, deadline))
+    return await create_charge(context, call, partial(context.boletos.create, request, deadline), warnings)
 
 
 async def with_reference(

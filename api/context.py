@@ -32,6 +32,7 @@ from runtime.readiness import Readiness
 from runtime.redis import open_redis
 from runtime.replies import Replies
 from runtime.seal import Seal
+from runtime.servers.standby import Reads
 from runtime.settings import Settings
 
 
@@ -43,10 +44,10 @@ find_suspension = sql.one("account.pix_suspended", _Suspension)
 
 
 class ApiContext:
-    def __init__(self, settings: Settings, pool: Pool, list_pool: Pool, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, settings: Settings, pool: Pool, reads: Reads, *, now: Callable[[], datetime]) -> None:
         self.settings = settings
         self.pool = pool
-        self.list_pool = list_pool
+        self.reads = reads
         self.readiness = Readiness(pool)
         self.shares = Shares(settings.pace.account_at_once)
         self.rates = ClientRates(settings.rates)
@@ -105,11 +106,27 @@ class ApiContext:
 async def open_context(settings: Settings) -> ApiContext:
     """Open what a process needs; PostgreSQL must be there, Redis may come later."""
     pace = settings.pace
-    pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size)
+    kept = settings.statements_kept
+    pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=kept)
     list_pool = await open_pool(
-        settings.database_url, name="api lists", size=pace.list_pool_size, statement_s=pace.list_statement_s
+        settings.database_url,
+        name="api lists",
+        size=pace.list_pool_size,
+        statement_s=pace.list_statement_s,
+        statements_kept=kept,
     )
-    context = ApiContext(settings, pool, list_pool, now=lambda: datetime.now(UTC))
+    standby = None
+    if settings.database_read_url:
+        standby = await open_pool(
+            settings.database_read_url,
+            name="api reads",
+            size=pace.list_pool_size,
+            size_min=0,
+            statement_s=pace.list_statement_s,
+            statements_kept=kept,
+            target="any",
+        )
+    context = ApiContext(settings, pool, Reads(list_pool, standby), now=lambda: datetime.now(UTC))
     await context.replies.start()
     return context
 
@@ -123,5 +140,6 @@ async def close_context(context: ApiContext) -> None:
     await context.jobs.stop()
     await context.replies.stop()
     await context.redis.aclose(close_connection_pool=True)
-    await context.list_pool.close()
+    await context.reads.close()
+    await context.reads.primary.close()
     await context.pool.close()

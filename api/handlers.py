@@ -18,6 +18,7 @@ from api.context import ApiContext
 from api.exchange import Exchange, failure, new_exchange
 from api.query import CURSOR
 from api.route import Call, Method, OpenRoute, Route
+from domain.errors import Code, Refused
 from runtime.metrics import Meter
 
 
@@ -74,6 +75,8 @@ def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
     scope = request.scope
     recorded: Exchange | None = scope["state"].get("exchange")
     exchange = recorded or new_exchange()
+    if getattr(error, "status_code", None) == 404 and not isinstance(error, Refused):
+        error = Refused(Code.ROUTE_NOT_FOUND, message=request.app.state.near(scope["path"]))
     answer = failure(error, scope, exchange, request.app.state.docs_url)
     if recorded is None:
         answer.raw_headers += exchange.all_headers()

@@ -12,7 +12,6 @@ from api.route import Call, Parameter
 from domain.errors import Code
 from readmodels.filters import read_filters
 from readmodels.page import ListFilters
-from runtime.postgres import session
 
 Filters = TypeVar("Filters", bound=ListFilters)
 
@@ -76,7 +75,6 @@ class ListRequest(Generic[Filters]):
         filters = filters or self.filters
         bound = [self._of.name, self._owner, filters]
         after = None if cursor is None else cursors.read(cursor, self._of.position, bound)
-        async with session(self._context.list_pool) as conn:
-            items, last = await rows(conn, self._owner, filters, after, limit)
+        items, last = await self._context.reads.ask(lambda conn: rows(conn, self._owner, filters, after, limit))
         next_cursor = None if last is None else cursors.write(last, bound)
         return Answer(encode({"data": [shown(item) for item in items], "next_cursor": next_cursor}))

@@ -1,6 +1,7 @@
 """Which banks there are, and which serves which order. The only product file outside its package that knows a bank."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -9,10 +10,12 @@ from msgspec import Struct
 
 from banks.banco_do_brasil import adapter as banco_do_brasil
 from banks.banco_do_brasil.agreement import COMPE as BANCO_DO_BRASIL
+from banks.banco_do_brasil.nosso_numero import typed_number
 from banks.boletos import Agreement
 from banks.measured import MeasuredBank
 from banks.protocol import Bank
 from banks.simulated.bank import SANDBOX, SimulatedBank
+from domain.boleto.codes import barcode_of_line
 from domain.mode import Mode
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -27,10 +30,14 @@ class BankEntry(NamedTuple):
     agreement: Callable[[Settings], Agreement]
     callbacks: Mapping[str, HintReader]
     """By what follows the token in the path the bank calls: no two banks call the same path."""
+    typed_number: Callable[[str], str | None]
+    """The number by which the bank knows a boleto, of digits as people have it."""
 
 
 BANKS: Final[Mapping[str, BankEntry]] = {
-    BANCO_DO_BRASIL: BankEntry(banco_do_brasil.open_bank, banco_do_brasil.agreement_of, banco_do_brasil.CALLBACKS),
+    BANCO_DO_BRASIL: BankEntry(
+        banco_do_brasil.open_bank, banco_do_brasil.agreement_of, banco_do_brasil.CALLBACKS, typed_number
+    ),
 }
 """By COMPE code."""
 CALLBACKS: Final = {path: (code, read) for code, entry in BANKS.items() for path, read in entry.callbacks.items()}
@@ -52,6 +59,13 @@ class Banks(Struct):
 def agreement_of(settings: Settings, code: str) -> Agreement:
     """Under which that bank's boletos are issued now."""
     return BANKS[code].agreement(settings)
+
+
+def typed_numbers(bare: str) -> list[str]:
+    """The numbers of boletos that these digits may be, of a linha digitavel without its marks as well."""
+    with suppress(ValueError):
+        bare = barcode_of_line(bare)
+    return [number for entry in BANKS.values() if (number := entry.typed_number(bare)) is not None]
 
 
 def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> Banks:

@@ -22,7 +22,7 @@ from bench.environment import BenchEnvironment, Merchant, cpu_s, running
 from bench.hot_account import pix_charge
 from bench.open_loop import Load, at_rate
 from bench.report import Finding
-from cli.run.supervise import Child
+from cli.run.child import Child
 from commands.charges.create_pix import create_pix
 from domain.instants import to_millisecond
 from domain.mode import Mode

@@ -18,8 +18,8 @@ from bench.client import connect, http, status, window
 from bench.creation import CONNECTIONS
 from bench.environment import BenchEnvironment, cpu_s, running
 from bench.report import Finding, rate, ratio
+from cli.run.child import Child, Port
 from cli.run.http_connection import Connections
-from cli.run.supervise import Child, Port
 from runtime.limits.http_bounds import HttpBounds
 from runtime.local.embedded import free_port
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from api.app import PREPARE_AFTER_S
 from banks.simulated.bank import LOCATIONS_MAX, PRODUCTION, SANDBOX, SimulatedBank
+from cli.run.child import Child, Port
 from cli.run.serve import answers
-from cli.run.supervise import Child, Port
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode
@@ -37,8 +37,8 @@ _REST_SHARE = 0.1  # of a core, all processes together
 # The check stays in, only its bound moves: one credential makes all the load.
 _RATE_PER_S, _RATE_BURST = 1_000_000, 2_000_000
 _OURS = (
-    "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPORT_URL", "REDIS_URL", "SECRET_KEY", "BANK_URL", "BASE_URL",
-    "APP_URL", "DOCS_URL", "HOST",
+    "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPORT_URL", "DATABASE_READ_URL", "REDIS_URL",
+    "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL", "HOST",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from cli import running
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 
 T = TypeVar("T")
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -52,7 +52,8 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
     database_url = running.find().need(url)
     with reaching_postgres():
         async with asyncio.timeout(10):
-            conn = await connect(database_url)
+            # Reports may be read from a standby.
+            conn = await connect(database_url, target="any" if url == "database_report_url" else "primary")
     try:
         yield conn
     finally:

@@ -10,7 +10,7 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, family, in_transaction
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 from domain.charge import DUAL
 
 _ANSWER_S_MAX = 30.0

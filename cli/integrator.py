@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from cli.answer import Commands, answer, family, in_transaction
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
 from runtime.production import environment

@@ -20,7 +20,8 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
-from cli.run.supervise import CannotRun, say
+from cli.run.child import CannotRun
+from cli.run.supervise import say
 
 _POLL_S = 0.5  # one small index range each time
 _PAGE = 100

@@ -7,11 +7,13 @@ import argparse
 import sys
 
 from cli import bank, integrator, listen, merchant, payer, pix, readmodels, report, staff, status, webhook
+from cli.backups import backup, recover
 from cli.run import rekey, serve, up
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 
 _FAMILIES = (
     up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report, rekey,
+    backup, recover,
 )  # fmt: skip
 
 
@@ -54,13 +56,16 @@ def _expected(error: Exception) -> bool:
     import asyncpg
 
     from domain.errors import Refused
-    from sql.migrate import OutdatedDatabase
+    from runtime.backups.tools import BackupFailed
+    from sql.migrate import MigrationBlocked, OutdatedDatabase
     from sql.roles import CannotGrant
 
     return isinstance(
         error,
         OutdatedDatabase
+        | MigrationBlocked
         | CannotGrant
+        | BackupFailed
         | Refused
         | OSError
         | TimeoutError

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from cli import running
 from cli.answer import Commands, answer, family, in_transaction, operator
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 
 
 def add_commands(commands: Commands) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from cli import running
 from cli.answer import Commands, answer, connected, family, operator
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from domain.mode import Owner

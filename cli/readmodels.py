@@ -11,7 +11,7 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, connected, family, reaching_postgres
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 from domain.instants import parse_day
 
 if TYPE_CHECKING:

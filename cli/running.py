@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cli.run.supervise import CannotRun
+from cli.run.child import CannotRun
 from runtime.seal import SecretKeys, read_keys
 
 _ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")

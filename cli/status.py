@@ -3,14 +3,15 @@
 import argparse
 import asyncio
 import os
+import sys
 import time
 
 import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres
+from cli.run.child import CannotRun
 from cli.run.serve import answers, reachable
-from cli.run.supervise import CannotRun
 
 _WORKERS_START_S = 30.0
 _HEARD_S_MAX = 3.0
@@ -92,5 +93,10 @@ def migrate(args: argparse.Namespace) -> int:
     with reaching_postgres():
         found = running.find()
         owner_url, app_url = found.need("database_owner_url"), found.database_url or None
-        applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=found.database_report_url or None))
+        report_url = found.database_report_url or None
+        applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=_tell))
     return answer(args, {"applied": applied})
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -66,6 +66,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     external_id: str | None
     description: str | None
     send_email: bool
+    metadata: dict[str, str] | None = None
     payer_sealed: bytes
     payer_document_hash: str | None
 
@@ -86,6 +87,7 @@ class DueCharge(Struct, frozen=True, gc=False):
     external_id: str | None
     description: str | None
     send_email: bool
+    metadata: bytes | None
     payer_sealed: bytes
     payer_document_hash: str | None
     number: int
@@ -152,6 +154,7 @@ turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
+_read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _read_address = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -175,6 +178,7 @@ async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) 
         external_id=new.external_id,
         description=new.description,
         send_email=new.send_email,
+        metadata=None if new.metadata is None else _encode(new.metadata),
         payer_sealed=new.payer_sealed,
         payer_document_hash=new.payer_document_hash,
         look_at=issue_at(recurrence.first_due_date, days_before=new.issue_days_before),
@@ -237,6 +241,7 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
         payer_document_hash=due.payer_document_hash,
         scenario=None,
         send_email=due.send_email,
+        metadata=_metadata_of(due),
         schedule_id=str(due.schedule_id),
     )
     if charge_id not in await create_pix(conn, [compose_pix(creation, location)]):
@@ -265,6 +270,7 @@ async def order_boleto(
         external_id=due.external_id,
         description=due.description,
         send_email=due.send_email,
+        metadata=_metadata_of(due),
         schedule_id=str(due.schedule_id),
     )
     order = compose_boleto(
@@ -272,6 +278,10 @@ async def order_boleto(
     )
     await order_boletos(conn, [order])
     await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
+
+
+def _metadata_of(due: DueCharge) -> dict[str, str] | None:
+    return None if due.metadata is None else _read_metadata(due.metadata)
 
 
 def _payer_of(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:

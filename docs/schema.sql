@@ -42,6 +42,9 @@ CREATE TABLE account (
     refunds_to_others text,
     rate_per_s integer,
     rate_burst integer,
+    contact_phone text DEFAULT ''::text NOT NULL,
+    contact_whatsapp boolean DEFAULT false NOT NULL,
+    contact_email text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT account_kyc_check CHECK (kyc = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'blocked'::text])),
     CONSTRAINT account_kyc_reason_check CHECK (length(kyc_reason) >= 1 AND length(kyc_reason) <= 500),
@@ -472,6 +475,7 @@ CREATE TABLE migration (
     name text NOT NULL,
     applied_at timestamp with time zone DEFAULT now() NOT NULL,
     sha256 bytea,
+    needs text,
     CONSTRAINT migration_pkey PRIMARY KEY (name)
 );
 
@@ -492,6 +496,15 @@ CREATE TABLE notice (
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
+
+CREATE TABLE odd_payment_settled (
+    payment_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    settled_at timestamp with time zone NOT NULL,
+    settled_by text NOT NULL,
+    note text NOT NULL,
+    CONSTRAINT odd_payment_settled_pkey PRIMARY KEY (payment_id)
+);
 
 CREATE TABLE partner_share (
     share_id uuid NOT NULL,
@@ -561,6 +574,7 @@ CREATE TABLE payment (
     CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
     CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE INDEX payment_odd ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents) < amount_cents;
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
 
 CREATE TABLE payment_reversal (
@@ -684,13 +698,15 @@ CREATE TABLE read_event (
     type text NOT NULL,
     external_id text,
     CONSTRAINT read_event_pkey PRIMARY KEY (account_id, test, sequence, created_at)
-) PARTITION BY RANGE (created_at);
+) PARTITION BY LIST (test);
 CREATE INDEX read_event_charge ON ONLY read_event USING btree (charge_id, sequence);
 CREATE INDEX read_event_created ON ONLY read_event USING btree (account_id, test, created_at, sequence);
 CREATE INDEX read_event_reference ON ONLY read_event USING btree (account_id, test, external_id, sequence) WHERE external_id IS NOT NULL;
 CREATE INDEX read_event_type ON ONLY read_event USING btree (account_id, test, type, sequence);
 
-CREATE TABLE read_event_other PARTITION OF read_event DEFAULT;
+CREATE TABLE read_event_production_other PARTITION OF read_event_production DEFAULT;
+
+CREATE TABLE read_event_sandbox_other PARTITION OF read_event_sandbox DEFAULT;
 
 CREATE TABLE read_ledger (
     sequence bigint NOT NULL,
@@ -776,6 +792,19 @@ CREATE TABLE receiving_key (
     set_at timestamp with time zone NOT NULL,
     CONSTRAINT receiving_key_pkey PRIMARY KEY (single),
     CONSTRAINT receiving_key_single_check CHECK (single)
+);
+
+CREATE TABLE recovery (
+    began_at timestamp with time zone NOT NULL,
+    released_at timestamp with time zone,
+    boletos_from bigint NOT NULL,
+    boletos_to bigint NOT NULL,
+    restored_to text NOT NULL,
+    began_by text NOT NULL,
+    released_by text,
+    CONSTRAINT recovery_check CHECK (boletos_to > boletos_from),
+    CONSTRAINT recovery_pkey PRIMARY KEY (restored_to),
+    CONSTRAINT recovery_restored_to_check CHECK (restored_to <> ''::text)
 );
 
 CREATE TABLE recovery_code (
@@ -945,6 +974,7 @@ CREATE TABLE schedule (
     external_id text,
     description text,
     send_email boolean NOT NULL,
+    metadata jsonb,
     payer_sealed bytea,
     payer_document_hash text,
     next_number integer,
@@ -1447,6 +1477,9 @@ DECLARE
     month record;
 BEGIN
     PERFORM refuse_other_tables(parent);
+    IF parent NOT IN ('bank_order_done', 'bank_hint_done') AND ended_before > now() - interval '399 days' THEN -- clocks differ
+        RAISE EXCEPTION 'months of % stay for 400 days', parent;
+    END IF;
     -- Another worker's detaching is waited for: what it took is not there any more.
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
@@ -1614,6 +1647,17 @@ AS $function$
     WHERE c.account_id = of_account AND c.cancelled_at IS NULL AND c.effective_at <= at
     ORDER BY c.asked_at DESC, c.change_id DESC
     LIMIT 1
+$function$
+;
+
+CREATE OR REPLACE FUNCTION payouts_held()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT EXISTS (SELECT FROM recovery WHERE released_at IS NULL)
+        OR (coalesce(current_setting('quita.restored_to', true), '') <> ''
+            AND NOT EXISTS (SELECT FROM recovery r WHERE r.restored_to = current_setting('quita.restored_to', true)));
 $function$
 ;
 
@@ -1791,7 +1835,8 @@ CREATE OR REPLACE FUNCTION refuse_other_tables(parent text)
  LANGUAGE plpgsql
 AS $function$
 BEGIN
-    IF parent NOT IN ('read_event', 'bank_order_done', 'bank_hint_done', 'webhook_delivery_done', 'webhook_attempt') THEN
+    IF parent NOT IN ('read_event_production', 'read_event_sandbox', 'bank_order_done', 'bank_hint_done',
+                      'webhook_delivery_done', 'webhook_attempt') THEN
         RAISE EXCEPTION '% is not partitioned by month', parent;
     END IF;
 END $function$

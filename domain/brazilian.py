@@ -1,7 +1,7 @@
 """Amounts, instants and documents as people in Brazil write them, for pages, mails and paper."""
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from domain.instants import SAO_PAULO
 
@@ -55,6 +55,16 @@ def moment_exact(at: datetime) -> str:
     return f"{moment(at)}:{at.second:02}"
 
 
+def span(length: timedelta) -> str:
+    """How long, in the one unit that tells it: "45 s", "39 min", "5 h", "3 dias"."""
+    seconds = int(length.total_seconds())
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 7_200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} dias"
+
+
 def moment_near(at: datetime, *, now: datetime) -> str:
     """Like `moment`, but "hoje às 18:42" on the same day in Brasília."""
     local = at.astimezone(SAO_PAULO)
@@ -82,6 +92,12 @@ def merchant_document(digits: str) -> str:
     if len(digits) == 11:
         return f"CPF ***.{digits[3:6]}.{digits[6:9]}-**"
     return document(digits) if len(digits) == 14 else ""
+
+
+def phone(e164: str) -> str:
+    """ "+5511987654321" -> "(11) 98765-4321"; one of another country as it is."""
+    match = re.fullmatch(r"\+55([1-9][0-9])([0-9]{4,5})([0-9]{4})", e164)
+    return f"({match[1]}) {match[2]}-{match[3]}" if match else e164
 
 
 def boleto_line(digits: str) -> str:

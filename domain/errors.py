@@ -1,7 +1,9 @@
 """Every refusal this service can give, in one table. The pages at {docs_url}/errors/<code> are made from it."""
 
 from enum import Enum, unique
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from domain.money import reais
 
 Found = TypeVar("Found")
 
@@ -14,7 +16,7 @@ class Code(Enum):
     # What the spec names.
     IDEMPOTENCY_KEY_REQUIRED   = 400, False, "This operation needs an Idempotency-Key header."
     AMOUNT_INVALID             = 400, False, "The amount must be a string such as \"10.50\", greater than 0."
-    INVALID_DUE_DATE           = 400, False, "The due date must be an existing date that is not in the past."
+    INVALID_DUE_DATE           = 400, False, "The due date must be an existing date that is not too early."
     CURSOR_INVALID             = 400, False, "The cursor does not belong to this list; start again without one."
     LIMIT_INVALID              = 400, False, "The limit must be a whole number greater than 0."
     INTEGRADOR_CODE_INVALID    = 400, False, "The integrador_code does not exist or is not active."
@@ -23,7 +25,7 @@ class Code(Enum):
     KYC_REQUIRED               = 403, False, "The account's registration is not approved yet."
     PIX_AVULSO_SUSPENDED       = 403, True,  "Issuing PIX charges without a boleto is suspended for now."
     SANDBOX_ONLY               = 403, False, "This operation is not available with this credential's mode."
-    CHARGE_NOT_FOUND           = 404, False, "No such charge."
+    CHARGE_NOT_FOUND           = 404, False, "No such charge in this account and mode; a charge_id is a UUID."
     REFUND_NOT_FOUND           = 404, False, "No such refund."
     WALLET_ACCOUNT_NOT_FOUND   = 404, False, "No such account."
     IDEMPOTENCY_KEY_REUSED     = 409, False, "This Idempotency-Key was used with a different request."
@@ -70,11 +72,27 @@ class Code(Enum):
         self.message = message
 
 
+# What a refusal says that knows more than its code: the first sentence whose facts are all there. Amounts are facts in
+# cents, and told in reais.
+_SENTENCES: Final[dict[Code, tuple[str, ...]]] = {
+    Code.CHARGE_NOT_PENDING: ("The charge is no longer pending: it is {status}.",),
+    Code.CHARGE_NOT_REFUNDABLE: (
+        "The charge cannot be refunded: it is {status}.",
+        "The charge cannot be refunded: it was paid on {paid_at:%Y-%m-%d}, and a PIX goes back within 90 days, the "
+        "money of a boleto within 180.",
+    ),
+    Code.REFUND_EXCEEDS: ("The refund is larger than what remains of the payment: {remaining_cents}.",),
+    Code.INSUFFICIENT_BALANCE: ("The account's balance does not cover this: it is {balance}.",),
+    Code.WITHDRAWAL_NOT_CANCELLABLE: ("The withdrawal can no longer be cancelled: it is {status}.",),
+    Code.SCHEDULE_ENDED: ("The schedule has ended: it is {status}.",),
+}
+
+
 class Refused(Exception):
     """The request is understood and declined. `code` says why; `facts` say with which values.
 
-    `message` says it in a sentence, where the code's own would leave open which of its causes it was. `fields` (a dict
-    of field name to message) becomes `error.fields`; `retry_after_s` the header.
+    `message` says it in a sentence, where the code's own, or that of its facts, would leave open which of its causes it
+    was. `fields` (a dict of field name to message) becomes `error.fields`; `retry_after_s` the header.
     """
 
     def __init__(
@@ -88,10 +106,22 @@ class Refused(Exception):
     ) -> None:
         super().__init__(code.name)
         self.code = code
-        self.message = message or code.message
+        self.message = message or _sentence(code, facts)
         self.fields = fields
         self.retry_after_s = retry_after_s
         self.facts = facts
+
+
+def _sentence(code: Code, facts: dict[str, object]) -> str:
+    told = {
+        name: reais(each) if name.endswith("_cents") and isinstance(each, int) else each for name, each in facts.items()
+    }
+    for sentence in _SENTENCES.get(code, ()):
+        try:
+            return sentence.format(**told)
+        except KeyError:
+            continue
+    return code.message
 
 
 def required(found: Found | None, code: Code) -> Found:

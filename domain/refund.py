@@ -163,8 +163,9 @@ def begin(
     is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
     """
     if fund is None:
-        of = None if asked.payment_id is None else {"payment_id": "is no payment of this charge"}
-        raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields=of, status=charge.status)
+        if asked.payment_id is None:
+            raise Refused(Code.CHARGE_NOT_REFUNDABLE, status=charge.status)
+        raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields={"payment_id": "is no payment of this charge"})
     if asked.destination_hash is not None and not charge.boleto:
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
     way = way_back(charge, fund, now=now)

@@ -8,8 +8,8 @@ from sql import Connection
 
 
 class Projection(StrEnum):
-    """The parts of the function `project` (sql/migrations/0015_projections.sql), in the order in which it runs them
-    over the same rows."""
+    """The parts of the function `project` (sql/migrations/baseline/0015_projections.sql), in the order in which it
+    runs them over the same rows."""
 
     CREATED = "created"
     CHANGED = "changed"

@@ -14,10 +14,10 @@ import structlog
 from arq.connections import ArqRedis
 from arq.constants import job_key_prefix
 from arq.jobs import serialize_job
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import Redis
 
 from domain.mode import Mode
-from runtime.redis import COMMAND_S, REDIS_UNAVAILABLE
+from runtime.redis import REDIS_UNAVAILABLE, connections
 
 WEBHOOKS = "webhooks"
 BANK_HINTS = "bank_hints"
@@ -128,9 +128,7 @@ class QueueRedis(ArqRedis):
     """
 
     def __init__(self, url: str) -> None:
-        pool = ConnectionPool.from_url(
-            url, socket_connect_timeout=COMMAND_S, socket_timeout=_SOCKET_S, socket_keepalive=True
-        )
+        pool = connections(url, socket_timeout=_SOCKET_S)
         codec = msgspec.msgpack
         super().__init__(pool, codec.encode, codec.decode, QUEUE)
         self.read_at = 0.0

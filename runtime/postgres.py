@@ -2,12 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 import asyncpg
+
+from runtime.servers.addresses import STATEMENTS_KEPT
+from runtime.servers.primary import Hosts, Target
+from runtime.servers.role_settings import FOR_TOOLS, SETTINGS, STATEMENT_MS, SettingsMissing, others
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
@@ -61,6 +65,9 @@ class _Acquired(_Acquire):
 
     async def __aexit__(self, *given: Any) -> None:
         self.pool.in_use -= 1
+        if isinstance(given[1], asyncpg.ReadOnlySQLTransactionError):
+            # The server was demoted behind a proxy that kept the connection open: the next one goes to the primary.
+            cast(Any, self.connection).terminate()
         await super().__aexit__(*given)
 
 
@@ -78,6 +85,8 @@ DB_UNAVAILABLE = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
+    # A standby: the primary became one, or a URL of one host leads to one.
+    asyncpg.ReadOnlySQLTransactionError,
     # Too many connections, no memory, no room on its disk.
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresIOError,
@@ -86,6 +95,7 @@ DB_UNAVAILABLE = (
     TimeoutError,
 )
 
+_COMMAND_S_MAX = 15.0
 _ACQUIRE_S = 5.0
 _ASK_AGAIN_S_MIN = 0.05
 _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
@@ -106,35 +116,35 @@ async def _codecs(conn: Any) -> None:
     )
 
 
-async def open_pool(database_url: str, *, name: str, size: int, statement_s: float = 10.0) -> Pool:
-    """A pool of at most `size` connections, on which no statement takes longer than `statement_s`."""
+async def open_pool(
+    database_url: str,
+    *,
+    name: str,
+    size: int,
+    size_min: int = 1,
+    statement_s: float = STATEMENT_MS / 1000,
+    statements_kept: int = STATEMENTS_KEPT,
+    target: Target = "primary",
+) -> Pool:
+    """A pool of at most `size` connections, on which no statement takes longer than `statement_s`. With a `size_min` of
+    0 the server need not be there. `statements_kept` prepared statements of each connection; 0 prepares none. Raises
+    SettingsMissing where a pooler keeps ours from the server."""
+    settled = _Settled(Hosts(database_url, target), name, statement_s)
     pool = Pool(
         database_url,
+        connect=cast(Any, settled.connect),
         connection_class=asyncpg.Connection,
         record_class=asyncpg.Record,
         loop=None,
-        min_size=1,
+        min_size=size_min,
         max_size=size,
         max_queries=10**9,  # the default reconnects every 50,000 queries: seconds, at our rates
         max_inactive_connection_lifetime=0,
         max_cached_statement_lifetime=0,
-        statement_cache_size=256,
-        command_timeout=15,
+        statement_cache_size=statements_kept,
+        command_timeout=min(_COMMAND_S_MAX, statement_s * 1.5),
         reset=_keep,
         init=_codecs,
-        server_settings={
-            "application_name": name,
-            "jit": "off",
-            # Every statement walks the index it is written for, in order, and stops at its limit. A bitmap reads
-            # and sorts the whole range first, and is chosen just when the planner takes a long range for a short one.
-            "enable_bitmapscan": "off",
-            # Nor may a plan made while its table was young go on walking the whole table once it has grown.
-            "enable_seqscan": "off",
-            "statement_timeout": str(round(statement_s * 1000)),
-            "lock_timeout": "5000",
-            "idle_in_transaction_session_timeout": "10000",
-            "timezone": "UTC",
-        },
     )
     pool.name, pool.size_max = name, size
     await pool
@@ -142,9 +152,58 @@ async def open_pool(database_url: str, *, name: str, size: int, statement_s: flo
     return pool
 
 
-async def connect(database_url: str) -> "asyncpg.Connection[asyncpg.Record]":
-    """One connection of its own, for tools; no statement timeout."""
-    conn = await asyncpg.connect(database_url, server_settings={"timezone": "UTC", "jit": "off"})
+class _Settled:
+    """Connections whose sessions have our settings: the role's own, and what it lacks as the connection is opened."""
+
+    def __init__(self, hosts: Hosts, name: str, statement_s: float) -> None:
+        self._hosts = hosts
+        self._always = {"application_name": name}
+        self._wanted = {**SETTINGS, "statement_timeout": str(round(statement_s * 1000))}
+        self._lacking: dict[str, str] | None = None
+        """What the role lacks; looked at with the first connection."""
+
+    async def connect(self, _: str, **options: Any) -> Any:
+        if self._lacking is None:
+            conn = await self._open(options, {})
+            lacking = {name: self._wanted[name] for name in await others(conn, self._wanted)}
+            if lacking:
+                await conn.close()
+                if not await self._takes(options, lacking):
+                    lacking = self._go_without(lacking)
+                conn = await self._open(options, lacking)
+            self._lacking = lacking
+            return conn
+        return await self._open(options, self._lacking)
+
+    async def _takes(self, options: dict[str, Any], lacking: Mapping[str, str]) -> bool:
+        """Whether what a connection asks for reaches its session. PgBouncer refuses most of it, or ignores it."""
+        try:
+            conn = await self._open(options, lacking)
+        except asyncpg.ProtocolViolationError:
+            return False
+        try:
+            return not await others(conn, self._wanted)
+        finally:
+            await conn.close()
+
+    def _go_without(self, lacking: Mapping[str, str]) -> dict[str, str]:
+        """Behind a pooler another time limit of statements is done without, because the client has one as well."""
+        if set(lacking) == {"statement_timeout"}:
+            return {}
+        told = ", ".join(f"{name}={value}" for name, value in sorted(lacking.items()))
+        raise SettingsMissing(f"behind the pooler the role of the database lacks {told}: run `quita migrate`")
+
+    async def _open(self, options: dict[str, Any], lacking: Mapping[str, str]) -> Any:
+        return await self._hosts.connect(**options, server_settings={**self._always, **lacking})
+
+
+async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.Connection[asyncpg.Record]":
+    """One connection of its own, for tools; no statement timeout, but behind a pooler, where it is the role's."""
+    hosts = Hosts(database_url, target)
+    try:
+        conn = await hosts.connect(statement_cache_size=0, server_settings=dict(FOR_TOOLS))
+    except asyncpg.ProtocolViolationError:
+        conn = await hosts.connect(statement_cache_size=0)
     await _codecs(conn)
     return conn
 

@@ -1,8 +1,12 @@
 """Connections to Redis, an optimization: every caller must work without it (see REDIS_UNAVAILABLE)."""
 
+from typing import Any
+
 import redis.exceptions
 from redis.asyncio import Redis
-from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
+from redis.asyncio.connection import BlockingConnectionPool, Connection, ConnectionPool
+
+from runtime.servers.sentinel import SCHEME, sentinel_pool
 
 # What "Redis is not there" looks like: catch these, do the slower thing, and go on. A Redis that answers
 # with an error is no better than none: out of memory, read only, without its replicas (NOREPLICAS), unable
@@ -27,21 +31,36 @@ def open_redis(url: str, *, blocking: bool) -> Redis:
     timeout: such a reader bounds its wait itself."""
     if blocking:
         return Redis.from_pool(  # and not Redis(connection_pool=): closing that one leaves its connections open
-            ConnectionPool.from_url(
-                url,
-                max_connections=_BLOCKING_CONNECTIONS,
-                socket_connect_timeout=COMMAND_S,
-                socket_timeout=None,
-                socket_keepalive=True,
-            )
+            connections(url, max_connections=_BLOCKING_CONNECTIONS, socket_timeout=None)
         )
     return Redis.from_pool(
-        BlockingConnectionPool.from_url(
+        connections(
             url,
+            blocks=True,
             max_connections=_COMMAND_CONNECTIONS,
             timeout=COMMAND_S,  # an exhausted pool is a quick error, not a queue
-            socket_connect_timeout=COMMAND_S,
             socket_timeout=COMMAND_S,
-            socket_keepalive=True,
         )
     )
+
+
+def connections(url: str, *, blocks: bool = False, **options: Any) -> ConnectionPool:
+    """A pool of connections to the one Redis of the URL, or to the master that its Sentinels name. `blocks`: where all
+    are in use, one is waited for."""
+    options |= {"socket_connect_timeout": COMMAND_S, "socket_keepalive": True}
+    if url.startswith(SCHEME):
+        return sentinel_pool(url, blocks=blocks, sentinel_s=COMMAND_S, **options)
+    if url.startswith("redis://"):
+        options["connection_class"] = _MasterConnection
+    return (BlockingConnectionPool if blocks else ConnectionPool).from_url(url, **options)
+
+
+class _MasterConnection(Connection):
+    """Ends when its server was demoted: behind a name or a proxy, the next one finds the master."""
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().read_response(*args, **options)
+        except redis.exceptions.ReadOnlyError:
+            await self.disconnect()
+            raise redis.exceptions.ConnectionError("the master became a replica") from None

@@ -28,6 +28,7 @@ from runtime.production import (
     production_faults,
 )
 from runtime.seal import SecretKeys, read_keys
+from runtime.servers.addresses import read_databases
 from runtime.watching import Watching, read_watching
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
@@ -69,6 +70,10 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """DATABASE_URL: as the role of the API and the workers. Their owner's is no setting of theirs (sql/roles.py)."""
     database_report_url: str
     """DATABASE_REPORT_URL: as the role that only reads, for reports; DATABASE_URL unless given."""
+    database_read_url: str
+    """DATABASE_READ_URL: a standby for lists, sums and pages, as the role of DATABASE_URL; none unless given."""
+    statements_kept: int
+    """DATABASE_PREPARED=0: 0, statements are prepared anew each time, as PgBouncer before 1.21 needs it."""
     redis_url: str
     port: int
     host: str
@@ -183,7 +188,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
-        **_databases(env),
+        **read_databases(env),
         redis_url=_required(env, "REDIS_URL"),
         port=port,
         host=env.get("HOST", "127.0.0.1"),
@@ -235,11 +240,6 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         watching=read_watching(env),
         kept=read_kept(env),
     )
-
-
-def _databases(env: Mapping[str, str]) -> dict[str, Any]:
-    url = _required(env, "DATABASE_URL")
-    return {"database_url": url, "database_report_url": env.get("DATABASE_REPORT_URL") or url}
 
 
 def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:

@@ -10,12 +10,15 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import asyncpg
 from msgspec import Struct
 
 import sql
+from runtime.servers.role_settings import SETTINGS
 from sql import Connection
 
 
@@ -50,6 +53,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "charge": Rights("SIU", ("payer_sealed", "payer_document_hash")),
     "boleto": _ROWS,
     "payment": Rights("SIU", ("payer_sealed",)),
+    "odd_payment_settled": _ROWS,
     "payment_reversal": _KEPT,
     "refund": _ROWS,
     "held_refund": Rights("SIU", ("request",)),
@@ -58,6 +62,8 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "payout_change": _ROWS,
     "partner_share": _ROWS,
     "suspense": Rights("SIUD", ("payer_sealed",)),
+    # Written by the owner alone: the application may not release what is held.
+    "recovery": Rights("S"),
     # A creation that failed gives its key back.
     "idempotency": Rights("SIUD", ("fingerprint",)),
     "schedule": Rights("SIU", ("payer_sealed", "payer_document_hash")),
@@ -178,6 +184,7 @@ _find = sql.maybe("roles.find", _Role)
 _make = sql.one("roles.make", str)
 _grant = sql.many("roles.grant", str)
 _grant_rest = sql.many("roles.grant_rest", str)
+_settings = sql.many("roles.settings", str)
 
 
 async def grant_all(conn: Connection, *, app_url: str | None, report_url: str | None) -> None:
@@ -191,6 +198,16 @@ async def grant_all(conn: Connection, *, app_url: str | None, report_url: str | 
         await _have(conn, role, url)
         await _run(conn, await _grant(conn, role=role, **_wanted(acts=acts)))
         await _run(conn, await _grant_rest(conn, role=role, acts=acts))
+        if acts:
+            await _set_defaults(conn, role)
+
+
+async def _set_defaults(conn: Connection, role: str) -> None:
+    """For its sessions behind a pooler; others ask for the same as they begin. Who made the role by hand may have kept
+    the right to do this."""
+    with suppress(asyncpg.InsufficientPrivilegeError):
+        async with conn.transaction():
+            await _run(conn, await _settings(conn, role=role, names=list(SETTINGS), values=list(SETTINGS.values())))
 
 
 async def _have(conn: Connection, role: str, url: str) -> None:

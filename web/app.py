@@ -18,15 +18,17 @@ from readmodels.documents.boleto_pdf import BoletoPrinter
 from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import DB_UNAVAILABLE, Pool, open_pool
+from runtime.servers.standby import Reads
 from runtime.settings import Settings, read_settings
 from web.context import WebContext
-from web.docs import DOCS_HANDLERS, Docs
+from web.documentation.downloads import DOWNLOAD_HANDLERS
+from web.documentation.handlers import DOCS_HANDLERS, Docs
 from web.front import FRONT_HANDLERS
 from web.live import Live
 from web.mail import MAIL_HANDLERS
 from web.pages import favicon, page, static_file
 from web.painel.auth.sign_in import sign_in_turns
-from web.painel.page_request import secure
+from web.painel.page_request import ForeignForm, secure
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS
@@ -49,10 +51,13 @@ _WORDS: dict[int, tuple[str, str]] = {
 _WORDS_PAINEL: dict[int, tuple[str, str]] = {
     **_WORDS,
     400: ("Pedido inválido", "O endereço ou o formulário não pôde ser lido. Volte e tente de novo."),
-    403: ("Sem permissão", "Seu perfil não abre esta página, ou o formulário é de outra sessão."),
+    403: ("Sem permissão", "Seu perfil não abre esta página. Quem é proprietário da conta pode mudar o seu perfil."),
     404: ("Página não encontrada", "Não há nada neste endereço, ou não é da sua conta."),
     413: ("Formulário grande demais", "Volte e envie menos dados."),
 }
+_FOREIGN_FORM = (
+    "Formulário de outra sessão", "Nada foi feito. Volte, recarregue a página e envie o formulário de novo.",
+)  # fmt: skip
 _WORDS_DOCS: dict[int, tuple[str, str]] = {
     400: ("Bad request", "The address could not be read."),
     404: ("Page not found", "There is nothing at this address."),
@@ -81,8 +86,8 @@ def make_app(
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
     `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `settings`, `now`, `context` and `printer` in
-    `request.app.state`.
+    Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `reads`, `settings`, `now`, `context` and
+    `printer` in `request.app.state`.
     """
 
     @asynccontextmanager
@@ -94,6 +99,7 @@ def make_app(
         app.state.sign_in_turns = sign_in_turns()
         own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
+        app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))
         app.state.shares = Shares(app.state.settings.pace.account_at_once)
         app.state.rates = ClientRates(app.state.settings.rates)
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
@@ -105,6 +111,7 @@ def make_app(
         finally:
             app.state.live.close()
             await app.state.context.close()
+            await app.state.reads.close()
             for each in own:
                 await each.close()
 
@@ -115,6 +122,7 @@ def make_app(
             *PLATAFORMA_HANDLERS,
             *MAIL_HANDLERS,
             *DOCS_HANDLERS,
+            *DOWNLOAD_HANDLERS,
             *LOCATION_HANDLERS,
             *FRONT_HANDLERS,
             static_file,
@@ -132,11 +140,21 @@ def make_app(
 
 async def _open_pools(settings: Settings) -> list[Pool]:
     """For payers' pages, for those of people who are signed in, and for the platform's reports, which only read."""
+    url, pace, kept = settings.database_url, settings.pace, settings.statements_kept
     return [
-        await open_pool(settings.database_url, name="web", size=settings.pace.web_pool_size),
-        await open_pool(settings.database_url, name="web people", size=settings.pace.people_pool_size),
-        await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE),
+        await open_pool(url, name="web", size=pace.web_pool_size, statements_kept=kept),
+        await open_pool(url, name="web people", size=pace.people_pool_size, statements_kept=kept),
+        await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE, target="any"),
     ]
+
+
+async def _open_standby(settings: Settings) -> Pool | None:
+    """For lists and files of people who are signed in."""
+    url, size = settings.database_read_url, settings.pace.people_pool_size
+    if not url:
+        return None
+    kept = settings.statements_kept
+    return await open_pool(url, name="web reads", size=size, size_min=0, statements_kept=kept, target="any")
 
 
 # Where the error page leads. A payer's leads nowhere: a payer has one link only.
@@ -173,7 +191,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
     in_docs = request.scope["path"].startswith("/docs")
     in_painel = request.scope["path"].startswith(("/painel", "/plataforma"))
     words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
-    title, text = words.get(status, words[400])
+    title, text = _FOREIGN_FORM if isinstance(exc, ForeignForm) else words.get(status, words[400])
     shown = {
         "lang": "en" if in_docs else "pt-BR",
         "title": title,

@@ -69,6 +69,8 @@ _templates.filters.update(
     moment=brazilian.moment,
     moment_exact=brazilian.moment_exact,
     short_id=brazilian.short_id,
+    span=brazilian.span,
+    phone=brazilian.phone,
     thousands=brazilian.thousands,
     merchant_document=brazilian.merchant_document,
     boleto_line=brazilian.boleto_line,

@@ -41,7 +41,12 @@ class Context(Struct):
 @asynccontextmanager
 async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event) -> AsyncIterator[Context]:
     async with AsyncExitStack() as opened:
-        pool = await open_pool(settings.database_url, name="worker", size=settings.pace.worker_pool_size)
+        pool = await open_pool(
+            settings.database_url,
+            name="worker",
+            size=settings.pace.worker_pool_size,
+            statements_kept=settings.statements_kept,
+        )
         opened.push_async_callback(_close_pool, pool)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)

@@ -36,7 +36,7 @@ class Probes:
             return web.json_response({"status": "draining"}, status=503)
         database = await self._readiness.database()
         facts: dict[str, Any] = {"postgres": database != "unreachable"}
-        if database == "outdated":
+        if database in ("outdated", "outgrown"):
             facts["schema"] = False
         if failing := self._failing():
             facts["failing"] = failing

@@ -18,6 +18,9 @@ from domain.payer import EMAIL_MAX, PAYER_ADDRESS
 
 DESCRIPTION_MAX: Final = 500
 EXTERNAL_ID_MAX: Final = 255
+METADATA_KEYS_MAX: Final = 20
+METADATA_KEY_MAX: Final = 40
+METADATA_VALUE_MAX: Final = 500
 LIFETIME_DEFAULT_S: Final = 86_400
 LIFETIME_MIN_S: Final = 60
 LIFETIME_MAX_S: Final = 2_592_000
@@ -110,6 +113,18 @@ ExternalId = Annotated[
     Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="The merchant's own reference; need not be unique.")
 ]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
+Metadata = Annotated[
+    dict[Annotated[str, not_blank(METADATA_KEY_MAX)], Annotated[str, text(METADATA_VALUE_MAX)]],
+    Meta(
+        max_length=METADATA_KEYS_MAX,
+        description=(
+            f"The merchant's own keys and values, told back as given: at most {METADATA_KEYS_MAX}, keys of 1 to "
+            f"{METADATA_KEY_MAX} characters, values text of at most {METADATA_VALUE_MAX}. Nothing of payers belongs "
+            "here: it stays when they are erased."
+        ),
+        examples=[{"order_id": "1001", "store": "recife-2"}],
+    ),
+]
 IntegradorCode = Annotated[
     Annotated[str, matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID)]
     | None,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,6 +24,8 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 DEPTH_MAX = 500
 """What is nested deeper would not fit the stack of those who read it."""
 _EXACT_CHARACTERS = 16
+_NAME_MAX = 40
+_BLANK = b" \t\r\n"
 _FAULTY = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 _TYPES = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
@@ -52,7 +54,9 @@ class _Repeated(ValueError):
 def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`; Refused MALFORMED_JSON, or VALIDATION_ERROR when it is JSON but no object."""
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _depth(body) > DEPTH_MAX:
-        raise Refused(Code.MALFORMED_JSON)
+        raise Refused(Code.MALFORMED_JSON, message=f"The body is nested deeper than {DEPTH_MAX} levels.")
+    if not body.strip(_BLANK):
+        raise Refused(Code.MALFORMED_JSON, message="There is no body: send a JSON object.")
     try:
         given = _read(body.decode("utf-8"))
         # Lone surrogates pass the parser and would fail at the database.
@@ -60,11 +64,26 @@ def read_object(body: bytes) -> dict[str, Any]:
             json.dumps(given, ensure_ascii=False, default=str).encode("utf-8")
     except _Repeated as repeated:
         raise Refused(Code.MALFORMED_JSON, fields={str(repeated): "stands more than once"}) from None
-    except (ValueError, RecursionError):
-        raise Refused(Code.MALFORMED_JSON) from None
+    except (ValueError, RecursionError) as fault:
+        raise Refused(Code.MALFORMED_JSON, message=_told(fault)) from None
     if not isinstance(given, dict):
         raise Refused(Code.VALIDATION_ERROR, fields={"$": "must be an object"})
     return given
+
+
+def _told(fault: Exception) -> str | None:
+    """Where a text ceases to be JSON; None leaves it at the code's own sentence. Nothing of the text is told back."""
+    match fault:
+        case json.JSONDecodeError():
+            what = fault.msg[:1].lower() + fault.msg[1:]
+            return f"The body is not valid JSON: {what}, at line {fault.lineno}, column {fault.colno}."
+        case UnicodeDecodeError():
+            return f"The body is not UTF-8: byte {fault.start + 1} begins no character."
+        case UnicodeEncodeError():
+            return "The body is not valid JSON: a \\u escape is half of a surrogate pair."
+        case _NotJson():
+            return f"The body is not valid JSON: {fault} is no number there."
+    return None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -78,8 +97,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+class _NotJson(ValueError):
+    """NaN, Infinity or -Infinity."""
+
+
 def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
+    raise _NotJson(text)
 
 
 def _number(text: str) -> float | Decimal:
@@ -128,6 +151,8 @@ class _Field(Struct, frozen=True):
     plain: type | None
     """str, int or bool; None for an object."""
     nested: type[Struct] | None
+    entries: "tuple[_Field, _Field] | None"
+    """Key and value of an object whose keys are the caller's own."""
     meta: Meta
     code: Code
     fault: str | None
@@ -136,31 +161,31 @@ class _Field(Struct, frozen=True):
 
 @cache
 def _fields(into: type[Struct]) -> tuple[_Field, ...]:
-    fields = []
-    for each in msgspec.structs.fields(into):
-        parts = list(_parts(each.type))
-        metas = [part for part in parts if isinstance(part, Meta)]
-        extra = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
-        bounds = next((meta for meta in metas if (meta.max_length, meta.ge) != (None, None)), Meta())
-        fields.append(
-            _Field(
-                each.name,
-                each.type,
-                each.required,
-                next((part for part in parts if isinstance(part, type) and part in _TYPES), None),
-                next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), None),
-                bounds,
-                extra.get("code", Code.VALIDATION_ERROR),
-                extra.get("fault"),
-                extra.get("check"),
-            )
-        )
-    return tuple(fields)
+    return tuple(_field(each.name, each.type, required=each.required) for each in msgspec.structs.fields(into))
+
+
+def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
+    parts = list(_parts(hint))
+    mapping = next((part for part in parts if get_origin(part) is dict), None)
+    metas = [part for part in parts if isinstance(part, Meta)]
+    extra = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
+    return _Field(
+        name,
+        hint,
+        required,
+        None if mapping else next((part for part in parts if isinstance(part, type) and part in _TYPES), None),
+        next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), None),
+        None if mapping is None else (_field("key", get_args(mapping)[0]), _field("value", get_args(mapping)[1])),
+        next((meta for meta in metas if (meta.max_length, meta.ge) != (None, None)), Meta()),
+        extra.get("code", Code.VALIDATION_ERROR),
+        extra.get("fault"),
+        extra.get("check"),
+    )
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """The types and annotations a hint is made of."""
-    inner = get_args(hint)
+    """The types and annotations a hint is made of; an object of the caller's own keys is one of them."""
+    inner = () if get_origin(hint) is dict else get_args(hint)
     if not inner:
         yield hint
     for part in inner:
@@ -187,23 +212,58 @@ def _check(asked: Struct) -> None:
 
 
 def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[tuple[str, Code, str]]:
-    for field in _fields(into):
+    fields = _fields(into)
+    for field in fields:
         name = within + field.name
         if field.name not in given:
             if field.required:
                 special = field.fault is not None and field.code is not Code.VALIDATION_ERROR
-                yield name, field.code, str(field.fault) if special else "is required"
+                other = _misspelt(field.name, given, fields)
+                yield name, field.code, str(field.fault) if special else f"is required{other}"
             continue
         value = given[field.name]
         if field.nested is not None and isinstance(value, dict):
             yield from _faults(value, field.nested, name + ".")
-            continue
-        try:
-            msgspec.convert(value, field.type, strict=True)
-            if field.check is not None and value is not None:
-                field.check(value)
-        except _FAULTY:
+        elif field.entries is not None and isinstance(value, dict):
+            yield from _entry_faults(field, value, name)
+        elif not _fits(field, value):
             yield name, field.code, _message(field, value)
+
+
+def _misspelt(name: str, given: dict[str, Any], fields: tuple[_Field, ...]) -> str:
+    """Of a field that is missing: what stands there in its place, in another case or with other marks between words."""
+    known = {field.name for field in fields}
+    meant = _letters(name)
+    other = next((key for key in given if len(key) <= _NAME_MAX and key not in known and _letters(key) == meant), None)
+    return "" if other is None else f": {other} is not its name"
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
+
+
+def _entry_faults(field: _Field, given: dict[str, Any], name: str) -> Iterator[tuple[str, Code, str]]:
+    """Of an object of the caller's own keys. A key that does not fit is not told back."""
+    assert field.entries is not None
+    of_key, of_value = field.entries
+    if field.meta.max_length is not None and len(given) > field.meta.max_length:
+        yield name, field.code, f"must have at most {field.meta.max_length} keys"
+        return
+    for key, value in given.items():
+        if not _fits(of_key, key):
+            yield name, field.code, f"each key {_message(of_key, key)}"
+        elif not _fits(of_value, value):
+            yield f"{name}.{key}", field.code, _message(of_value, value)
+
+
+def _fits(field: _Field, value: Any) -> bool:
+    try:
+        msgspec.convert(value, field.type, strict=True)
+        if field.check is not None and value is not None:
+            field.check(value)
+    except _FAULTY:
+        return False
+    return True
 
 
 def _message(field: _Field, value: Any) -> str:

@@ -76,8 +76,9 @@ def sharpen_answers(components: dict[str, Any]) -> None:
                 nullable = {"type": "null"} in schema.get("anyOf", [])
                 properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
     for name in ("ChargeProjection", "Balance", "KeyState"):
-        # Never null: dual charges have legs, and no others.
-        components[name]["required"] = [each for each in components[name]["properties"] if each != "legs"]
+        # Never null: dual charges have legs, and no others; metadata is there when it was given.
+        left_out = ("legs", "metadata", "warnings")
+        components[name]["required"] = [each for each in components[name]["properties"] if each not in left_out]
         for schema in components[name]["properties"].values():
             schema.pop("default", None)
     _charges(components)
@@ -137,6 +138,10 @@ def _events(components: dict[str, Any]) -> None:
     components["EventItem"]["additionalProperties"] = True
     # An HTTP status, not a charge's.
     components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
+    request = components["RequestItem"]["properties"]
+    request["status"] = {"type": "integer", "minimum": 200, "maximum": 599}
+    request["method"] = {"type": "string"}
+    request["at"] = INSTANT
 
 
 def _schedules(components: dict[str, Any]) -> None:

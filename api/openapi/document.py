@@ -45,6 +45,7 @@ TAGS = {
     "Money": "Payments, balance and ledger.",
     "Events": "What happened, once each and in order: the feed.",
     "Webhooks": "Deliveries: what was sent, and send it again.",
+    "Requests": "What your own programs asked, and what they were answered.",
 }
 
 

@@ -62,6 +62,10 @@ def examples(app_url: str) -> dict[str, Any]:
         | {"type": "payment.received", "sequence": 204, "created_at": _PAID},
         "Delivery": _DELIVERY,
         "RangeRedelivered": {"deliveries": 17},
+        "RequestItem": {
+            "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw", "at": _PAID, "client_id": "test_k3v9q2m7x1", "method": "POST",
+            "path": f"/v1/charges/{CHARGE_ID}/cancel", "status": 409, "code": "CHARGE_NOT_PENDING", "duration_ms": 4.2,
+        },
         "KeyState": {
             "key": "order-1001-issue", "state": "completed", "resource_type": "charge", "resource_id": CHARGE_ID,
             "first_used_at": _CREATED, "replay_count": 1,
@@ -80,7 +84,7 @@ def examples(app_url: str) -> dict[str, Any]:
         for page, item in (
             ("Charge", "ChargeProjection"), ("Schedule", "ScheduleProjection"), ("ScheduledCharge", "ScheduledCharge"),
             ("Refund", "RefundProjection"), ("Withdrawal", "WithdrawalProjection"), ("Payment", "PaymentItem"),
-            ("Ledger", "LedgerItem"), ("Event", "EventItem"), ("Delivery", "Delivery"),
+            ("Ledger", "LedgerItem"), ("Event", "EventItem"), ("Delivery", "Delivery"), ("Request", "RequestItem"),
         )
     }  # fmt: skip
     return one | pages | _of_operations(app_url)
@@ -172,7 +176,8 @@ def _charge(app_url: str) -> dict[str, Any]:
         "payment_url": f"{app_url}/pagar/{_PUBLIC_ID}", "pdf_url": None, "payment_method": "pix", "status": "pending",
         "amount": "149.90", "description": "Order 1001", "pix": None, "boleto": None, "payment": None,
         "created_at": _CREATED, "due_date": None, "effective_due_date": None, "expires_at": None, "paid_at": None,
-        "cancelled_at": None, "refunded_amount": "0.00", "failure": None, "test": False, "version": 1,
+        "cancelled_at": None, "refunded_amount": "0.00", "failure": None, "metadata": {"cart": "c-8812"}, "test": False,
+        "version": 1,
     }  # fmt: skip
 
 

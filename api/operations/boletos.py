@@ -78,5 +78,17 @@ class Boletos:
                 raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
             await asyncio.sleep(_TURN_S)
         self._issuer.wake(caller.mode)
-        await self._issuer.changed(order_id, until - loop.time())
+        try:
+            await self._issuer.changed(order_id, until - loop.time())
+        except Refused as refused:
+            if refused.code is not Code.CHARGE_NOT_PENDING:
+                raise
+            raise _not_pending((await self._charges.find(charge_id, caller.owner)).status) from None
         self._jobs.wake(WEBHOOKS)
+
+
+def _not_pending(status: str) -> Refused:
+    """The bank's no, which came without the charge's state. A boleto that was paid with too little is closed there."""
+    if status == Status.PENDING:
+        return Refused(Code.CHARGE_NOT_PENDING, message="The bank has closed this boleto: it can no longer be changed.")
+    return Refused(Code.CHARGE_NOT_PENDING, status=status)

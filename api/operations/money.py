@@ -2,23 +2,38 @@
 or account, which wait for one another, do not delay those of everybody else."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
 
 from commands.money.program_payouts import REFUND, WITHDRAWAL, ProgramPayout, note_payouts
 from commands.money.refund import REFUNDS_MAX, NewRefund, begin_refunds
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
-from domain.errors import Refused
-from domain.mode import Mode
+from domain.errors import Code, Refused
+from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX, parse_amount
+from readmodels.money.ledger import balance
 from readmodels.money.refund import RefundProjection
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.batching import Batcher
 from runtime.jobs import REFUND_ORDERS, Jobs
-from runtime.postgres import Pool, transaction
+from runtime.postgres import Pool, session, transaction
 
 CONNECTIONS_MAX: Final = 2
+
+
+@asynccontextmanager
+async def _with_balance(pool: Pool, owner: Owner) -> AsyncIterator[None]:
+    """Refused(INSUFFICIENT_BALANCE) says what the balance is once the transaction is over; it may have moved since."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code is not Code.INSUFFICIENT_BALANCE:
+            raise
+        async with session(pool) as conn:
+            found = await balance(conn, owner)
+        raise Refused(Code.INSUFFICIENT_BALANCE, balance=found.balance) from None
 
 
 class Refunds:
@@ -41,7 +56,8 @@ class Refunds:
 
     async def create(self, asked: NewRefund) -> RefundProjection | None:
         """The pending refund; None when its key was used. Or Refused."""
-        return await self._batchers[asked.owner.mode].submit(asked)
+        async with _with_balance(self._pool, asked.owner):
+            return await self._batchers[asked.owner.mode].submit(asked)
 
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:
@@ -70,7 +86,8 @@ class Withdrawals:
 
     async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | None:
         """The pending withdrawal; None when its key was used. Or Refused."""
-        async with self._connections, transaction(self._pool) as conn:
+        owner = Owner.of(asked.account_id, test=False)
+        async with _with_balance(self._pool, owner), self._connections, transaction(self._pool) as conn:
             now = self._now()
             made = await create_withdrawal(conn, asked, now=now, bank=self._bank, grace_s=self._grace_s)
             if made is not None:

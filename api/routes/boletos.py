@@ -14,6 +14,7 @@ from api.body.fields import (
     DueDay,
     ExternalId,
     IntegradorCode,
+    Metadata,
     OwnAccount,
     boleto_cents,
     choice,
@@ -33,9 +34,11 @@ from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
+from domain.money import reais
 from readmodels.charges.charge import ChargeProjection
 from runtime.ids import new_id
 
+_ODD_CENTS: Final = 100_000
 KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
 
 
@@ -51,6 +54,7 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
     integrador_code: IntegradorCode = None
     account_id: OwnAccount = None
     send_email: bool | None = None
+    metadata: Metadata | None = None
 
 
 class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,8 +93,26 @@ async def create(context: ApiContext, call: Call) -> Answer:
         integrador_code=asked.integrador_code,
         scenario=scenario_of(call),
         send_email=asked.send_email is True,
+        metadata=asked.metadata,
     )
-    return await issue_boleto(context, call, wanted, own_account(asked.account_id), due_field="dataVencimento")
+    return await issue_boleto(
+        context,
+        call,
+        wanted,
+        own_account(asked.account_id),
+        due_field="dataVencimento",
+        warnings=_warnings(asked.valorCents, call),
+    )
+
+
+def _warnings(amount: str, call: Call) -> tuple[str, ...]:
+    """The field's name says cents, and "15000" is fifteen thousand reais: told before the first slip of that amount
+    reaches a payer."""
+    if not call.caller.test or "." in amount or boleto_cents(amount) < _ODD_CENTS:
+        return ()
+    return (
+        f'valorCents is decimal reais: "{amount}" is R$ {reais(boleto_cents(amount))}. Write "{amount}.00" for it.',
+    )
 
 
 async def change_due_date(context: ApiContext, call: Call) -> Answer:
@@ -99,7 +121,11 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
     asked = shaped(call.body, ChangeDueDate)
     if due_on < call.now.astimezone(SAO_PAULO).date():
-        raise Refused(Code.INVALID_DUE_DATE, fields={"due_date": "has passed"})
+        raise Refused(
+            Code.INVALID_DUE_DATE,
+            message="This due date has passed: a boleto can be changed to today in São Paulo or later.",
+            fields={"due_date": "has passed"},
+        )
     scenario = scenario_of(call)
 
     async def redate(charge_id: UUID) -> Answer:

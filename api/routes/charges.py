@@ -30,7 +30,6 @@ from domain.mode import Mode
 from readmodels.charges.charge import ChargeProjection
 from readmodels.charges.charge_list import ChargeFilters, StatusSummary, charge_page, charge_summary
 from readmodels.page import TimePosition
-from runtime.postgres import session
 
 
 class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,8 +105,7 @@ async def list_charges(context: ApiContext, call: Call) -> Answer:
 async def summarize(context: ApiContext, call: Call) -> Answer:
     filters = CHARGES.read_filters(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    async with session(context.list_pool) as conn:
-        rows = await charge_summary(conn, call.caller.owner, filters)
+    rows = await context.reads.ask(lambda conn: charge_summary(conn, call.caller.owner, filters))
     return Answer(encode(ChargeSummary(rows)))
 
 

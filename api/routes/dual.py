@@ -15,6 +15,7 @@ from api.body.fields import (
     ExternalId,
     IntegradorCode,
     Lifetime,
+    Metadata,
     OwnAccount,
     boleto_cents,
     due_day,
@@ -50,6 +51,7 @@ class CreateDual(Struct, frozen=True, kw_only=True):
     ] = None
     integrador_code: IntegradorCode = None
     send_email: bool | None = None
+    metadata: Metadata | None = None
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
@@ -77,6 +79,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         integrador_code=asked.integrador_code,
         scenario=scenario_of(call),
         send_email=asked.send_email is True,
+        metadata=asked.metadata,
         pix_lifetime_s=asked.expires_in,
     )
     return await issue_boleto(context, call, wanted, own_account(asked.account_id), due_field="due_date")

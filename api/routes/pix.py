@@ -1,13 +1,13 @@
 """POST /v1/charges/pix."""
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from msgspec import Meta, Struct
 
 from api.answers import Answer
-from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, pix_cents
+from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, Metadata, pix_cents
 from api.body.payers import PixPayer, check_document, seal_payer
 from api.body.reading import shaped
 from api.charge_answers import create_charge
@@ -35,6 +35,11 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     ] = None
     payer: PixPayer | None = None
     send_email: bool | None = None
+    metadata: Metadata | None = None
+
+
+# Said alike of another merchant's account and of one that does not exist.
+NOT_ITS_ACCOUNT: Final = "There is no such account for this token: GET /v1/me tells its account_id."
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
@@ -66,6 +71,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         payer_document_hash=payer_document_hash,
         scenario=scenario,
         send_email=asked.send_email is True,
+        metadata=asked.metadata,
     )
     return await create_charge(context, call, partial(context.pix.create, creation))
 
@@ -82,6 +88,8 @@ async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
         return
     used = await context.keys.find(call.key_name)
     if used is None:
+        if refused is Code.CHARGE_NOT_FOUND:
+            raise Refused(refused, message=NOT_ITS_ACCOUNT, fields={"account_id": "is not this token's account"})
         raise Refused(refused)
     check_same(call, used)
 

@@ -16,6 +16,7 @@ from api.body.fields import (
     Description,
     DueDay,
     Email,
+    Metadata,
     boleto_cents,
     checked,
     choice,
@@ -107,6 +108,7 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     ] = None
     description: Description | None = None
     send_email: bool | None = None
+    metadata: Metadata | None = None
 
 
 class CreateBoletoSchedule(CreateSchedule, frozen=True, kw_only=True):
@@ -150,6 +152,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         external_id=asked.external_id,
         description=asked.description,
         send_email=asked.send_email is True,
+        metadata=asked.metadata,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
     )
@@ -213,7 +216,11 @@ async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if new.recurrence.first_due_date <= call.now.astimezone(SAO_PAULO).date():
-        raise Refused(Code.INVALID_DUE_DATE, fields={"first_due_date": f"must be after today, at most {LAST_DUE}"})
+        raise Refused(
+            Code.INVALID_DUE_DATE,
+            message="The first due date of a schedule must be after today in São Paulo.",
+            fields={"first_due_date": f"must be after today, at most {LAST_DUE}"},
+        )
     if new.payment_method == PIX:
         return
     await check_terms(context, call, integrador_code=None)

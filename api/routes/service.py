@@ -29,8 +29,8 @@ async def healthy() -> Answer:
 
 
 async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
-    """200 when PostgreSQL answers, with the schema of this version, and the process is not about to stop. Redis gone is
-    `degraded`, not unready: no promise rests on it."""
+    """200 when PostgreSQL answers, with a schema this version works on, and the process is not about to stop. Redis
+    gone is `degraded`, not unready: no promise rests on it."""
     if state.draining:
         return Answer(b'{"status":"draining"}', 503, _SOON)
     database = await context.readiness.database()

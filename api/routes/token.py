@@ -121,7 +121,7 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     # The grant type is looked at before the client: an empty form is no wrong client.
     grant_type = given.get("grant_type")
     if not grant_type:
-        raise _Declined(400, "invalid_request", "grant_type is missing.")
+        raise _Declined(400, "invalid_request", "grant_type is missing: it is client_credentials.")
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
     client_id, client_secret, basic = _client(request, given)
@@ -160,7 +160,9 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
     kind = kinds[0].split(b";", 1)[0].strip().lower() if len(kinds) == 1 else b""
     try:
         raw = await read_body(request)
-        if kind == b"application/json":
+        if not raw:
+            given = {}  # whatever type nothing has: what is missing of it is told
+        elif kind == b"application/json":
             given = read_object(raw)
         elif kind == _FORM:
             pairs = parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=50)
@@ -168,7 +170,9 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
             if len(given) != len(pairs):
                 raise _Declined(400, "invalid_request", "A parameter stands more than once.")
         else:
-            raise _Declined(400, "invalid_request", "The body must be a form or JSON.")
+            raise _Declined(
+                400, "invalid_request", "The body must be a form (application/x-www-form-urlencoded) or JSON."
+            )
     except (Refused, ValueError):
         raise _Declined(400, "invalid_request", "The body cannot be read.") from None
     fields = {

@@ -13,6 +13,8 @@ CONTROL_MAX: Final = 9_999_999_999  # ten digits
 _CONVENIO = re.compile(r"[1-9][0-9]{6}")
 _CARTEIRA = re.compile(r"[0-9]{2}")
 _NUMBER = re.compile(r"000([1-9][0-9]{6})([0-9]{10})")
+_ON_PAPER = re.compile(r"[0-9]{17}[0-9Xx]?")
+_BARCODE = re.compile(r"001[0-9]{16}000000[0-9]{19}")  # the bank, then 16 of any kind, then the free field
 
 
 def number_at_bank(convenio: str, control: int) -> str:
@@ -47,6 +49,22 @@ def free_field(convenio: str, control: int, carteira: str) -> str:
     """The 25 digits that the barcode leaves to the bank: six zeros, the 17 digits, the carteira."""
     assert _CARTEIRA.fullmatch(carteira), "a carteira has two digits"
     return f"000000{_seventeen(convenio, control)}{carteira}"
+
+
+def typed_number(bare: str) -> str | None:
+    """The 20 characters of a boleto of which somebody typed these: all of them, the 17 digits on paper with or without
+    their check digit, or a barcode. None when it is none of an agreement of seven digits."""
+    if _ON_PAPER.fullmatch(bare):
+        number = f"000{bare[:17]}"
+    elif _BARCODE.fullmatch(bare):
+        number = f"000{bare[25:42]}"
+    else:
+        number = bare
+    try:
+        parse_number(number)
+    except ValueError:
+        return None
+    return number
 
 
 def _seventeen(convenio: str, control: int) -> str:

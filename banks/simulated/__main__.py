@@ -121,7 +121,8 @@ async def _open_when_there(settings: Settings, stopping: asyncio.Event) -> Pool 
     failures = 0
     while not stopping.is_set():
         try:
-            return await open_pool(settings.database_url, name="bank", size=_POOL_SIZE)
+            kept = settings.statements_kept
+            return await open_pool(settings.database_url, name="bank", size=_POOL_SIZE, statements_kept=kept)
         except DB_UNAVAILABLE as gone:
             failures += 1
             if failures & (failures - 1) == 0:

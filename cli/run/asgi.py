@@ -18,8 +18,13 @@ class Front:
         self._api = api
         self._web = web
         self._draining = False
+        self.closing = False
+        """Whether every answer is its connection's last, so that none is idle when this process closes them: a request
+        that is on its way then is lost."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.closing:
+            send = _last_answer(send)
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["path"].startswith(_PAGES) or scope["path"] in _FILES:
@@ -34,7 +39,7 @@ class Front:
 
     @draining.setter
     def draining(self, draining: bool) -> None:
-        self._draining = self._api.state.draining = draining
+        self._draining = self._api.state.draining = self.closing = draining
 
     def stopping(self) -> None:
         """The server waits for open answers before it stops: end the event streams, which do not end by themselves."""
@@ -53,6 +58,15 @@ class Front:
             await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
             raise
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _last_answer(send: Any) -> Any:
+    async def closing(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return closing
 
 
 def make() -> Front:

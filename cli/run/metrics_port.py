@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from cli.run.supervise import CannotRun, say
+from cli.run.child import CannotRun
+from cli.run.supervise import say
 
 _ENDED = "0"
 """In the place of a process number."""

@@ -1,7 +1,7 @@
 """Serve the API: `quita serve` keeps API_PROCESSES processes running, each a uvicorn server on an inherited socket.
 
 Uvicorn's own supervisor is not used: its death would leave its workers on the port. A process listens once its
-application has started.
+application has started. SIGHUP has the supervisor replace its processes one by one, each once its successor listens.
 """
 
 import argparse
@@ -19,14 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.answer import Commands
-from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
+from cli.run.child import HAND_OVER, CannotRun, Child, Port
+from cli.run.supervise import Supervisor, say
 
 if TYPE_CHECKING:
+    import uvicorn
+
+    from cli.run.asgi import Front
+    from cli.run.http_connection import Connections
     from runtime.settings import Settings
 
 _BACKLOG = 4096
 _REQUESTS_END_S = 15
 _READY_S_MAX = 60.0
+_LAST_ANSWERS_S = 2.0
+"""How long a process that has a successor answers on the connections it has, each for the last time."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -45,6 +52,7 @@ def serve(_: argparse.Namespace) -> int:
     logs.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(logs)
     supervisor.drain_s = settings.watching.drain_s
+    supervisor.replace_on(signal.SIGHUP, "api")
     port = Port(settings.host, settings.port, settings.api_processes)
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": counters(settings.home)}
     serve_metrics(supervisor, settings)
@@ -101,9 +109,10 @@ def reachable(host: str) -> str:
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
-def one_process(fd: int) -> int:
-    """Run an API process on the inherited socket `fd`; on SIGTERM it is not ready for DRAIN_S, finishes its requests
-    and ends."""
+def one_process(fd: int, started_fd: int | None = None) -> int:
+    """Run an API process on the inherited socket `fd`; `started_fd` is told when it listens. On SIGTERM it is not ready
+    for DRAIN_S, finishes its requests and ends. On SIGUSR1, when another process listens on the same socket, it takes
+    no more connections, gives each that it has its last answer, and ends."""
     import uvicorn
     import uvloop
 
@@ -123,7 +132,22 @@ def one_process(fd: int) -> int:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(HAND_OVER, self.hand_over)
             yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if started_fd is not None:
+                if self.started:
+                    os.write(started_fd, b"1")
+                os.close(started_fd)
+
+        def hand_over(self) -> None:
+            # Connections that nobody has accepted yet stay in the socket's queue, for the successor.
+            for each in self.servers:
+                each.close()
+            app.closing = True
+            asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self.end)
 
         def stop(self) -> None:
             # /readyz says so first, and a balancer sends no more; a second signal ends the wait.
@@ -135,20 +159,7 @@ def one_process(fd: int) -> int:
             self.should_exit = True
             app.stopping()
 
-    server = Server(
-        uvicorn.Config(
-            app,
-            http=connections.protocol,  # type: ignore[arg-type]  # it calls what makes a protocol
-            ws="none",
-            lifespan="on",
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=_REQUESTS_END_S,
-            server_header=False,
-            proxy_headers=False,
-            access_log=False,  # access is logged by the application, with its request id
-            log_config=None,
-        )
-    )
+    server = Server(_configured(app, connections))
     gc.collect()
     gc.freeze()  # modules live as long as the process
     # Requests leave no reference cycles; the default threshold of 700 costs each 9 us.
@@ -157,5 +168,22 @@ def one_process(fd: int) -> int:
     return 0 if server.started else 1
 
 
+def _configured(app: "Front", connections: "Connections") -> "uvicorn.Config":
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        http=connections.protocol,  # type: ignore[arg-type]  # it calls what makes a protocol
+        ws="none",
+        lifespan="on",
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_REQUESTS_END_S,
+        server_header=False,
+        proxy_headers=False,
+        access_log=False,  # access is logged by the application, with its request id
+        log_config=None,
+    )
+
+
 if __name__ == "__main__":
-    sys.exit(one_process(int(sys.argv[1])))
+    sys.exit(one_process(*map(int, sys.argv[1:3])))

@@ -9,156 +9,20 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import IO
 
+from cli.run.child import BACKOFF_S_MAX, CannotRun, Child
 from runtime.local.embedded import EmbeddedServer
-from runtime.local.files import open_log
 from runtime.local.postgres_account import CannotStart
-from runtime.local.process import child_setup
 
 _TICK_S = 0.2
-_BACKOFF_S_MIN = 0.1
-_BACKOFF_S_MAX = 5.0
-_STEADY_S = 10.0  # a child that lived this long starts again without a longer wait
 _STOP_S_MAX = 20.0  # beside DRAIN_S: requests and deliveries under way may end
 _LOG_BYTES_MAX = 16_000_000
 _ECHO_LINES_MAX = 20  # a tick; the rest stays in the log
-
-
-class CannotRun(Exception):
-    """The message is one line for the person at the terminal."""
-
-
-class Port:
-    """A TCP port and one socket for each process that will listen on it.
-
-    On Linux each process has a socket of its own and the kernel spreads connections evenly over them
-    (one shared socket sends sixteen keep-alive connections to a single process). Elsewhere all share one.
-    """
-
-    def __init__(self, host: str, port: int, processes: int) -> None:
-        self._address = (host, port)
-        self._own = sys.platform == "linux"
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._family = family
-        # First without SO_REUSEPORT, with which binding would succeed beside another service of the same user.
-        try:
-            self._bound(reuse_port=False).close()
-            count = processes if self._own else 1
-            self._sockets = [self._bound(reuse_port=self._own) for _ in range(count)]
-        except OSError as error:
-            raise CannotRun(f"port {port} on {host} cannot be used ({error.strerror}); set PORT to another") from None
-
-    def fileno(self, index: int) -> int:
-        return self._sockets[index % len(self._sockets)].fileno()
-
-    def listens(self, index: int) -> bool:
-        """Whether the process of this socket has started and listens."""
-        asked = self._sockets[index % len(self._sockets)]
-        return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-
-    def renew(self, index: int) -> None:
-        """Let the kernel send new connections to the other processes until this one listens again."""
-        if self._own:
-            fresh = self._bound(reuse_port=True)
-            self._sockets[index].close()
-            self._sockets[index] = fresh
-
-    def close(self) -> None:
-        for one in self._sockets:
-            one.close()
-
-    def _bound(self, *, reuse_port: bool) -> socket.socket:
-        made = socket.socket(self._family)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if reuse_port:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            made.bind(self._address)  # bound, not listening: the process listens when it can answer
-            made.setblocking(False)
-        except OSError:
-            made.close()
-            raise
-        return made
-
-
-class Child:
-    """A process to be kept running. `kind` groups equal processes. Without a log it has the supervisor's output."""
-
-    def __init__(
-        self,
-        kind: str,
-        arguments: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        log: Path | None,
-        port: Port | None = None,
-        index: int = 0,
-    ) -> None:
-        self.kind = kind
-        self.process: subprocess.Popen[bytes] | None = None
-        self.due = 0.0
-        self._arguments = list(arguments)
-        self._env = dict(env)
-        self._log = log
-        self._port = port
-        self._index = index
-        self._started = 0.0
-        self._backoff_s = _BACKOFF_S_MIN
-
-    def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def listens(self) -> bool:
-        return self.alive() and self._port is not None and self._port.listens(self._index)
-
-    def start(self) -> None:
-        arguments, inherited = self._arguments, ()
-        if self._port is not None:
-            fd = self._port.fileno(self._index)
-            arguments, inherited = [*arguments, str(fd)], (fd,)  # type: ignore[assignment]
-        self._started = time.monotonic()
-        with self._opened_log() as log:
-            self.process = subprocess.Popen(  # noqa: S603
-                arguments,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log and subprocess.STDOUT,
-                pass_fds=inherited,
-                # Ctrl-C reaches the supervisor alone, which stops its children in order.
-                start_new_session=True,
-                preexec_fn=child_setup(death_signal=signal.SIGTERM),
-            )
-
-    def _opened_log(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
-        if self._log is None:
-            return contextlib.nullcontext()
-        return open_log(self._log)
-
-    def died(self, *, others_listen: bool) -> str:
-        """Plan the next start; answers how it ended and when it starts again."""
-        assert self.process is not None, "only a started child dies"
-        code, self.process = self.process.returncode, None
-        if time.monotonic() - self._started > _STEADY_S:
-            self._backoff_s = _BACKOFF_S_MIN
-        if self._port is not None and others_listen:
-            self._port.renew(self._index)
-        return f"{ending(code)}; starting it again in {self.put_off():.1f} s"
-
-    def put_off(self) -> float:
-        """Plan the next start, each time later; answers in how many seconds."""
-        wait_s = self._backoff_s
-        self.due = time.monotonic() + wait_s
-        self._backoff_s = min(wait_s * 2, _BACKOFF_S_MAX)
-        return wait_s
 
 
 class Supervisor:
@@ -171,6 +35,8 @@ class Supervisor:
         self._children: list[Child] = []
         self._servers: list[EmbeddedServer] = []
         self._restart_at: dict[str, float] = {}
+        self._replace_asked = ""  # of this kind
+        self._to_replace: list[Child] = []
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
         self._ended: Callable[[int], None] = lambda _: None
@@ -205,6 +71,14 @@ class Supervisor:
     def on_end(self, ended: Callable[[int], None]) -> None:
         """`ended` is called with the number of each child process that ended by itself."""
         self._ended = ended
+
+    def replace_on(self, number: signal.Signals, kind: str) -> None:
+        """On this signal, replace all processes of a kind, one by one, each once its successor listens."""
+
+        def asked(_number: int, _frame: FrameType | None) -> None:
+            self._replace_asked = kind
+
+        signal.signal(number, asked)
 
     def pids(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {"supervisor": [os.getpid()]}
@@ -245,13 +119,16 @@ class Supervisor:
         for server in self._servers:
             if not server.alive() and time.monotonic() >= self._restart_at.get(server.kind, 0.0):
                 say(f"{server.kind} ended; starting it again")
-                self._restart_at[server.kind] = time.monotonic() + _BACKOFF_S_MAX
+                self._restart_at[server.kind] = time.monotonic() + BACKOFF_S_MAX
                 try:
                     server.restart()
                 except (CannotStart, OSError) as error:  # its port was taken, its disk is full: what runs goes on
                     say(str(error))
                 changed = True
+        changed |= self._replace()
         for child in self._children:
+            if child.replaced is not None:
+                continue
             if child.process is not None and child.process.poll() is not None:
                 self._ended(child.process.pid)
                 others = any(one.listens() for one in self._children if one.kind == child.kind)
@@ -265,21 +142,49 @@ class Supervisor:
         if changed:
             self._changed()
 
+    def _replace(self) -> bool:
+        """Carry on what was asked for; whether a process came or went."""
+        if self._replace_asked and not self._to_replace:
+            self._to_replace = [child for child in self._children if child.kind == self._replace_asked]
+            self._replace_asked = ""
+        if not self._to_replace:
+            return False
+        child = self._to_replace[0]
+        if child.replaced is None:
+            if not child.alive():  # it is started anew anyway
+                del self._to_replace[0]
+                return False
+            try:
+                child.succeed()
+            except OSError as error:
+                say(f"{child.kind} cannot be replaced: {error.strerror}")
+                self._to_replace.clear()
+            return True
+        old = child.replaced.pid
+        became = child.go_on()
+        if became is None:
+            return False
+        say(f"{child.kind} {became}")
+        if child.process is not None and child.process.pid == old:
+            self._to_replace.clear()
+        else:
+            self._ended(old)
+            del self._to_replace[0]
+        return True
+
     def _end(self, children: list[Child]) -> None:
-        for child in children:
-            if child.process is not None:
-                child.process.terminate()
+        processes = [process for child in children for process in child.processes()]
+        for process in processes:
+            process.terminate()
         stop_s_max = self.drain_s + _STOP_S_MAX
         deadline = time.monotonic() + stop_s_max
-        for child in children:
-            if child.process is None:
-                continue
+        for process in processes:
             try:
-                child.process.wait(max(0.1, deadline - time.monotonic()))
+                process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                say(f"{child.kind} did not stop in {stop_s_max:.0f} s; killed")
-                child.process.kill()
-                child.process.wait()
+                say(f"{children[0].kind} did not stop in {stop_s_max:.0f} s; killed")
+                process.kill()
+                process.wait()
 
     def _sleep(self, timeout_s: float) -> None:
         due = [child.due - time.monotonic() for child in self._children if child.process is None]
@@ -303,16 +208,6 @@ class Supervisor:
             errors = [said for line in whole.splitlines() if (said := _error_in(line))]
             for said in errors[:_ECHO_LINES_MAX]:
                 say(f"{path.stem}: {said}")
-
-
-def ending(code: int) -> str:
-    """How a process ended, for people."""
-    if code >= 0:
-        return f"ended (exit {code})"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"
 
 
 def say(line: str) -> None:

@@ -21,8 +21,9 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
+from cli.run.child import CannotRun, Child, Port
 from cli.run.serve import answers, api_children, counters, reachable, serve_metrics
-from cli.run.supervise import CannotRun, Child, Port, Supervisor, say
+from cli.run.supervise import Supervisor, say
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
 from runtime.local.postgres_account import CannotStart
@@ -267,7 +268,7 @@ async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list
 
     try:
         async with asyncio.timeout(_REACH_S_MAX):
-            await (await asyncpg.connect(owner_url)).close()
+            await (await connect(owner_url)).close()
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise CannotRun(f"PostgreSQL at DATABASE_URL cannot be reached: {_short(error)}") from None
     try:

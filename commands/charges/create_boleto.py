@@ -51,6 +51,7 @@ class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
     integrador_code: str | None = None
     scenario: str | None = None
     send_email: bool = False
+    metadata: dict[str, str] | None = None
     schedule_id: str | None = None
     """Of the schedule it is a charge of."""
     pix_lifetime_s: int | None = None
@@ -206,6 +207,7 @@ def _compose_doc(
         ),
         integrador_code=request.integrador_code,
         send_email=request.send_email,
+        metadata=request.metadata,
         schedule_id=request.schedule_id,
         created_at=iso(now),
         due_date=due_date,

@@ -42,6 +42,7 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     payer_document_hash: str | None
     scenario: str | None
     send_email: bool = False
+    metadata: dict[str, str] | None = None
     schedule_id: str | None = None
     """Of the schedule it is a charge of."""
 
@@ -113,6 +114,7 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         amount_cents=creation.amount_cents,
         description=creation.description,
         send_email=creation.send_email,
+        metadata=creation.metadata,
         schedule_id=creation.schedule_id,
         txid=creation.charge_id.hex,
         qr_code=br_code_at(location, issuer, creation.amount_cents),

@@ -98,6 +98,8 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     """The payer is told by e-mail (production only)."""
     schedule_id: str | None = None
     """Of a charge that a schedule issued."""
+    metadata: dict[str, str] | None = None
+    """The merchant's own keys and values."""
     created_at: str
     due_date: str | None = None
     effective_due_date: str | None = None
@@ -181,7 +183,9 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
 
     `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
     there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
-    `payment_url` is the payer's page; `pdf_url` the slip as a file, there while it can be paid.
+    `payment_url` is the payer's page; `pdf_url` the slip as a file, there while it can be paid. `metadata` is there
+    when the charge was given any. `warnings` is in the answer of a creation in the sandbox, when what was sent is
+    allowed and most likely not meant.
     """
 
     charge_id: str
@@ -206,8 +210,10 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
     cancelled_at: str | None
     refunded_amount: str
     failure: Failure | None
+    metadata: dict[str, str] | UnsetType = UNSET
     test: bool
     version: int
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class _Found(Struct, frozen=True, gc=False):
@@ -288,6 +294,8 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
         cancelled_at=doc.cancelled_at,
         refunded_amount=reais(doc.refunded_cents),
         failure=doc.failure,
+        # jsonb keeps no order of keys: the answer of a creation and those after it are alike to the byte.
+        metadata=UNSET if doc.metadata is None else dict(sorted(doc.metadata.items())),
         test=doc.test,
         version=doc.version,
     )

@@ -66,6 +66,9 @@ class _Row(Struct, frozen=True):
     doc: bytes
     ahead_s: int
     suspended: bool
+    contact_phone: str
+    contact_whatsapp: bool
+    contact_email: str
     anomalies: list[str]
 
 
@@ -75,6 +78,10 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     now: datetime
     merchant: str
     merchant_document: str
+    contact_phone: str
+    """Whom to ask: E.164, or empty, as is all of a merchant that is blocked."""
+    contact_whatsapp: bool
+    contact_email: str
     test: bool
     status: Status
     suspended: bool
@@ -160,6 +167,9 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         now=now,
         merchant=row.name,
         merchant_document=row.document,
+        contact_phone="" if row.suspended else row.contact_phone,
+        contact_whatsapp=row.contact_whatsapp,
+        contact_email="" if row.suspended else row.contact_email,
         test=row.test,
         status=status,
         suspended=suspended,

@@ -4,7 +4,8 @@ from datetime import date, datetime
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 import sql
 from domain.errors import Code
@@ -34,7 +35,8 @@ class ScheduleFailure(Struct, frozen=True, gc=False):
 
 class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
     """`next_number`, `next_due_date` and `next_issue_at` are null when there is no next charge, and `next_issue_at`
-    while the schedule is paused. The payer is not told back."""
+    while the schedule is paused. The payer is not told back; `metadata` is there when the schedule was given any.
+    """
 
     schedule_id: str
     account_id: str
@@ -49,6 +51,7 @@ class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
     external_id: str | None
     description: str | None
     send_email: bool
+    metadata: dict[str, str] | UnsetType = UNSET
     next_number: int | None
     next_due_date: str | None
     next_issue_at: str | None
@@ -84,6 +87,7 @@ class _Row(Struct, frozen=True, gc=False):
     external_id: str | None
     description: str | None
     send_email: bool
+    metadata: bytes | None
     next_number: int | None
     next_due_date: date | None
     failure_code: str | None
@@ -108,6 +112,7 @@ class NumberFilters(ListFilters, frozen=True, kw_only=True):
     schedule_id: UUID
 
 
+_read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _find = sql.maybe("schedule.find", _Row)
 _page = sql.list_of("schedule.page", _Row)
 _charges = sql.list_of("schedule.charges", _ChargeRow)
@@ -180,6 +185,7 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
         external_id=row.external_id,
         description=row.description,
         send_email=row.send_email,
+        metadata=UNSET if row.metadata is None else dict(sorted(_read_metadata(row.metadata).items())),
         next_number=None if row.status == "cancelled" else row.next_number,
         next_due_date=(
             None if row.next_due_date is None or row.status == "cancelled" else row.next_due_date.isoformat()

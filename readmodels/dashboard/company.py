@@ -28,6 +28,9 @@ class Company(Struct, frozen=True):
     pix_key: str
     rate_per_s: int | None
     rate_burst: int | None
+    contact_phone: str
+    contact_whatsapp: bool
+    contact_email: str
     created_at: datetime
     owners: int
 

@@ -7,17 +7,16 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from domain.charge import Anomaly, Status
+from domain.charge import Status
 from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
 from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_sums
 from readmodels.money.ledger import ENTRY_TYPES
+from readmodels.money.odd_payments import count_odd
 from sql import Connection
 
 DAYS = 30
 CLOSINGS_MAX = 31
-COUNT_MAX = 1_000
-"""Anomalies are counted no further; a page that reaches it says "more than"."""
 
 _OTHER_TYPES = [each for each in ENTRY_TYPES if each != "payment"]
 
@@ -37,7 +36,7 @@ class Day(Struct, frozen=True):
 
 
 class DashboardTotals(Struct, frozen=True):
-    """`expired` and `anomalies` are of the last DAYS days, today included."""
+    """`expired` is of the last DAYS days, today included; `anomalies` are those that wait for somebody to look."""
 
     balance_cents: int
     open: StatusCents
@@ -47,7 +46,6 @@ class DashboardTotals(Struct, frozen=True):
 
 class _Standing(Struct, frozen=True):
     balance_cents: int
-    anomalies: int
 
 
 class Made(Struct, frozen=True):
@@ -82,14 +80,11 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
         conn,
         account_id=owner.account_id,
         test=owner.test,
-        anomalies=[str(each) for each in Anomaly],
-        since=since,
-        limit=COUNT_MAX,
     )
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
     opened = await charge_sums(conn, owner, ChargeFilters(statuses=(pending,)))
     lapsed = await charge_sums(conn, owner, ChargeFilters(statuses=(expired,), created_from=since))
-    return DashboardTotals(row.balance_cents, opened[pending], lapsed[expired], row.anomalies)
+    return DashboardTotals(row.balance_cents, opened[pending], lapsed[expired], await count_odd(conn, owner))
 
 
 def received_in(days: Sequence[Day], last: int) -> int:

@@ -89,7 +89,7 @@ def _invitation(
     codes = []
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
     if qr_code is not None:
-        codes.append(PixCode("PIX copia e cola", qr_code))
+        codes.append(PixCode("Pix copia e cola", qr_code))
     if doc.boleto is not None:
         codes.append(PixCode("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
     return Letter(

@@ -86,10 +86,12 @@ async def payment_page(
         paid_from=filters.paid_from or BEGINNING,
         paid_to=filters.paid_to or END,
     )
-    return [_present(_read(row.doc), owner, seal) for row in rows], last
+    return [read_payment(row.doc, owner, seal) for row in rows], last
 
 
-def _present(doc: PaymentDoc, owner: Owner, seal: Seal) -> PaymentItem:
+def read_payment(document: bytes, owner: Owner, seal: Seal) -> PaymentItem:
+    """One of the account's as the list shows it, from the document of payment_view."""
+    doc = _read(document)
     return PaymentItem(
         **structs.asdict(present_payment(doc, seal)),
         charge_id=doc.charge_id,

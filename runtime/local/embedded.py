@@ -185,7 +185,7 @@ class EmbeddedPostgres:
 
     def _ready(self, data: Path) -> bool:
         lines = _pid_file(data)
-        return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+        return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() in ("ready", "standby")
 
     def _log_path(self) -> Path:
         return self._home / "logs" / "postgres.log"

@@ -65,3 +65,16 @@ SELECT text FROM (
     SELECT format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, %I', current_database(), :role::text)
     WHERE NOT :acts AND has_database_privilege(:role::text, current_database(), 'TEMPORARY')
 ) AS s;
+
+-- name: settings
+-- Defaults of a role's sessions in this database, those that it has not yet.
+SELECT format('ALTER ROLE %I IN DATABASE %I SET %I = %L', :role::text, current_database(), name, value) AS text
+FROM unnest(:names::text[], :values::text[]) AS s (name, value)
+WHERE NOT EXISTS (
+    SELECT FROM pg_db_role_setting d JOIN pg_roles r ON r.oid = d.setrole JOIN pg_database b ON b.oid = d.setdatabase
+    WHERE r.rolname = :role AND b.datname = current_database() AND name || '=' || value = ANY (d.setconfig));
+
+-- name: others
+-- What is set otherwise in this session than asked, in the units of pg_settings.
+SELECT s.name FROM unnest(:names::text[], :values::text[]) AS s (name, value)
+LEFT JOIN pg_settings p ON p.name = s.name WHERE p.setting IS DISTINCT FROM s.value;

@@ -290,6 +290,10 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         errors=((Code.IDEMPOTENCY_KEY_INVALID, "No key could be so."), NO_SCOPE),
     ),
     Endpoint(
+        operation="listRequests", where="contract 14", method="GET", path="/v1/requests", scopes=_READ, answers=_PAGE,
+        errors=(*_LIST, NO_SCOPE),
+    ),
+    Endpoint(
         operation="listWebhookDeliveries", where="contract 9", method="GET", path="/v1/webhook-deliveries",
         scopes=_EITHER, answers=_PAGE, errors=(*_LIST, RANGE, NO_SCOPE),
     ),

@@ -124,6 +124,19 @@ async def world(api: Api, pool: Pool, servers: Any) -> AsyncIterator[World]:
 # What the API takes and answers
 
 
+async def test_a_schedule_gives_its_metadata_to_each_of_its_charges(world: World) -> None:
+    first = today() + timedelta(days=12)
+    for method, payer in (("pix", PAYER), ("boleto", PAYER | {"address": ADDRESS})):
+        made = await world.created(
+            payment_method=method, payer=payer, first_due_date=str(first), metadata={"plan": "gold", "area": "7"}
+        )
+        assert list(made["metadata"].items()) == [("area", "7"), ("plan", "gold")]
+        assert (await world.get(made["schedule_id"]))["metadata"] == made["metadata"]
+        await world.work(at(first - timedelta(days=10)))
+        (issued,) = await world.charges(made["schedule_id"])
+        assert issued["charge"]["metadata"] == made["metadata"]
+
+
 async def test_a_schedule_is_answered_as_it_was_asked_for(world: World) -> None:
     first = today() + timedelta(days=40)
     reply = await world.create(

@@ -54,6 +54,7 @@ _WITH_RELATIONS = (
     "GET /v1/refunds",
     "GET /v1/charges/{charge_id}/refunds",
     "GET /v1/webhook-deliveries",
+    "GET /v1/requests",
     "POST /v1/events/redeliver",
     "GET /v1/accounts/{account_id}/ledger",
     "POST /v1/charges/pix",

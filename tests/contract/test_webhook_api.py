@@ -58,6 +58,15 @@ class Environment:
             )  # fmt: skip
         return endpoint.endpoint_id
 
+    async def waits_for_a_row(self) -> bool:
+        """Whether somebody waits in this database for a row of deliveries that another transaction has."""
+        return bool(
+            await self.pool.fetchval(
+                "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
+                " AND a.datname = current_database() AND a.query LIKE '%webhook_delivery%')"
+            )
+        )
+
     async def token(self, mode: str = "test", scope: str | None = None) -> str:
         return await self.api.token(self.record, mode, scope)
 
@@ -335,6 +344,27 @@ async def test_what_is_being_sent_is_not_sent_twice(env: Environment) -> None:
     again = await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 1})
     assert (again.status, again.json()) == (202, {"deliveries": 1})
     assert await env.row(item["delivery_id"]) == before
+
+
+async def test_an_answer_stored_while_it_is_asked_for_again_is_no_error(env: Environment) -> None:
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
+    await env.put(item["delivery_id"], state="pending", attempt=1, step=1)
+    async with env.pool.acquire() as storing:
+        change = storing.transaction()
+        await change.start()
+        # What is delivered is kept in another partition: the row that is waited for moves.
+        await storing.execute(
+            "UPDATE webhook_delivery SET state = 'delivered' WHERE delivery_id = $1", UUID(item["delivery_id"])
+        )
+        again = asyncio.create_task(env.post(f"{LIST}/{item['delivery_id']}/redeliver"))
+        async with asyncio.timeout(20):
+            while not await env.waits_for_a_row():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        await change.commit()
+    reply = await again
+    assert (reply.status, reply.json()["state"]) == (202, "pending")
 
 
 async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_held(env: Environment) -> None:

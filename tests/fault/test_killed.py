@@ -2,34 +2,25 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
-from uuid import uuid4
 
-import aiohttp
 import pytest
-from redis.asyncio import Redis
 
+from tests.support.load import Load
 from tests.support.merchant import (
-    Answer,
-    ApiClient,
     ApiMerchant,
     assert_books_are_clean,
     books_of,
     killed,
     new_merchant,
     replaced,
-    until_answer,
 )
 from tests.support.orders import ever
 from tests.support.system import System, remove_home, temporary_home
 
 CLIENTS = 10
 KILLS = 2
-BETWEEN_KILLS = 60
 CUTS = 25
-GONE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 @pytest.fixture(scope="module")
@@ -50,54 +41,6 @@ async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
     async with new_merchant(alone) as opened:
         await opened.sandbox.token()
         yield opened
-
-
-class Load:
-    """Clients that create and pay, each with one try, and what they were told."""
-
-    def __init__(self, client: ApiClient) -> None:
-        self.client = client
-        self.tried: list[str] = []
-        self.created: dict[str, str] = {}
-        """The charge of each key whose creation was acknowledged."""
-        self.paid: set[str] = set()
-        """Charges whose payment was acknowledged."""
-        self.told: Counter[int | str] = Counter()
-        self.over = False
-
-    async def goes_on(self) -> None:
-        """Wait until so many more charges have been created and paid: the system works, and is at work."""
-        until_now = len(self.paid)
-
-        async def more() -> bool:
-            return len(self.paid) >= until_now + BETWEEN_KILLS
-
-        try:
-            await until_answer(more, within_s=30)
-        except AssertionError:
-            raise AssertionError(f"the load does not go on: {self.told}") from None
-
-    async def run_client(self) -> None:
-        while not self.over:
-            key = str(uuid4())
-            self.tried.append(key)
-            answer = await self._tell(self.client.create("10.00", key=key, external_id=key))
-            if answer is None or answer.status != 201:
-                await asyncio.sleep(0.05)
-                continue
-            charge_id = self.created[key] = answer.body["charge_id"]
-            answer = await self._tell(self.client.pay(charge_id))
-            if answer is not None and answer.status == 200:
-                self.paid.add(charge_id)
-
-    async def _tell(self, asked: Any) -> Answer | None:
-        try:
-            answer: Answer = await asked
-        except GONE:
-            self.told["connection lost"] += 1
-            return None
-        self.told[answer.status] += 1
-        return answer
 
 
 def _broken(system: System) -> list[str]:
@@ -140,35 +83,10 @@ async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: Syst
 
 async def assert_nothing_is_lost(alone: System, load: Load) -> None:
     """Compare what the clients were told with what there is."""
-    client = load.client
     # What the clients were told: yes, "come back", or nothing at all. Never that we are broken.
     assert load.told.keys() <= {200, 201, 503, "connection lost"}, (load.told, _broken(alone))
 
-    redis = Redis.from_url(alone.redis_url)
-    await redis.flushall()  # locks of the dead lapse in 15 s; this is not what is looked at here
-    await redis.aclose()
-    # The same key afterwards gives the one charge, also to those who were told nothing.
-    again: dict[str, Answer] = {}
-    for at in range(0, len(load.tried), 100):
-        keys = load.tried[at : at + 100]
-        answers = await asyncio.gather(*(client.create("10.00", key=key, external_id=key) for key in keys))
-        again |= zip(keys, answers, strict=True)
-    assert {answer.status for answer in again.values()} <= {200, 201}
-    for key, charge_id in load.created.items():
-        assert (again[key].status, again[key].body["charge_id"]) == (200, charge_id)
-
-    charges = await client.all("/v1/charges", limit=100)
-    assert Counter(charge["external_id"] for charge in charges) == Counter(load.tried)
-    paid = {charge["charge_id"] for charge in charges if charge["status"] == "paid"}
-    assert load.paid <= paid
-    events = await client.events()
-    assert [event["sequence"] for event in events] == list(range(1, len(paid) + 1))
-    assert Counter(event["charge_id"] for event in events) == Counter(paid)
-    assert Counter(payment["charge_id"] for payment in await client.all("/v1/payments", limit=100)) == Counter(paid)
-    entries = await client.ledger()
-    assert [entry["sequence"] for entry in entries] == list(range(1, len(paid) + 1))
-    assert [entry["balance_after"] for entry in entries] == [f"{10 * (at + 1)}.00" for at in range(len(paid))]
-    assert await client.balance() == f"{10 * len(paid)}.00"
+    await load.assert_nothing_is_lost(alone.redis_url)
     assert_books_are_clean(alone)
 
 

@@ -127,6 +127,10 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
             ids["paid"] = paid["charge_id"]
         else:
             assert (await client.cancel((await client.created("25.00"))["charge_id"])).status == 200
+            twice = (await client.created("25.00"))["charge_id"]
+            await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", twice, "--times", "2")
+            (odd,) = await until_answer(lambda client=client: client.all("/v1/payments", anomaly="duplicate"))
+            ids["payment_id"] = odd["payment_id"]
         deliveries = await until_answer(lambda client=client: first_delivery(client))
         known[test] = {**ids, "charge_id": boleto["charge_id"], "client_id": credential.client_id} | {
             "delivery_id": deliveries
@@ -140,7 +144,9 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
                 return str(await tab.value("document.querySelector('main .row-link')?.getAttribute('href') ?? ''"))
 
             known[test]["request_id"] = (await until_answer(logged)).rsplit("/", 1)[1]
-    pages = [page for page in TABLE if page.method == "GET" and not page.path.endswith((".csv", ".xlsx", ".pdf"))]
+    pages = [
+        page for page in TABLE if page.method == "GET" and not page.path.endswith((".csv", ".json", ".xlsx", ".pdf"))
+    ]
     addresses = [(system.app_url + filled(page, known[page.mode.test]), screens(page)) for page in pages]
     # The charge's page has more forms while it is open, and a refund's has one when there is what to give back.
     addresses += [
@@ -227,7 +233,17 @@ async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: 
 
 
 async def test_the_documentation_has_no_barrier(system: System, browser: Browser) -> None:
-    paths = ("", "/api", "/api/refunds", "/errors", "/errors/AMOUNT_INVALID", "/sandbox")
+    paths = (
+        "/en",
+        "/pt",
+        "/api",
+        "/api/refunds",
+        "/pt/events",
+        "/pt/errors",
+        "/errors/AMOUNT_INVALID",
+        "/pt/sandbox",
+        "/search",
+    )
     assert await barriers(browser, None, [(system.docs_url + path, WIDTHS) for path in paths]) == []
 
 

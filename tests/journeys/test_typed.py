@@ -28,7 +28,9 @@ class Shell:
         self._known = known
 
     async def type(self, block: str) -> str:
-        """What it printed; it must have worked to its end."""
+        """What it printed; it must have worked to its end. What a reader fills in is filled in."""
+        for name in ("CLIENT_ID", "CLIENT_SECRET", "ACCOUNT_ID"):
+            block = block.replace(f"YOUR_{name}", self._known[name])
         said = await asyncio.to_thread(
             subprocess.run,
             ["bash", "-euo", "pipefail", "-c", block + "".join(f'\nprintf "{_END}%s" "${{{n}:-}}"' for n in _KNOWN)],

@@ -32,6 +32,10 @@ class ApiProcess:
         self.pid = process.pid
         self.base_url = f"http://127.0.0.1:{port}"
         self._log = log
+        self._process = process
+
+    def running(self) -> bool:
+        return self._process.poll() is None
 
     def said(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")

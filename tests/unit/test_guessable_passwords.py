@@ -9,7 +9,8 @@ from domain.merchants.guessable import is_guessable
     "password",
     ["1234567890", "0987654321", "abcdefghij", "qwertyuiop", "1qaz2wsx3edc", "aaaaaaaaaa", "abababababab", "senha12345",
      "Senha@2026", "P@ssw0rd123", "Flamengo10!", "senhasenha", "Senha123Senha123", "mudar123456", "quita.2026",
-     "!!2026!!11",     "S3nh4F0rt3!", "jesuscristo1", "teste12345", "1111122222"],
+     "S3nh4F0rt3!", "jesuscristo1", "teste12345", "1111122222", "flamengo1981", "trustno1", "mariaeduarda2010",
+     "1q2w3e4r5t6y", "drowssap321", "deusefiel777", "19101985aa"],
 )  # fmt: skip
 def test_what_is_tried_first_is_guessable(password: str) -> None:
     assert is_guessable(password)

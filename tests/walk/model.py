@@ -293,8 +293,10 @@ class Charge:
             return 409, "CHARGE_NOT_PENDING"
         if due == self.due:
             return 200, ""
+        if refused:
+            return 502, "BANK_UNAVAILABLE"
         # A boleto paid with too little is closed at the bank, and stays pending here.
-        return (502, "BANK_UNAVAILABLE") if refused or self.boleto == "paid" else (200, "")
+        return (409, "CHARGE_NOT_PENDING") if self.boleto == "paid" else (200, "")
 
     def to_simulated_payment(self) -> Answer:
         # As above it is pending when it was paid with too little: then the payer comes back and pays it all.

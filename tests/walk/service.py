@@ -83,6 +83,10 @@ SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'wai
 _UNTOLD = """
 SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered' AND account_id = ANY($1::uuid[])
 """
+_TOLD = """
+SELECT type, attempt, due_at, lease_until, statement_timestamp() AS server_now FROM webhook_delivery
+WHERE state = 'sending' LIMIT 20
+"""
 _RETRY_AT = """
 SELECT min(due_at) FROM webhook_delivery WHERE account_id = ANY($1::uuid[]) AND state = 'pending'
 HAVING NOT EXISTS (SELECT FROM webhook_delivery WHERE account_id = ANY($1::uuid[]) AND state = 'sending')
@@ -336,8 +340,10 @@ class Service:
             self.runner.wake(duty.name)
 
     async def under_way(self) -> str:
-        rows = await self.pool.fetch("SELECT kind, state, attempts, due_at, outcome FROM bank_order LIMIT 20")
-        return f"under way at {self.clock.now()}: {[tuple(row) for row in rows]}"
+        orders = await self.pool.fetch("SELECT kind, state, attempts, due_at, outcome FROM bank_order LIMIT 20")
+        hints = await self.pool.fetch("SELECT about, due_at FROM bank_hint LIMIT 20")
+        told = await self.pool.fetch(_TOLD)
+        return f"under way at {self.clock.now()}: {orders}, {hints}, told: {told}"
 
 
 @asynccontextmanager
@@ -370,7 +376,9 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         await pool.execute("DELETE FROM pix_location")
         await pool.execute("UPDATE simulated_boleto_rules SET settle_after_s = 0")
         # A worker makes them half a year ahead; here more than that may pass between two of its looks.
-        await pool.execute("SELECT make_months('read_event', $1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date())
+        await pool.execute(
+            "SELECT make_months('read_event_sandbox', $1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date()
+        )
         seal = Seal(api.settings.secret_key)
         http = await opened.enter_async_context(
             aiohttp.ClientSession(

@@ -14,6 +14,10 @@ STATUS: Final[dict[str, str]] = {
     Status.PENDING: "Em aberto", Status.PAID: "Paga", Status.EXPIRED: "Vencida", Status.CANCELLED: "Cancelada",
     Status.REFUNDED: "Devolvida", Status.FAILED: "Não concluída",
 }
+STATUS_TABS: Final[dict[str, str]] = {
+    Status.PENDING: "Em aberto", Status.PAID: "Pagas", Status.EXPIRED: "Vencidas", Status.CANCELLED: "Canceladas",
+    Status.REFUNDED: "Devolvidas", Status.FAILED: "Não concluídas",
+}
 MONTHS: Final[tuple[str, ...]] = (
     "janeiro", "fevereiro", "março", "abril", "maio", "junho", "julho", "agosto", "setembro", "outubro", "novembro",
     "dezembro",
@@ -78,7 +82,7 @@ NUMBER_STATES: Final[dict[str, str]] = {
 }
 DELIVERY_STATES: Final[dict[str, str]] = {
     "pending": "Na fila", "sending": "Sendo enviada", "delivered": "Entregue", "held": "Retida",
-    "exhausted": "Tentativas esgotadas", "stuck": "Parada por falha nossa",
+    "exhausted": "Tentativas esgotadas", "stuck": "Interrompida por falha nossa",
 }
 OUTCOMES: Final[dict[str, str]] = {
     "delivered": "Recebida", "rejected": "Recusada pelo seu servidor", "timeout": "Sem resposta em 10 s",
@@ -88,7 +92,7 @@ OUTCOMES: Final[dict[str, str]] = {
     "network_error": "Falha de rede",
 }
 LANES: Final[dict[str, str]] = {
-    "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
+    "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
     "broken": "Com falhas, tentando de novo", "paused": "Pausada",
 }
 PAUSED: Final[dict[str, str]] = {
@@ -142,6 +146,7 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
     "merchant.blocked": "Bloqueou um cadastro", "merchant.registered": "Cadastrou uma loja",
     "merchant.corrected": "Corrigiu um cadastro", "merchant.address_changed": "Mudou o endereço da empresa",
+    "merchant.contact_changed": "Mudou o contato que os pagadores veem",
     "merchant.rate_changed": "Mudou os limites de uma loja", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "platform.pix_key_set": "Definiu a chave Pix em que as cobranças são recebidas",
     "payout_key.asked": "Pediu outra chave para os saques",
@@ -149,6 +154,7 @@ ACTIONS: Final[dict[str, str]] = {
     "payout_key.cancelled": "Cancelou a troca da chave dos saques",
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
+    "payment.odd_settled": "Resolveu um pagamento com divergência",
     "refund.released": "Liberou uma devolução retida", "refund.refused": "Recusou uma devolução retida",
     "payer.erasure_asked": "Pediu para apagar os dados de um pagador",
     "payer.erased": "Apagou os dados de um pagador", "payer.exported": "Exportou os dados de um pagador",
@@ -159,6 +165,7 @@ ACTIONS: Final[dict[str, str]] = {
     "integrator.share_proposed": "Propôs a participação de um parceiro",
     "integrator.share_confirmed": "Confirmou a participação de um parceiro",
     "integrator.share_withdrawn": "Retirou a proposta de participação de um parceiro",
+    "platform.searched": "Procurou em todas as lojas",
     "report.downloaded": "Baixou um relatório",
     "credential.created": "Criou uma credencial", "credential.rotated": "Trocou o segredo de uma credencial",
     "credential.revoked": "Revogou uma credencial",
@@ -192,9 +199,12 @@ FACTS: Final[dict[str, str]] = {
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
     "charge_id": "cobrança", "reference": "referência", "refund": "devolução", "note": "observação",
+    "found_by": "encontrado por", "accounts": "lojas",
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
+    "charge": "cobrança", "payment": "endToEndId", "link": "link", "number": "nosso número", "payer": "pagador",
+    "nothing": "nada encontrado",
     "recovery": "código de recuperação", **ROLES, **METHODS,
     "True": "teste", "False": "produção", "now": "nenhum tempo", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
     "cancelled": "cancelada", "paid_externally": "paga por outro meio",
@@ -255,7 +265,9 @@ DONE: Final[dict[str, str]] = {
     "saque-diario": "Saque automático ligado.",
     "saque-diario-desligado": "Saque automático desligado. Nada mais sai sem que alguém peça.",
     "devolucao": "Devolução pedida. O valor saiu do saldo; o banco confirma em instantes.",
-    "programada": "Cobranças programadas.",
+    "divergencia": "Divergência resolvida.",
+    "contato": "Contato salvo. A página de cada cobrança já o mostra.",
+    "programada": "Programação criada.",
     "pausada": "Programação pausada. Nenhuma cobrança sai enquanto isso.",
     "continuada": "Programação retomada.",
     "encerrada": "Programação cancelada. As cobranças já emitidas continuam como estão.",

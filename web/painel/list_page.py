@@ -1,6 +1,7 @@
 """A list of the dashboard, as a page that can be walked in both directions and as a file with the whole of it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from litestar.response import Response
@@ -9,7 +10,6 @@ from msgspec.structs import replace
 
 from readmodels.filters import filters_of, read_filters
 from readmodels.page import ListFilters, SortOrder
-from runtime.postgres import session
 from sql import Connection
 from web.painel.csv_export import ROWS, Columns, FileAnswer, csv_answer
 from web.painel.lists import PAGE, ListQuery, walk
@@ -27,6 +27,10 @@ async def _as_they_are(conn: Connection, items: Sequence[Any], request: PageRequ
 
 async def _nothing(request: PageRequest) -> None:
     pass
+
+
+async def _no_more(request: PageRequest, filters: Any) -> Mapping[str, object]:
+    return {}
 
 
 async def _in_one(request: PageRequest, filters: Filters) -> Sequence[Filters]:
@@ -51,9 +55,12 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     """Where an item stands."""
     rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _as_they_are
     """What page and file show of items: items again, with what stands in other tables."""
-    columns: Columns[Item] = {}
+    columns: Columns[Any] = {}
+    """Of what `rows` answers."""
     before: Callable[[PageRequest], Awaitable[None]] = _nothing
     """What is brought up to date before the list is read."""
+    more: Callable[[PageRequest, Filters], Awaitable[Mapping[str, object]]] = _no_more
+    """What the template shows beside the rows, of the same filters."""
     parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _in_one
     """The filters of a file's parts, in their order."""
 
@@ -75,16 +82,19 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         await self.before(request)
 
         async def fetch(order: SortOrder, after: Position | None) -> tuple[list[tuple[Item, Any]], Position | None]:
-            async with session(request.pool) as conn:
+            async def read(conn: Connection) -> tuple[list[tuple[Item, Any]], Position | None]:
                 wanted = replace(filters, order=order)
                 items, last = await self.fetch(request)(conn, request.owner, wanted, after, PAGE)
                 return list(zip(items, await self.rows(conn, items, request), strict=True)), last
+
+            return await request.reads.ask(read)
 
         walked = await walk(
             request, asked, self.name, filters, self.position, fetch, lambda each: self.at(each[0]), order=filters.order
         )
         walked.rows = [row for _, row in walked.rows]
-        return request.show(f"{self.name}.html", {**shown, "walked": walked}, status=status)
+        shown |= {"walked": walked, **await self.more(request, filters)}
+        return request.show(f"{self.name}.html", shown, status=status)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
         return await self._file(request, csv_answer)
@@ -107,12 +117,18 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
             after: Position | None = None
             while True:
                 # A turn for each part: files that a browser reads slowly hold none up.
-                async with request.shares.of(request.owner), session(request.pool) as conn:
-                    items, after = await self.fetch(request)(conn, request.owner, part, after, ROWS)
-                    rows = await self.rows(conn, items, request)
+                async with request.shares.of(request.owner):
+                    rows, after = await request.reads.ask(partial(self._block, request, part, after))
                 yield rows
                 if after is None:
                     break
+
+    async def _block(
+        self, request: PageRequest, part: Filters, after: Position | None, conn: Connection
+    ) -> tuple[Sequence[Any], Position | None]:
+        """The next rows of a file."""
+        items, last = await self.fetch(request)(conn, request.owner, part, after, ROWS)
+        return await self.rows(conn, items, request), last
 
     def _filters(self, asked: ListQuery, request: PageRequest) -> Filters:
         return self.read(asked, request) if self.read else read_filters(self.filters, asked, request.seal.blind)

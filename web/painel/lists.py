@@ -90,6 +90,12 @@ class ListQuery:
         """This list's query with these filters and `more`."""
         return "?" + urlencode([*self.filters(), *more.items()])
 
+    def link_with(self, name: str, value: str) -> str:
+        """The same with this filter set to one value, or left out when it is empty."""
+        others = [(each, given) for each, given in self.filters() if each != name]
+        query = urlencode([*others, *([(name, value)] if value else [])])
+        return f"?{query}" if query else ""
+
 
 class Walked(Struct, Generic[Row]):
     """One page; the links are empty where there is nothing."""

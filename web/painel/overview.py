@@ -8,13 +8,13 @@ from commands.charges.expire import expire_account
 from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
 from readmodels.dashboard.company import find_company
-from readmodels.dashboard.overview import COUNT_MAX, DAYS, received_by_day, received_in, standing
-from readmodels.money.payment_list import PaymentFilters, payment_page
+from readmodels.dashboard.overview import DAYS, received_by_day, received_in, standing
+from readmodels.money.odd_payments import COUNT_MAX, newest_odd
 from readmodels.webhooks.endpoint import endpoint_of, lanes_health
-from runtime.postgres import session
+from sql import Connection
 from web.painel.page_request import PageRequest
 from web.painel.plot import plot
-from web.painel.rows import with_payers
+from web.painel.rows import with_payers, with_whom
 
 _LATEST = 8
 _ODD = 5
@@ -25,36 +25,30 @@ async def show(request: PageRequest) -> Response[Any]:
     owner = request.owner
     assert owner.mode is Mode.PRODUCTION
     await expire_account(request.pool, owner, now=request.now)
-    async with session(request.pool) as conn:
+
+    async def read(conn: Connection) -> dict[str, Any]:
         now_is = await standing(conn, owner, now=request.now)
         days = await received_by_day(conn, owner, now=request.now)
-        charges, _ = await charge_page(conn, owner, ChargeFilters(), None, _LATEST)
+        docs, _ = await charge_page(conn, owner, ChargeFilters(), None, _LATEST)
+        charges = await with_whom(conn, docs, owner, request.seal, request.payers)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
         waits = request.session.kyc != "approved"
         company = await find_company(conn, account_id=owner.account_id, now=request.now) if waits else None
-        odd = []
-        if now_is.anomalies:
-            for anomaly in ("duplicate", "paid_after_cancel", "amount_mismatch"):
-                found, _ = await payment_page(
-                    conn, owner, PaymentFilters(anomaly=anomaly), None, _ODD, seal=request.seal
-                )
-                odd += found
-            odd.sort(key=lambda payment: payment.paid_at, reverse=True)
-        odd_rows = await with_payers(conn, odd[:_ODD], owner, request.seal, request.payers)
-    values = {
-        "company": company,
-        "standing": now_is,
-        "count_max": COUNT_MAX,
-        "span": DAYS,
-        "days": days,
-        "plot": plot(days),
-        "today_cents": received_in(days, 1),
-        "week_cents": received_in(days, 7),
-        "month_cents": received_in(days, DAYS),
-        "charges": charges,
-        "odd": odd_rows,
-        "lanes": lanes,
-        "endpoint": endpoint,
-    }
+        odd = await newest_odd(conn, owner, _ODD, seal=request.seal) if now_is.anomalies else []
+        return {
+            "company": company,
+            "standing": now_is,
+            "days": days,
+            "plot": plot(days),
+            "today_cents": received_in(days, 1),
+            "week_cents": received_in(days, 7),
+            "month_cents": received_in(days, DAYS),
+            "charges": charges,
+            "odd": await with_payers(conn, odd, owner, request.seal, request.payers),
+            "lanes": lanes,
+            "endpoint": endpoint,
+        }
+
+    values = {"count_max": COUNT_MAX, "span": DAYS, **await request.reads.ask(read)}
     return request.show("overview.html", values)

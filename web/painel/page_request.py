@@ -34,6 +34,7 @@ from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import Connection, Pool, transaction
 from runtime.seal import Seal
+from runtime.servers.standby import Reads
 from runtime.settings import Settings
 from web.context import WebContext
 from web.pages import page
@@ -68,6 +69,10 @@ class Grant(Struct, frozen=True):
     payers: bool
 
 
+class ForeignForm(PermissionDeniedException):
+    """A form that was not shown to this browser in this session."""
+
+
 class StepUpNeeded(Exception):
     """The password has to be given again (web/painel/auth/step_up.py); `enrol`: a second factor has to be set up."""
 
@@ -98,6 +103,7 @@ class PageRequest:
         self.mode = mode
         self.pool: Pool = state.people_pool
         self.report_pool: Pool = state.report_pool
+        self.reads: Reads = state.reads
         self.shares: Shares = state.shares
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
@@ -275,7 +281,7 @@ def csrf_token(seal: Seal, cookie: str) -> str:
 async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
     """The fields of a form of ours. 403 when it was not shown to this browser, 400 when it is no form."""
     if request.headers.get("sec-fetch-site") not in _OWN:
-        raise PermissionDeniedException
+        raise ForeignForm
     kind = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise ClientException
@@ -291,7 +297,7 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
         form.setdefault(name, []).append(value)
     given = form.get("csrf", [""])[0]
     if not cookie or not hmac.compare_digest(given.encode(), csrf_token(seal, cookie).encode()):
-        raise PermissionDeniedException
+        raise ForeignForm
     return form
 
 

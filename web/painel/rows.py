@@ -1,12 +1,15 @@
 """What templates show of the read models' rows: filters for them, and names that stand in other tables."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.brazilian import short_id
+from domain.documents import masked
 from domain.mode import Owner
 from domain.money import parse_amount
 from domain.payer import PayerView
@@ -19,6 +22,13 @@ from runtime.seal import Seal
 from sql import Connection
 
 _CENTS_MAX = 10**15
+
+
+class ListedCharge(Struct, frozen=True):
+    """A charge of a list, and who is to pay it as far as the merchant said."""
+
+    doc: ChargeDoc
+    payer: Payer
 
 
 def reference(doc: ChargeDoc) -> str:
@@ -41,11 +51,29 @@ async def with_payers(
     return [replace(item, payer=payer_seen(charged.get(item.charge_id, item.payer), view)) for item in items]
 
 
+async def with_whom(
+    conn: Connection, docs: Sequence[ChargeDoc], owner: Owner, seal: Seal, view: PayerView
+) -> list[ListedCharge]:
+    """Charges of a list with their payers."""
+    found = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
+    rows = []
+    for doc in docs:
+        payer = found.get(UUID(doc.charge_id))
+        name, document = (None, None) if payer is None else (view.name(payer.name), payer.document)
+        rows.append(ListedCharge(doc, Payer(name, document and masked(document))))
+    return rows
+
+
 async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:
     """A page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
     docs = await charges_by_id(conn, [(UUID(item.charge_id), owner) for item in items])
     charged = {doc.charge_id: reference(doc) for doc in docs if doc is not None}
     return [replace(item, external_id=item.external_id or charged.get(item.charge_id)) for item in items]
+
+
+def metadata_text(metadata: Mapping[str, str]) -> str:
+    """In one cell of a file: a JSON object, its keys in their order."""
+    return json.dumps(dict(sorted(metadata.items())), ensure_ascii=False)
 
 
 def instant(at: str | datetime) -> datetime:

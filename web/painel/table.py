@@ -10,7 +10,7 @@ from web.painel import overview
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
-from web.painel.money import money, payout_key, refunds, withdrawals
+from web.painel.money import money, odd_payment, payout_key, refunds, withdrawals
 from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
 from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
@@ -23,6 +23,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas",                        charge_list.LIST.show,    EVERYBODY, menu="Cobranças"),
     Page("GET",  "/cobrancas.csv",                    charge_list.LIST.csv,     EVERYBODY),
     Page("GET",  "/cobrancas.xlsx",                   charge_list.LIST.xlsx,    EVERYBODY),
+    Page("GET",  "/cobrancas/busca",                  charge_list.search,       EVERYBODY),
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          PEOPLE),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        PEOPLE),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY),
@@ -42,6 +43,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/pagamentos",                       money.PAYMENTS.show,      PEOPLE, menu="Pagamentos"),
     Page("GET",  "/pagamentos.csv",                   money.PAYMENTS.csv,       PEOPLE),
     Page("GET",  "/pagamentos.xlsx",                  money.PAYMENTS.xlsx,      PEOPLE),
+    Page("GET",  "/pagamentos/{payment_id:str}/divergencia", odd_payment.show,      PEOPLE),
+    Page("POST", "/pagamentos/{payment_id:str}/divergencia", odd_payment.settle,    MONEY),
     Page("GET",  "/devolucoes",                       refunds.LIST.show,        PEOPLE, menu="Devoluções"),
     Page("GET",  "/devolucoes.csv",                   refunds.LIST.csv,         PEOPLE),
     Page("GET",  "/devolucoes.xlsx",                  refunds.LIST.xlsx,        PEOPLE),
@@ -87,6 +90,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/pessoas/credenciais",              team.revoke_known,        OWNER),
     Page("GET",  "/empresa",                          company.show,             EVERYBODY, menu="Empresa"),
     Page("POST", "/empresa/endereco",                 company.change_address,   OWNER),
+    Page("POST", "/empresa/contato",                  company.change_contact,   OWNER),
     Page("GET",  "/auditoria",                        audit.LIST.show,          OWNER, menu="Auditoria"),
     Page("GET",  "/acesso",                           access.show,              EVERYBODY),
     Page("POST", "/acesso/senha",                     access.set_password,      EVERYBODY),
@@ -100,6 +104,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas",                        charge_list.LIST.show,    EVERYBODY, TEST, "Cobranças de teste"),
     Page("GET",  "/cobrancas.csv",                    charge_list.LIST.csv,     EVERYBODY, TEST),
     Page("GET",  "/cobrancas.xlsx",                   charge_list.LIST.xlsx,    EVERYBODY, TEST),
+    Page("GET",  "/cobrancas/busca",                  charge_list.search,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          EVERYBODY, TEST),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY, TEST),
@@ -123,6 +128,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/webhooks/entregas/{delivery_id:str}", deliveries.show,          DELIVERIES, TEST),
     Page("POST", "/webhooks/entregas/{delivery_id:str}/reenviar", deliveries.send_again,    PROGRAMS, TEST),
     Page("GET",  "/tokens",                           tokens.show_list,         PROGRAMS, TEST, "Credenciais de teste"),
+    Page("GET",  "/chaves.json",                      tokens.name_ids,          PROGRAMS, TEST),
     Page("POST", "/tokens",                           tokens.create,            PROGRAMS, TEST),
     Page("GET",  "/tokens/{client_id:str}",           tokens.show,              PROGRAMS, TEST),
     Page("POST", "/tokens/{client_id:str}/trocar",    tokens.rotate,            PROGRAMS, TEST),

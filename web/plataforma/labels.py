@@ -12,10 +12,11 @@ DECISIONS: Final[dict[str, str]] = {
     Kyc.APPROVED: "Aprovar", Kyc.REJECTED: "Recusar", Kyc.BLOCKED: "Bloquear",
 }
 QUEUES: Final[dict[str, str]] = {
-    "bank_pix": "Pix, a dizer ao banco", "bank_boletos": "Boletos, a dizer ao banco",
-    "bank_refunds": "Devoluções, a dizer ao banco", "bank_withdrawals": "Saques, a dizer ao banco",
-    "bank_hints": "Avisos do banco, a conferir", "webhooks": "Webhooks a entregar",
-    "webhooks_held": "Webhooks retidos", "mails": "E-mails a enviar",
+    "bank_pix": "Pix a enviar ao banco", "bank_boletos": "Boletos a enviar ao banco",
+    "bank_refunds": "Devoluções a enviar ao banco", "bank_withdrawals": "Saques a enviar ao banco",
+    "bank_hints": "Avisos do banco a conferir", "webhooks": "Webhooks a entregar",
+    "webhooks_failing": "Webhooks que a loja não recebe", "webhooks_held": "Webhooks retidos",
+    "mails": "E-mails a enviar",
 }
 # What stands in a report's cells, by column: the files keep the codes.
 CELLS: Final[dict[str, dict[str, str]]] = {

@@ -21,6 +21,7 @@ from web.plataforma import (
     payout_key,
     registration,
     reports,
+    search,
     suspense,
 )
 
@@ -41,6 +42,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "",                                    overview.show, menu="Início"),
     _page("POST", "/pix/suspender",                      overview.suspend),
     _page("POST", "/pix/retomar",                        overview.resume),
+    _page("GET",  "/busca",                              search.show, menu="Procurar"),
+    _page("POST", "/busca",                              search.search),
     _page("GET",  "/lojas",                              merchants.LIST.show, menu="Lojas"),
     _page("GET",  "/lojas/nova",                         registration.show_new),
     _page("POST", "/lojas/nova",                         registration.create),

@@ -8,9 +8,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   const text = button.innerHTML;
   button.addEventListener("click", async () => {
     const field = document.getElementById(button.dataset.copy);
-    field.select();
+    if (field.select) field.select();
+    else getSelection().selectAllChildren(field);
     try {
-      await navigator.clipboard.writeText(field.value);
+      await navigator.clipboard.writeText(field.value ?? field.dataset.text);
     } catch {
       // Not allowed, or not a secure page: the text is selected, the person can copy it.
       if (said) said.textContent = "Texto selecionado. Copie com o teclado.";

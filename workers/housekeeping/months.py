@@ -18,6 +18,7 @@ KEPT: Final = timedelta(days=400)
 MOVED_MAX: Final = 10_000
 """Rows moved from the default partition into one month: writers wait meanwhile. More are moved at a start only."""
 
+_FEED = ("read_event_production", "read_event_sandbox")
 _WITH_THE_FEED = ("webhook_delivery_done", "webhook_attempt")
 """Dropped when their events' month leaves the feed, since none of them can be sent again then."""
 _FORGOTTEN_MAX = 1_000
@@ -50,13 +51,13 @@ async def _keep(context: Context, table: str) -> None:
         last = (now + MONTHS_AHEAD).date()
         made = await make(conn, parent=table, first=now.date(), last=last, moved_max=MOVED_MAX)
     async with transaction(context.pool) as conn:
-        if table == "read_event":
-            gone = await detach_feed(conn, ended_before=now - KEPT)
+        if table in _FEED:
+            gone = await detach_feed(conn, kept=KEPT)
         elif table in _WITH_THE_FEED:
-            gone = await drop(conn, parent=table, ended_before=now - KEPT)
+            gone = await drop(conn, parent=table, kept=KEPT)
         else:
             kept = timedelta(days=context.settings.bank_history_kept_days)
-            gone = await detach(conn, parent=table, ended_before=now - kept)
+            gone = await detach(conn, parent=table, kept=kept)
     if made or gone:
         _log.info("months", table=table, made=made, detached=gone)
 

@@ -113,7 +113,7 @@ class BoletoOrderWorker:
     async def _claim(self, limit: int) -> list[BoletoOrder]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            return await claim(conn, test=self._mode.test, now=now, limit=limit, lease_until=now + LEASE)
+            return await claim(conn, test=self._mode.test, now=now, limit=limit, lease=LEASE)
 
     async def _ask(self, order: BoletoOrder) -> Result:
         # A reconciliation goes without the merchant's scenario: nothing may stay behind a test.

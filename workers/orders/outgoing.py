@@ -77,7 +77,7 @@ Answer = Done[Sent] | Rejected | Unknown
 async def claim_money(context: Context, lane: OrderLane, mode: Mode, limit: int) -> list[MoneyOrder]:
     now = context.now()
     async with session(context.pool) as conn:
-        return await _claim(conn, lane=lane, test=mode.test, now=now, limit=limit, lease_until=now + LEASE)
+        return await _claim(conn, lane=lane, test=mode.test, now=now, limit=limit, lease=LEASE)
 
 
 async def found_sent(

@@ -109,7 +109,7 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
                 test=mode.test,
                 now=now,
                 limit=pace.orders_claimed if mode.test else limit,
-                lease_until=now + LEASE,
+                lease=LEASE,
             )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:

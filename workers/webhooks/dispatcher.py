@@ -171,7 +171,8 @@ class WebhookDispatcher:
     async def _claim_page(self, now: datetime) -> int:
         """Claim of the lanes of one look; answers how many. `_after` is back at the start when all lanes were gone
         through."""
-        leased_until = now + self._lease
+        # By a clock that nobody sets: the lease is PostgreSQL's, and how far this machine's own is from it is unknown.
+        leased_until = asyncio.get_running_loop().time() + self._lease.total_seconds()
         lanes_max = min(LANES_MAX, self._capacity())
         async with transaction(self._context.pool) as conn:
             looks = await take_lanes(
@@ -190,9 +191,7 @@ class WebhookDispatcher:
             claim_max = self._share([lane for lane in lanes if lane.ours])
             ours = [lane for lane in lanes if lane.key in claim_max]
             maxes = [claim_max[lane.key] for lane in ours]
-            claimed = (
-                await claim(conn, lanes=ours, claim_maxes=maxes, now=now, lease_until=leased_until) if ours else []
-            )
+            claimed = await claim(conn, lanes=ours, claim_maxes=maxes, now=now, lease=self._lease) if ours else []
         cut = len(lanes) == lanes_max
         if self._backlog and not (cut and not self._scanned_first):
             self._after = _next_after(looks, cut=cut)
@@ -283,7 +282,7 @@ class WebhookDispatcher:
                 left_test -= limit * lane.test
         return claim_max
 
-    def _begin(self, due: DueDelivery, leased_until: datetime) -> None:
+    def _begin(self, due: DueDelivery, leased_until: float) -> None:
         self._in_flight[due.lane] += 1
         self._in_flight_test += due.test
         self._unstored.add(due.delivery_id)
@@ -291,14 +290,14 @@ class WebhookDispatcher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, due: DueDelivery, leased_until: datetime) -> None:
+    async def _deliver(self, due: DueDelivery, leased_until: float) -> None:
         aging = asyncio.get_running_loop().call_later(_YOUNG_S, self._discount, due.delivery_id)
         try:
             started_at = self._context.now()
-            if started_at >= leased_until:
-                return  # this process was suspended, and another worker has the lease by now
             clock = asyncio.get_running_loop().time
             began = clock()
+            if began >= leased_until:
+                return  # this process was suspended, and another worker has the lease by now
             answer = await self._send(due, started_at)
             duration_s = clock() - began
             aging.cancel()

@@ -2,6 +2,9 @@
 -- They are written by commands (order.sql, charge.sql). One that ends (done, refused, abandoned) leaves bank_order for
 -- bank_order_done.
 --
+-- Leases begin and end by this server's clock: by the clocks of workers, one that is ahead takes what another still does. (An index serves
+-- statement_timestamp(), and not clock_timestamp().)
+--
 -- A statement that is given ids reads by the primary key alone, whatever its plan was made of: no other index may look as
 -- good to a plan that was made while the queue was empty. So none of them has a condition that implies the predicate of a
 -- partial index, such as state = 'working'.
@@ -18,7 +21,7 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
@@ -43,7 +46,7 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN boleto s ON s.charge_id = d.charge_id
@@ -56,7 +59,8 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
 -- name: claim_money
 -- Of refunds or of withdrawals, with what the attempt before left behind. A withdrawal the bank was not asked about is
 -- left alone while the account is not approved: its money stays, and nothing counts as tried. That is looked up for each
--- order in turn, and not joined: a join may read every withdrawal there ever was.
+-- order in turn, and not joined: a join may read every withdrawal there ever was. Nothing is sent by transfer after a restore that
+-- nobody has compared with the bank yet.
 WITH due AS (
     SELECT o.order_id FROM bank_order o
     WHERE o.lane = :lane AND o.test = :test AND o.state = 'waiting' AND o.due_at <= :now
@@ -64,12 +68,13 @@ WITH due AS (
           SELECT w.status <> 'pending' OR a.kyc = 'approved'
           FROM withdrawal w JOIN account a ON a.account_id = w.account_id
           WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id))
+      AND (o.test OR o.kind NOT IN ('withdrawal_send', 'refund_transfer') OR NOT (SELECT payouts_held()))
     ORDER BY o.due_at, o.order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
 )
 UPDATE bank_order o
-SET state = 'working', attempts = o.attempts + 1, lease_until = :lease_until
+SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
@@ -104,7 +109,7 @@ RETURNING order_id;
 -- Leases of workers that died: the orders wait again, with the same identifiers.
 UPDATE bank_order SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE order_id = ANY(ARRAY(
-    SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= :now
+    SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
 RETURNING order_id, test, lane;

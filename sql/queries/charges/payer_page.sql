@@ -5,6 +5,7 @@
 SELECT account.name, account.document, charge_view.test, charge_view.status, charge_view.payment_method,
        charge_view.amount_cents, charge_view.due_date, charge_view.version, charge_view.doc,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s, account.kyc = 'blocked' AND NOT charge_view.test AS suspended,
+       account.contact_phone, account.contact_whatsapp, account.contact_email,
        -- The latest payment that does not fit. Payments of one charge are few rows of read_payment_charge.
        ARRAY(SELECT anomaly FROM read_payment
              WHERE charge_id = charge_view.charge_id AND anomaly IS NOT NULL

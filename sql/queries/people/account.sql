@@ -20,10 +20,15 @@ UPDATE account SET kyc = :kyc, kyc_reason = :reason, kyc_at = :now WHERE account
 -- name: set_address
 UPDATE account SET address = :address, city = :city WHERE account_id = :account_id RETURNING account_id;
 
+-- name: set_contact
+UPDATE account SET contact_phone = :contact_phone, contact_whatsapp = :contact_whatsapp, contact_email = :contact_email
+WHERE account_id = :account_id;
+
 -- name: company
 -- An account's registration, and how many of its owners have chosen a password.
 SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at,
-       coalesce(p.pix_key, a.pix_key) AS pix_key, a.rate_per_s, a.rate_burst, a.created_at,
+       coalesce(p.pix_key, a.pix_key) AS pix_key, a.rate_per_s, a.rate_burst,
+       a.contact_phone, a.contact_whatsapp, a.contact_email, a.created_at,
        (SELECT count(*) FROM dashboard_user u
         WHERE u.account_id = a.account_id AND u.role = 'owner' AND u.password_hash IS NOT NULL) AS owners
 FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true

@@ -42,16 +42,8 @@ WHERE d.until IS NOT NULL
 ORDER BY d.at;
 
 -- name: standing
--- Balance, and payments that came otherwise than asked for, counted no further than :limit.
 SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
-                 ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents,
-       (SELECT count(*) FROM (SELECT FROM unnest(:anomalies::text[]) AS k(anomaly)
-                              CROSS JOIN LATERAL (
-                                  SELECT FROM read_payment
-                                  WHERE account_id = :account_id AND test = :test AND anomaly = k.anomaly
-                                    AND paid_at >= :since
-                                  LIMIT :limit) AS one
-                              LIMIT :limit) AS odd) AS anomalies;
+                 ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents;
 
 -- name: payer
 -- The payer of a charge as the merchant named it; sealed.

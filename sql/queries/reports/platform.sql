@@ -68,11 +68,29 @@ UNION ALL
 SELECT 'bank_hints', count(*), min(due_at) FROM (
     SELECT due_at FROM bank_hint ORDER BY due_at LIMIT :limit) AS q
 UNION ALL
-SELECT 'webhooks', count(*), min(due_at) FROM (
-    SELECT due_at FROM webhook_delivery WHERE state = 'pending' LIMIT :limit) AS q
-UNION ALL
-SELECT 'webhooks_held', count(*), min(due_at) FROM (
-    SELECT due_at FROM webhook_delivery WHERE state = 'held' ORDER BY due_at LIMIT :limit) AS q
+-- Of production, receiver by receiver; what one that fails leaves waiting is no lag of the workers.
+SELECT q.name, sum(q.waiting)::bigint, min(q.due_at) FROM (
+    VALUES ('webhooks', 0::bigint, NULL::timestamptz), ('webhooks_failing', 0, NULL), ('webhooks_held', 0, NULL)
+    UNION ALL
+    SELECT CASE WHEN l.state = 'open' THEN 'webhooks' ELSE 'webhooks_failing' END, w.waiting, w.due_at
+    FROM webhook_lane l CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+            SELECT due_at FROM webhook_delivery
+            WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'pending'
+            ORDER BY due_at, sequence LIMIT :limit) AS d
+    ) AS w
+    WHERE NOT l.test
+    UNION ALL
+    SELECT 'webhooks_held', h.waiting, h.due_at
+    FROM webhook_lane l CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+            SELECT due_at FROM webhook_delivery
+            WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'held'
+            ORDER BY sequence LIMIT :limit) AS d
+    ) AS h
+    WHERE NOT l.test AND l.holding
+) AS q (name, waiting, due_at)
+GROUP BY q.name
 UNION ALL
 SELECT 'mails', count(*), min(due_at) FROM (
     SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;

@@ -128,7 +128,7 @@ WITH lane AS (
     WHERE lane.probe AND lane.claimable > 0 AND d.n = 1 + lane.failed_probes % d.several
 ), claimed AS (
     UPDATE webhook_delivery AS d
-    SET state = 'sending', attempt = d.attempt + 1, lease_until = :lease_until::timestamptz
+    SET state = 'sending', attempt = d.attempt + 1, lease_until = clock_timestamp() + :lease::interval
     FROM picked
     WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
       AND d.state IN ('pending', 'held') AND d.state <> 'held'
@@ -202,11 +202,11 @@ WHERE l.state <> 'open' OR l.consecutive_failures > 0
    OR l.concurrency < CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END;
 
 -- name: release
--- Leases that ran out: their worker died. The attempt counts, the step does not, because our crash must not use up
+-- Leases that ran out, by this server's clock and no worker's: their worker died. The attempt counts, the step does not, because our crash must not use up
 -- the merchant's schedule; but a delivery that cost five workers is stuck, because it may be what killed them.
 WITH lost AS (
     SELECT delivery_id, lease_until FROM webhook_delivery
-    WHERE state = 'sending' AND lease_until <= :now
+    WHERE state = 'sending' AND lease_until <= statement_timestamp()
     ORDER BY lease_until
     LIMIT :limit
     FOR UPDATE SKIP LOCKED

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -255,3 +256,31 @@ async def test_a_browser_signs_in_and_a_form_is_sent_once_however_often_it_is_cl
     finally:
         cookie = browser.owner.cookie()
         await browser.command("Network.setCookie", url=browser.address, name="painel", value=cookie, httpOnly=True)
+
+
+async def test_the_documentation_shows_ones_own_ids_to_who_is_signed_in_and_no_secret(browser: Browser) -> None:
+    seen = await browser.owner.opened("/painel/teste/chaves.json")
+    ids = msgspec.json.decode(seen.html)
+    assert set(ids) == {"account_id", "client_id"}
+    assert str(ids["client_id"]).startswith("test_")
+    await browser.open("/docs/pt")
+    await until(browser.evaluate, f"document.querySelector('main').textContent.includes('{ids['client_id']}')", True)
+    text = await browser.evaluate("document.querySelector('main').textContent")
+    assert ids["account_id"] in text
+    assert "YOUR_ACCOUNT_ID" not in text
+    assert "YOUR_CLIENT_SECRET" in text
+    # One language for every example of the page.
+    await browser.evaluate("document.getElementById('example-1-1').click()")
+    shown = "[...document.querySelectorAll('.tabs pre')].filter((each) => each.checkVisibility()).length"
+    assert await browser.evaluate(shown) == await browser.evaluate("document.querySelectorAll('.tabs').length") == 3
+    assert (
+        await browser.evaluate(
+            "[...document.querySelectorAll('.tabs > input:checked')].map((e) => e.dataset.language).join()"
+        )
+        == "Python,Python,Python"
+    )
+    await browser.open("/docs/pt/search")
+    await browser.evaluate("document.getElementById('docs-search').value = 'relogio teste'")
+    await browser.evaluate("document.getElementById('docs-search').dispatchEvent(new Event('input'))")
+    first = "[...document.querySelectorAll('#entries > li')].filter((each) => !each.hidden)[0].textContent.trim()"
+    assert "relógio" in str(await browser.evaluate(first))

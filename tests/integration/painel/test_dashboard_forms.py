@@ -501,8 +501,8 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: E
 # What a page costs
 
 _LENGTH_MAX = {
-    "/painel": 10,
-    "/painel/cobrancas": 2,
+    "/painel": 12,
+    "/painel/cobrancas": 6,
     "/painel/pagamentos": 1,
     "/painel/devolucoes": 2,
     "/painel/extrato": 3,

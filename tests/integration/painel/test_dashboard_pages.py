@@ -342,6 +342,7 @@ async def test_what_is_anybody_elses_is_like_nothing_at_all(env: Environment, po
         "schedule_id": [str(uuid4())],
         "request_id": [f"req_{uuid4().hex}"],
         "withdrawal_id": [str(uuid4())],
+        "payment_id": [str(uuid4())],
     }
     form = await env.owner.opened("/painel/acesso")
     unknown = await env.owner.get("/painel/nada")
@@ -415,6 +416,7 @@ async def test_no_input_breaks_a_page(env: Environment) -> None:
         "schedule_id": str(uuid4()),
         "request_id": f"req_{uuid4().hex}",
         "withdrawal_id": str(uuid4()),
+        "payment_id": str(uuid4()),
     }
     for page in TABLE:
         if page.whole_path.startswith("/painel/sair"):

@@ -112,6 +112,15 @@ async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(env: Environme
     assert (line["numero"], line["valor"], line["saldo_depois"]) == ("1", "1234,56", "1234,56")
 
 
+async def test_metadata_stand_in_one_cell_and_on_the_page_of_their_charge(env: Environment) -> None:
+    charge = await env.books.charge(metadata={"store": "recife-2", "cart": 'c "8812"'})
+    await env.books.charge()
+    without, row = rows_in(await env.owner.opened("/painel/cobrancas.csv"))
+    assert (without["metadados"], row["metadados"]) == ("", '{"cart": "c \\"8812\\"", "store": "recife-2"}')
+    page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
+    assert "<dt>store</dt><dd>recife-2</dd>" in page.html
+
+
 async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(env: Environment) -> None:
     for number in range(3):
         await env.books.paid(await env.books.charge(1_00 + number, external_id=f"paga-{number}"))

@@ -379,7 +379,7 @@ async def test_a_form_works_in_the_session_it_was_shown_in_and_nowhere_else(
         for given in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": other.hidden()["csrf"]}, {"csrf": "é"}):
             refused = await person.ask("POST", path, data={**fields, **given})
             assert refused.status == 403, given
-            assert "Sem permissão" in refused.text
+            assert "Formulário de outra sessão" in refused.text
         token = {"csrf": mine.hidden()["csrf"]}
         for site in ("cross-site", "same-site", "none"):
             refused = await person.ask("POST", path, data={**fields, **token}, headers={"Sec-Fetch-Site": site})

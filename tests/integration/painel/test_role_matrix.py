@@ -44,6 +44,7 @@ OFDS  GET  /painel/cobrancas
 OFDS  GET  /painel/cobrancas.csv
 OFDS  GET  /painel/cobrancas.xlsx
 OFDS  GET  /painel/cobrancas/{}
+OFDS  GET  /painel/cobrancas/busca
 OF S  GET  /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/nova
 OF S  GET  /painel/cobrancas/{}/boleto.pdf
@@ -62,6 +63,8 @@ OF    POST /painel/programacoes/{}/cancelar
 OF S  GET  /painel/pagamentos
 OF S  GET  /painel/pagamentos.csv
 OF S  GET  /painel/pagamentos.xlsx
+OF S  GET  /painel/pagamentos/{}/divergencia
+OF    POST /painel/pagamentos/{}/divergencia
 OF S  GET  /painel/devolucoes
 OF S  GET  /painel/devolucoes.csv
 OF S  GET  /painel/devolucoes.xlsx
@@ -107,6 +110,7 @@ O     POST /painel/pessoas/remover
 O     POST /painel/pessoas/credenciais
 OFDS  GET  /painel/empresa
 O     POST /painel/empresa/endereco
+O     POST /painel/empresa/contato
 O     GET  /painel/auditoria
 OFDS  GET  /painel/acesso
 OFDS  POST /painel/acesso/senha
@@ -118,6 +122,7 @@ OFDS  GET  /painel/teste/cobrancas
 OFDS  GET  /painel/teste/cobrancas.csv
 OFDS  GET  /painel/teste/cobrancas.xlsx
 OFDS  GET  /painel/teste/cobrancas/{}
+OFDS  GET  /painel/teste/cobrancas/busca
 OFDS  GET  /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/nova
 OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
@@ -142,6 +147,7 @@ O D   POST /painel/teste/webhooks/entregas/{}/reenviar
 O D   POST /painel/teste/webhooks/retomar
 O D   POST /painel/teste/webhooks/testar
 O D   GET  /painel/teste/tokens
+O D   GET  /painel/teste/chaves.json
 O D   POST /painel/teste/tokens
 O D   GET  /painel/teste/tokens/{}
 O D   POST /painel/teste/tokens/{}/trocar
@@ -153,6 +159,8 @@ OFDS  POST /painel/teste/relogio
 P     GET  /plataforma
 P     POST /plataforma/pix/suspender
 P     POST /plataforma/pix/retomar
+P     GET  /plataforma/busca
+P     POST /plataforma/busca
 P     GET  /plataforma/lojas
 P     GET  /plataforma/lojas/nova
 P     POST /plataforma/lojas/nova

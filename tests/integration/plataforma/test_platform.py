@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -12,8 +12,12 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
+from commands.merchants.merchants import create_merchant
 from commands.people.people import add_staff
+from commands.webhooks.endpoint import set_endpoint
+from domain.brazilian import span
 from domain.instants import SAO_PAULO
+from readmodels.dashboard.platform import queues
 from readmodels.reports.report import ask
 from readmodels.reports.reports import REPORTS
 from runtime.ids import new_id
@@ -433,3 +437,43 @@ async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, s
         "integrator.share_confirmed", "integrator.changed", "integrator.changed", "integrator.share_proposed",
         "integrator.share_withdrawn",
     ]  # fmt: skip
+
+
+# Queues
+
+
+async def test_what_receivers_do_not_take_and_what_sandboxes_leave_is_no_lag(conn: Any) -> None:
+    now, merchant = (
+        datetime.now(UTC),
+        await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC)),
+    )
+    endpoint = await set_endpoint(
+        conn, merchant.account_id, "https://loja.example/w", allow_private=True, now=now,
+        seal=Seal(SETTINGS.secret_key), chance=bytes(32),
+    )  # fmt: skip
+    before = {each.name: each.waiting for each in await queues(conn)}
+    assert set(before) >= {"webhooks", "webhooks_failing", "webhooks_held"}
+
+    async def added(*, test: bool, lane: str, state: str = "pending") -> dict[str, int]:
+        begun = conn.transaction()
+        await begun.start()
+        await conn.execute(
+            "INSERT INTO webhook_lane (endpoint_id, test, state, holding) VALUES ($1, $2, $3, $4)"
+            " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = excluded.state, holding = excluded.holding",
+            endpoint.endpoint_id, test, lane, state == "held",
+        )  # fmt: skip
+        await conn.execute(
+            "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state,"
+            " due_at, created_at) VALUES ($1, $2, $3, $4, $5, 1, 'payment.received', $6, $7, $7)",
+            new_id(), endpoint.endpoint_id, merchant.account_id, test, new_id(), state, now - timedelta(hours=1),
+        )  # fmt: skip
+        after = {each.name: each.waiting for each in await queues(conn)}
+        await begun.rollback()
+        return {name: count - before[name] for name, count in after.items() if count != before[name]}
+
+    assert await added(test=False, lane="open") == {"webhooks": 1}
+    assert await added(test=False, lane="broken") == {"webhooks_failing": 1}
+    assert await added(test=False, lane="paused", state="held") == {"webhooks_held": 1}
+    for state in ("pending", "held"):
+        assert await added(test=True, lane="broken", state=state) == {}
+    assert [span(timedelta(seconds=each)) for each in (59, 2339, 9000, 400_000)] == ["59 s", "38 min", "2 h", "4 dias"]

@@ -24,6 +24,10 @@ async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(syst
         for path in ("", "/lojas", "/parceiros", "/relatorios", "/equipe", "/auditoria"):
             assert (await person.get(f"/plataforma{path}")).status == 200, path
         for merchant in system.merchants:
+            # By the role that production has, whatever it is looked for by.
+            for typed in ("529.982.247-25", "pedido de ninguém", "E" + "9" * 31, "0" * 20, "req_0123456789ab"):
+                seen = await person.post("/plataforma/busca", on="/plataforma/busca", q=typed)
+                assert seen.status == 200, (typed, seen.text[:200])
             shown = await person.opened(f"/plataforma/lojas/{merchant['account_id']}")
             assert merchant["name"] in shown.text
     finally:

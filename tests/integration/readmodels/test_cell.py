@@ -12,7 +12,8 @@ from readmodels.rebuild import rebuild
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.verify import verify
 from runtime.postgres import open_pool
-from sql.migrate import MIGRATIONS, migrate
+from sql.migrate import migrate
+from sql.migration_files import MIGRATIONS
 from sql.snapshot import snapshot
 from tests.support.database import own_database, owner_of, report_of
 from tests.support.in_process import open_api
@@ -64,7 +65,7 @@ async def test_a_cell_works_in_a_schema_of_its_own(servers: Any) -> None:
         await admin.close()
 
 
-@pytest.mark.parametrize("path", [*sorted(MIGRATIONS.glob("*.sql")), *QUERIES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*sorted(MIGRATIONS.rglob("*.sql")), *QUERIES], ids=lambda path: path.stem)
 def test_no_statement_names_a_schema(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bpublic\.|\bSCHEMA\b(?! %I)|SET search_path(?! = %I)", re.sub(r"--[^\n]*", "", text))

@@ -26,7 +26,7 @@ from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
-from sql.migrate import MONTHS_AHEAD, migrate
+from sql.migrate import MONTHLY, MONTHS_AHEAD, migrate
 from tests.support.database import own_database, owner_of
 from workers.housekeeping.months import (
     KEPT,
@@ -81,7 +81,7 @@ async def own(servers: Any) -> AsyncIterator[Own]:
 
 async def months_of(conn: Any) -> list[str]:
     rows = await conn.fetch(
-        "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'read_event'::regclass"
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'read_event_sandbox'::regclass"
     )
     return sorted(row["name"] for row in rows)
 
@@ -90,10 +90,10 @@ async def forget_months(own: Own) -> None:
     """As if neither a worker nor a start had been here for longer than months are made ahead: none is left."""
     conn = await asyncpg.connect(own.owner_url)
     for name in await months_of(conn):
-        if name != "read_event_other":
-            await conn.execute(f"ALTER TABLE read_event DETACH PARTITION {name}")
+        if name != "read_event_sandbox_other":
+            await conn.execute(f"ALTER TABLE read_event_sandbox DETACH PARTITION {name}")
             await conn.execute(f"DROP TABLE {name}")
-    await conn.execute("DELETE FROM read_event_other")  # what an earlier test left
+    await conn.execute("DELETE FROM read_event_sandbox_other")  # what an earlier test left
     await conn.close()
 
 
@@ -101,7 +101,7 @@ def names_until(last: datetime) -> list[str]:
     """Of the tables of this month and those up to an instant."""
     now = datetime.now(UTC)
     months = range(now.year * 12 + now.month - 1, last.year * 12 + last.month)
-    return [f"read_event_{month // 12}_{month % 12 + 1:02}" for month in months]
+    return [f"read_event_sandbox_{month // 12}_{month % 12 + 1:02}" for month in months]
 
 
 async def happened(conn: Any, account_id: UUID, sequence: int, at: datetime) -> None:
@@ -124,11 +124,13 @@ async def shown(conn: Any, account_id: UUID) -> list[int]:
 
 async def test_an_event_lies_in_its_month_and_one_without_a_month_is_kept_all_the_same(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
-    await make(conn, parent="read_event", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX)
+    await make(
+        conn, parent="read_event_sandbox", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX
+    )
     await happened(conn, account_id, 1, now)
     await happened(conn, account_id, 2, now + timedelta(days=3000))
-    assert await month_of(conn, account_id, 1) == f"read_event_{now:%Y_%m}"
-    assert await month_of(conn, account_id, 2) == "read_event_other"
+    assert await month_of(conn, account_id, 1) == f"read_event_sandbox_{now:%Y_%m}"
+    assert await month_of(conn, account_id, 2) == "read_event_sandbox_other"
     assert await shown(conn, account_id) == [1, 2]
 
 
@@ -136,17 +138,17 @@ async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     await happened(conn, account_id, 1, at)
     await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
-    assert await make(conn, parent="read_event", first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
-    assert await month_of(conn, account_id, 1) == "read_event_2033_05"
-    assert await month_of(conn, account_id, 2) == "read_event_other"
+    assert await make(conn, parent="read_event_sandbox", first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
+    assert await month_of(conn, account_id, 1) == "read_event_sandbox_2033_05"
+    assert await month_of(conn, account_id, 2) == "read_event_sandbox_other"
 
 
 async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     first = datetime(2031, 1, 15, tzinfo=UTC).date()
     last = datetime(2031, 4, 1, tzinfo=UTC).date()
-    await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX)
-    assert {f"read_event_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
-    assert await make(conn, parent="read_event", first=first, last=last, moved_max=MOVED_MAX) == 0
+    await make(conn, parent="read_event_sandbox", first=first, last=last, moved_max=MOVED_MAX)
+    assert {f"read_event_sandbox_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
+    assert await make(conn, parent="read_event_sandbox", first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
 async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(table_owner: Pool) -> None:
@@ -163,15 +165,15 @@ async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_ar
 async def _a_month_leaves(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, parent="read_event", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
+    await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     await happened(conn, account_id, 1, old)
     await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
     await happened(conn, account_id, 3, now)
     assert await shown(conn, account_id) == [1, 2, 3]
-    assert await detach_feed(conn, ended_before=now - KEPT) >= 1
+    assert await detach_feed(conn, kept=KEPT) >= 1
     assert await shown(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
-        f"SELECT count(*) FROM read_event_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
+        f"SELECT count(*) FROM read_event_sandbox_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
         account_id,
     )
     assert kept == 1
@@ -180,7 +182,35 @@ async def _a_month_leaves(conn: Any) -> None:
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
     await project(conn, ids, [Projection.EVENTS])
     assert await shown(conn, account_id) == [2, 3]
-    assert await detach_feed(conn, ended_before=now - KEPT) == 0
+    assert await detach_feed(conn, kept=KEPT) == 0
+
+
+async def test_what_merchants_may_still_read_is_detached_for_nobody(own: Own) -> None:
+    before = await months_of(own.pool)
+    for table in ("read_event_production", "read_event_sandbox", "webhook_attempt"):
+        with pytest.raises(asyncpg.RaiseError, match="400 days"):
+            await own.pool.execute("SELECT detach_months($1, now() - interval '398 days')", table)
+    with pytest.raises(asyncpg.RaiseError, match="400 days"):
+        await own.pool.execute("SELECT drop_months('webhook_attempt', now())")
+    assert await months_of(own.pool) == before
+
+
+async def test_a_worker_whose_clock_is_ahead_keeps_what_merchants_may_still_read(servers: Any) -> None:
+    async with own_database(servers, "ahead") as url:
+        pool = await open_pool(url, name="tests", size=2)
+        old = datetime.now(UTC) - timedelta(days=300)
+        for table in MONTHLY:
+            await make(pool, parent=table, first=old.date(), last=old.date(), moved_max=MOVED_MAX)
+        before = await months_of(pool)
+        worker: Any = SimpleNamespace(
+            pool=pool,
+            now=lambda: datetime.now(UTC) + timedelta(days=200),
+            settings=SimpleNamespace(bank_history_kept_days=400),
+        )
+        assert f"read_event_sandbox_{old:%Y_%m}" in before
+        assert await keep_months(worker) == 0
+        assert set(before) <= set(await months_of(pool))
+        await pool.close()
 
 
 async def test_numbers_of_months_that_left_are_not_missing(servers: Any) -> None:
@@ -193,14 +223,14 @@ async def test_numbers_of_months_that_left_are_not_missing(servers: Any) -> None
 async def _months_that_left(url: str, conn: Pool) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
-    await make(conn, parent="read_event", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
+    await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     for sequence, at in enumerate((old, old, now), 1):
         await happened(conn, account_id, sequence, at)
     await conn.execute(
         "INSERT INTO account_clock (account_id, test, event_sequence, latest_at) VALUES ($1, true, 3, $2)",
         account_id, now,
     )  # fmt: skip
-    await detach_feed(conn, ended_before=now - KEPT)
+    await detach_feed(conn, kept=KEPT)
     assert await verify(url) == []
     await conn.execute("UPDATE account_clock SET event_sequence = 4 WHERE account_id = $1", account_id)
     assert await verify(url) == [Difference("books", "numbers missing in a feed", 1)]
@@ -214,7 +244,7 @@ async def _months_that_left(url: str, conn: Pool) -> None:
 
 
 async def test_a_start_makes_the_months_of_half_a_year(own: Own) -> None:
-    expected = [*names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_other"]
+    expected = [*names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_sandbox_other"]
     assert len(expected) >= 7
     assert await months_of(own.pool) == expected
     await forget_months(own)
@@ -231,7 +261,11 @@ async def test_months_that_nobody_made_are_made_later_with_what_lies_among_the_o
         await happened(own.pool, account_id, sequence, at)
     await (migrate(own.owner_url) if maker == "a start" else keep_months(own.worker))
     lie_in = [await month_of(own.pool, account_id, sequence) for sequence in (1, 2, 3)]
-    assert lie_in == [f"read_event_{before:%Y_%m}", f"read_event_{now:%Y_%m}", "read_event_other"]
+    assert lie_in == [
+        f"read_event_sandbox_{before:%Y_%m}",
+        f"read_event_sandbox_{now:%Y_%m}",
+        "read_event_sandbox_other",
+    ]
     assert await shown(own.pool, account_id) == [1, 2, 3]
 
 
@@ -257,7 +291,7 @@ async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_
     finally:
         over.set()
         await asyncio.gather(*writers)
-    month = f"read_event_{datetime.now(UTC):%Y_%m}"
+    month = f"read_event_sandbox_{datetime.now(UTC):%Y_%m}"
     assert month in await months_of(own.pool)
     rows = await own.pool.fetch("SELECT account_id, tableoid::regclass::text AS month FROM read_event")
     assert Counter((row["account_id"], row["month"]) for row in rows) == Counter(
@@ -276,9 +310,9 @@ async def test_who_writes_for_long_is_not_waited_for_and_stops_nobody(own: Own) 
         await happened(own.pool, other, 1, datetime.now(UTC))
         assert time.monotonic() - began < 2
         assert await making == 0
-        assert await months_of(own.pool) == ["read_event_other"]
+        assert await months_of(own.pool) == ["read_event_sandbox_other"]
     await keep_months(own.worker)
-    assert f"read_event_{datetime.now(UTC):%Y_%m}" in await months_of(own.pool)
+    assert f"read_event_sandbox_{datetime.now(UTC):%Y_%m}" in await months_of(own.pool)
     assert (await shown(own.pool, account_id), await shown(own.pool, other)) == ([1], [1])
 
 
@@ -288,13 +322,28 @@ async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhi
     for sequence in (1, 2, 3):
         await happened(own.pool, account_id, sequence, now)
     async with own.pool.acquire() as conn, conn.transaction():
-        later = await make(conn, parent="read_event", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2)
-    assert await month_of(own.pool, account_id, 3) == "read_event_other"
+        later = await make(
+            conn, parent="read_event_sandbox", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2
+        )
+    assert await month_of(own.pool, account_id, 3) == "read_event_sandbox_other"
     assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
     assert await shown(own.pool, account_id) == [1, 2, 3]
     await migrate(own.owner_url)
-    assert await month_of(own.pool, account_id, 3) == f"read_event_{now:%Y_%m}"
+    assert await month_of(own.pool, account_id, 3) == f"read_event_sandbox_{now:%Y_%m}"
     assert await shown(own.pool, account_id) == [1, 2, 3]
+
+
+async def test_a_sandbox_ahead_of_time_keeps_no_month_of_production_from_being_made(own: Own) -> None:
+    await forget_months(own)
+    account_id, then = new_id(), datetime.now(UTC) + timedelta(days=40)
+    for sequence in (1, 2, 3):
+        await happened(own.pool, account_id, sequence, then)  # as a sandbox's clock says
+    async with own.pool.acquire() as conn, conn.transaction():
+        for table in ("read_event_sandbox", "read_event_production"):
+            await make(conn, parent=table, first=then.date(), last=then.date(), moved_max=2)
+    assert await month_of(own.pool, account_id, 3) == "read_event_sandbox_other"
+    production = await own.pool.fetchval("SELECT to_regclass($1)::text", f"read_event_production_{then:%Y_%m}")
+    assert production == f"read_event_production_{then:%Y_%m}"
 
 
 def placed_at(at: datetime) -> UUID:

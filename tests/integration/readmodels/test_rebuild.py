@@ -119,7 +119,10 @@ async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System,
     assert_books_are_clean(system)
 
 
-ONE = "account_id = $1::text::uuid AND ctid = (SELECT min(ctid) FROM {} WHERE account_id = $1::text::uuid)"
+ONE = (
+    "(tableoid, ctid) = (SELECT tableoid, ctid FROM {} WHERE account_id = $1::text::uuid"
+    " ORDER BY tableoid, ctid LIMIT 1)"
+)
 
 
 @pytest.mark.parametrize(

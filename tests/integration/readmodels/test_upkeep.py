@@ -11,7 +11,10 @@ GROW = (
     "schedule_charge",
 )  # fmt: skip
 QUEUES = ("bank_order", "bank_hint", "pix_location", "webhook_delivery_open")
-PARTITIONED = ("read_event", "bank_order_done", "bank_hint_done", "webhook_delivery_done", "webhook_attempt")
+PARTITIONED = (
+    "read_event_production", "read_event_sandbox", "bank_order_done", "bank_hint_done", "webhook_delivery_done",
+    "webhook_attempt",
+)  # fmt: skip
 SMALL = (
     # A few rows for each merchant, person, day, bank or process.
     "account", "account_clock", "access_token", "auto_withdrawal", "bank_callback", "bank_reconciled", "credential",
@@ -21,9 +24,9 @@ SMALL = (
     "sign_in_attempt", "verification", "verification_difference", "verification_part", "rebuild",
     "webhook_endpoint", "webhook_lane", "webhook_old_secret", "program_payout", "worker_heartbeat",
     "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
-    "payer_retention", "payer_kept",
+    "payer_retention", "payer_kept", "odd_payment_settled",
     # Money and mail that something is wrong with, and what is still to be sent.
-    "bank_unreadable", "suspense", "mail_request", "caught_mail", "migration",
+    "bank_unreadable", "suspense", "mail_request", "caught_mail", "migration", "recovery",
 )  # fmt: skip
 
 

@@ -225,13 +225,13 @@ async def test_who_goes_on_with_a_verification_of_his_own_leaves_the_nightly_one
 
 
 async def test_statements_are_counted_where_they_run_and_handed_on_together(pool: Pool) -> None:
-    meter, labels = DatabaseMeter(), {"file": "migration"}
-    missing = sql.many("migration.missing", str)
+    meter, labels = DatabaseMeter(), {"file": "account"}
+    suspended = sql.one("account.pix_suspended", bool)
     meter.hand_on()
     before = gauge("quita_sql_statements_total", **labels) or 0
     async with session(pool) as conn:
         for _ in range(100):
-            await missing(conn, names=[])
+            await suspended(conn)
     assert (gauge("quita_sql_statements_total", **labels) or 0) == before
     meter.hand_on()
     assert gauge("quita_sql_statements_total", **labels) == before + 100

@@ -139,6 +139,11 @@ async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version
             for name in looking._names:
                 await owner.execute("INSERT INTO migration (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
             assert await looking.database() == "ready", "what a later version has added is no matter"
+            known, contract = looking._names[-1], "INSERT INTO migration (name, needs) VALUES ($1, $2)"
+            await owner.execute(contract, "0018_contract", known)
+            assert await looking.database() == "ready", "this version uses no more what was taken away"
+            await owner.execute(contract, "0019_contract", "0016_later")
+            assert await looking.database() == "outgrown", "a version without 0016_later still uses it"
         finally:
             await pool.close()
             await owner.close()

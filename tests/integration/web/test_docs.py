@@ -1,9 +1,12 @@
 """The documentation: complete, without a dead link, true to the document of the API, and loading nothing of others."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,14 +19,14 @@ from api.app import ROUTES
 from api.openapi.document import document
 from domain.errors import Code
 from tests.support.pages import SETTINGS, serving
-from web import reference
-from web.docs import GUIDES
-from web.markdown import headings, html_of
+from web.documentation import reference
+from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, prefers_portuguese
+from web.documentation.markdown import headings, html_of
 
 OPENAPI = document(ROUTES, SETTINGS)
 WHOLE: dict[str, Any] = msgspec.json.decode(OPENAPI)
 OPERATIONS = [(path, method, told) for path, ways in WHOLE["paths"].items() for method, told in ways.items()]
-PAGES_MAX = 300
+PAGES_MAX = 400
 
 
 class Shelf:
@@ -32,6 +35,7 @@ class Shelf:
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.links: set[tuple[str, str]] = set()
+        self.files: dict[str, bytes] = {}
 
     async def read(self, http: aiohttp.ClientSession, client: str) -> None:
         waiting = ["/docs"]
@@ -40,13 +44,17 @@ class Shelf:
             path = waiting.pop()
             async with http.get(client + path) as answer:
                 assert answer.status == 200, (path, [page for page, to in self.links if to.startswith(path)])
+                if "Content-Disposition" in answer.headers:
+                    self.files[path] = await answer.read()
+                    continue
                 html = self.pages[path] = await answer.text()
                 assert answer.headers["Cache-Control"] == "public, max-age=300"
                 assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
             for to in map(unescape, re.findall(r'<a [^>]*href="([^"]*)"', html)):
                 self.links.add((path, to))
                 page = to.partition("#")[0]
-                if page.startswith("/docs") and page not in self.pages and page not in waiting:
+                known = (*self.pages, *self.files, *waiting)
+                if page.startswith("/docs") and page not in known:
                     waiting.append(page)
 
     def text(self, path: str) -> str:
@@ -67,11 +75,13 @@ async def test_every_link_of_every_page_leads_somewhere(shelf: Shelf) -> None:
         path, _, name = to.partition("#")
         if to == "/v1/openapi.json":
             continue
-        assert path in shelf.pages or not path, (page, to)
+        assert path in shelf.pages or path in shelf.files or not path, (page, to)
         if name:
             assert f'id="{name}"' in shelf.pages[path or page], (page, to)
-    assert {f"/docs/{name}" for name in GUIDES} <= set(shelf.pages)
-    assert {f"/docs/errors/{code.name}" for code in Code} <= set(shelf.pages)
+    for language, root in ROOTS.items():
+        assert {f"{root}/{name}" for name in GUIDES[language] if name != START} <= set(shelf.pages)
+        assert {f"{root}/{name}" for name in ("events", "errors", "search")} <= set(shelf.pages)
+        assert {f"{root}/errors/{code.name}" for code in Code} <= set(shelf.pages)
 
 
 async def test_pages_load_nothing_from_elsewhere_and_nothing_inline(shelf: Shelf) -> None:
@@ -143,10 +153,18 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
 
     monkeypatch.setattr(reference, "read", reading)
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
-        for path in ("/docs/api/charges", "/docs/api/charges", "/docs/api/schemas", "/docs"):
+        for path in ("/docs/api/charges", "/docs/api/charges", "/docs/api/schemas", "/docs", "/docs/pt"):
             async with http.get(client + path) as answer:
                 assert answer.status == 200
-        for path in ("/docs/nothing", "/docs/api/nothing", "/docs/api/Charges", "/docs/errors/nothing"):
+        for path in (
+            "/docs/nothing",
+            "/docs/pt/nothing",
+            "/docs/pt/errors/nothing",
+            "/docs/quick-start",
+            "/docs/api/nothing",
+            "/docs/api/Charges",
+            "/docs/errors/nothing",
+        ):
             async with http.get(client + path) as answer:
                 assert answer.status == 404, path
     assert read == [OPENAPI]
@@ -164,3 +182,105 @@ def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
     text = "## One\n```\n## no heading\n```\n## One\n### Below"
     assert headings(text, level=2) == [("one", "One"), ("one-1", "One")]
     assert re.findall(r'id="([^"]*)"', html_of(text)) == ["one", "one-1", "below"]
+
+
+def test_an_example_in_several_languages_is_chosen_without_a_script() -> None:
+    html = html_of("```sh tab\na <b>\n```\n\n```php tab\n<?php\n```\n\ntext\n\n```sh tab\nc\n```")
+    assert re.findall(r'name="([^"]*)" id="([^"]*)" data-language="([^"]*)"( checked)?', html) == [
+        ("example-1", "example-1-0", "curl", " checked"), ("example-1", "example-1-1", "PHP", ""),
+        ("example-2", "example-2-0", "curl", " checked"),
+    ]  # fmt: skip
+    assert "<code>a &lt;b&gt;</code>" in html
+    assert html_of("[x](webhooks.md#a) ## Ação", "/docs/pt").count('href="/docs/pt/webhooks#a"') == 1
+    assert headings("## O relógio do teste", level=2) == [("o-relogio-do-teste", "O relógio do teste")]
+
+
+@pytest.mark.parametrize("name", GUIDES["en"])
+def test_a_guide_in_portuguese_has_the_code_and_tables_of_the_english_one(name: str) -> None:
+    """So what is tried of one is tried of both."""
+    english, portuguese = GUIDES["en"][name].text, GUIDES["pt"][name].text
+    fences = re.compile(r"^```.*?^```$", re.M | re.S)
+    assert fences.findall(portuguese) == fences.findall(english)
+    for shape in (r"^## ", r"^### ", r"^- ", r"^[0-9]\. "):
+        assert len(re.findall(shape, portuguese, re.M)) == len(re.findall(shape, english, re.M)), shape
+    assert re.findall(r"^\| (`[^|]*?`) \|", portuguese, re.M)[:3] == re.findall(r"^\| (`[^|]*?`) \|", english, re.M)[:3]
+    # A word of the API stands in both, and every code is linked to its page in the same language.
+    assert set(re.findall(r"`(/?v1/[^`]*)`", portuguese)) == set(re.findall(r"`(/?v1/[^`]*)`", english))
+    assert not re.findall(r"\]\(/docs/(?:errors|events)", portuguese)
+
+
+def test_merchants_read_nothing_of_the_operators_matters() -> None:
+    for guides in GUIDES.values():
+        for guide in guides.values():
+            found = re.findall(
+                r"\bquita (?:merchant|webhook|bank|pix|staff|serve)\b|SMTP_URL|_GRACE_S|/plataforma|`make up`",
+                guide.text,
+            )
+            assert found == [], guide.name
+    assert {path.name for path in TEXTS.glob("pt/*.md")} == {f"{name.replace('-', '_')}.md" for name in GUIDES["pt"]}
+
+
+async def test_the_first_page_goes_by_the_readers_language() -> None:
+    async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
+        for accepted, where in (("pt-BR,pt;q=0.9,en;q=0.8", "/docs/pt"), ("en-US,pt;q=0.5", ""), ("de", ""), ("", "")):
+            async with http.get(
+                client + "/docs", headers={"Accept-Language": accepted}, allow_redirects=False
+            ) as answer:
+                assert answer.headers.get("Location", "") == where, accepted
+                assert answer.headers["Vary"] == "Accept-Language"
+                assert "Set-Cookie" not in answer.headers
+        for path, lang in (
+            ("/docs/pt", "pt-BR"),
+            ("/docs/en", "en"),
+            ("/docs/pt/webhooks", "pt-BR"),
+            ("/docs/api", "en"),
+        ):
+            async with http.get(client + path, headers={"Accept-Language": "pt" if lang == "en" else "en"}) as answer:
+                html = await answer.text()
+                assert f'<html lang="{lang}">' in html, path
+                copied = 'data-copy="Copy"' if lang == "en" else 'data-copy="Copiar"'
+                assert copied in html
+                assert f'hreflang="{"en" if lang == "pt-BR" else "pt-BR"}"' in html
+    assert not prefers_portuguese("pt;q=x, en")
+    assert not prefers_portuguese("," * 10_000)
+
+
+async def test_every_kind_of_event_is_there_with_its_body(shelf: Shelf) -> None:
+    for path in ("/docs/events", "/docs/pt/events"):
+        html = shelf.pages[path]
+        for kind, ways in WHOLE["webhooks"].items():
+            (section,) = re.findall(rf'<h2 id="{re.escape(kind)}">(.*?)(?=<h2 id=|</main>)', html, re.S)
+            shown = msgspec.json.decode(unescape(re.findall(r"<code>(.*?)</code>", section, re.S)[-1]))
+            assert shown == ways["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert html.count("<td>always</td>" if path == "/docs/events" else "<td>sempre</td>") == 2
+
+
+async def test_the_search_lists_every_section_and_leads_to_it(shelf: Shelf) -> None:
+    for path in ("/docs/search", "/docs/pt/search"):
+        found = re.findall(r'<li data-words="[^"]*"><a href="([^"]*)">', shelf.pages[path])
+        assert len(found) == len(set(found)) > 150
+        assert {to for to in found if "/docs/api/" in to} == {
+            f"/docs/api/{told['tags'][0].lower().replace(' ', '-')}#{told['operationId']}" for *_, told in OPERATIONS
+        }
+
+
+def test_every_call_of_the_reference_is_a_program_in_each_language(tmp_path: Path) -> None:
+    found = reference.read(OPENAPI)
+    operations = [each for _, of_tag in found.tags.values() for each in of_tag]
+    assert len(operations) == len(OPERATIONS)
+    # Each in a function of its own: one file of a language is one process.
+    node, php = [], ["<?php"]
+    for each in operations:
+        samples = dict(each.samples)
+        assert list(samples) == ["curl", "Python", "Node.js", "PHP"]
+        compile(samples["Python"], each.id, "exec")
+        # An import stands outside of functions.
+        rest = re.sub(r"^import .*\n", "", samples["Node.js"])
+        node.append(f"async function {each.id}() {{\n{rest}\n}}")
+        php.append(f"function {each.id}() {{\n{samples['PHP'].removeprefix('<?php')}\n}}")
+    for name, program, words in (("calls.mjs", node, ("node", "--check")), ("calls.php", php, ("php", "-l"))):
+        if shutil.which(words[0]) is None:
+            continue
+        (tmp_path / name).write_text("\n".join(program), encoding="utf-8")
+        run = subprocess.run([*words, str(tmp_path / name)], capture_output=True, text=True, timeout=60, check=False)
+        assert run.returncode == 0, run.stderr + run.stdout

@@ -28,8 +28,8 @@ from domain.errors import Code
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from tests.support.pages import CHROMIUM, browsing, serving, until
+from web.documentation.remedies import REMEDIES
 from web.payer import WORDS
-from web.remedies import REMEDIES
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)  # 12:30 in Brasília
 CODE = (

@@ -100,7 +100,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
     )
     many = [row[0] for row in await conn.fetch("SELECT order_id FROM seed WHERE n <= 500 LIMIT 100")]
     hints = [row[0] for row in await conn.fetch("SELECT hint_id FROM bank_hint LIMIT 10")]
-    claim: dict[str, Any] = {"test": False, "now": NOW, "limit": 20, "lease_until": LATER}
+    claim: dict[str, Any] = {"test": False, "now": NOW, "limit": 20, "lease": timedelta(seconds=30)}
     ended: dict[str, Any] = {"outcomes": [b"{}"], "states": ["done"], "attempts": [1], "now": NOW}
     return {
         "bank_order.settle": (ended | {"order_ids": [pix["order_id"]]}, 3),
@@ -158,7 +158,7 @@ async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]
     some: dict[str, Any] = {"lanes_max": 5, "limit": 20, "now": NOW, "next_at": LATER, "before": NOW}
     one: dict[str, Any] = {"delivery_id": delivery_id, "account_id": ACCOUNT, "test": False, "now": NOW}
     return {
-        "webhook_delivery.claim": (lane | {"now": NOW, "lease_until": LATER}, 60),
+        "webhook_delivery.claim": (lane | {"now": NOW, "lease": timedelta(seconds=30)}, 60),
         "webhook_delivery.store_results": (stored | {"now": NOW}, 60),
         "webhook_delivery.release": ({"now": NOW, "limit": 10, "losses_max": 5, "lease": timedelta(seconds=30)}, 40),
         "webhook_lane.hold": (some, 60),

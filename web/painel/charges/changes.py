@@ -20,6 +20,7 @@ from commands.people.audit import AlreadySent
 from commands.people.tell import tell_owners
 from domain.brazilian import brl
 from domain.charge import CancelReason, Status
+from domain.documents import masked
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, parse_amount, reais
@@ -28,7 +29,7 @@ from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import DESTINATION_DOCUMENT, is_pix_key
 from domain.withdrawal import masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
-from readmodels.dashboard.charge import payments_of
+from readmodels.dashboard.charge import payer_of, payments_of
 from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
@@ -157,7 +158,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     payment_id = filled.choice("payment_id", await _payment_ids(request, doc))
     amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
     reason = filled.text("reason", REASON_MAX)
-    destination = _destination(filled, request) if doc.boleto is not None else None
+    destination = None if doc.boleto is None else await _destination(filled, request, charge_id)
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
@@ -247,7 +248,9 @@ _REFUND_FAULTS: Final = {
 async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
     async with session(request.pool) as conn:
         payments = await payments_of(conn, UUID(doc.charge_id), request.owner)
+    document = await _payers_document(request, UUID(doc.charge_id)) if doc.boleto is not None else None
     values = {
+        "payer_document": document and masked(document),
         "doc": doc,
         "filled": filled,
         "payments": payments,
@@ -263,17 +266,25 @@ async def _payment_ids(request: PageRequest, doc: ChargeDoc) -> list[str]:
         return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), request.owner)]
 
 
-def _destination(filled: Filled, request: PageRequest) -> TransferDestination | None:
-    """Where the money of a boleto paid on its line goes; neither field filled in is none."""
+async def _destination(filled: Filled, request: PageRequest, charge_id: UUID) -> TransferDestination | None:
+    """Where the money of a boleto paid on its line goes; neither field filled in is none. A key alone is the payer's,
+    whose document was registered with the charge."""
     if not filled.value("pix_key") and not filled.value("document"):
         return None
     pix_key = typed_pix_key(filled.value("pix_key"))
     if not is_pix_key(pix_key):
         filled.wrong("pix_key", "Informe CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.")
-    document = filled.document(
+    document = await _payers_document(request, charge_id) if not filled.value("document") else None
+    document = document or filled.document(
         "document", letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
     return TransferDestination(pix_key=pix_key, document=document or "")
+
+
+async def _payers_document(request: PageRequest, charge_id: UUID) -> str | None:
+    async with session(request.pool) as conn:
+        payer = await payer_of(conn, charge_id, request.owner, seal=request.seal)
+    return None if payer is None else payer.document
 
 
 async def _redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:

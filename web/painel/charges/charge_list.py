@@ -1,40 +1,62 @@
-"""Charges: the list with the API's filters."""
+"""Charges: the list with the API's filters, how many there are of each status, and the search for one."""
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
+import asyncpg
+from litestar.response import Response
 from msgspec.structs import replace
 
 from commands.charges.expire import expire_account
 from domain.instants import parse_day
 from readmodels.charges.charge import ChargeDoc
-from readmodels.charges.charge_list import ChargeFilters, charge_page, due_days, walks_due_dates
+from readmodels.charges.charge_list import (
+    STATUSES,
+    ChargeFilters,
+    StatusCents,
+    charge_page,
+    charge_sums,
+    due_days,
+    walks_due_dates,
+)
+from readmodels.charges.search import search_charge
+from readmodels.filters import read_text
 from readmodels.page import TimePosition
 from readmodels.reports.csv_lines import Cents
-from runtime.postgres import session
+from sql import Connection
 from web.painel.csv_export import Columns
 from web.painel.labels import METHODS, STATUS
 from web.painel.list_page import ListPage
-from web.painel.page_request import PageRequest
-from web.painel.rows import instant
+from web.painel.lists import ListQuery
+from web.painel.page_request import PageRequest, go
+from web.painel.rows import ListedCharge, instant, metadata_text, with_whom
 
-_COLUMNS: Columns[ChargeDoc] = {
-    "charge_id": lambda doc: doc.charge_id,
-    "referencia": lambda doc: doc.external_id,
-    "descricao": lambda doc: doc.description,
-    "forma": lambda doc: METHODS[doc.payment_method],
-    "situacao": lambda doc: STATUS[doc.status],
-    "valor": lambda doc: Cents(doc.amount_cents),
-    "criada_em": lambda doc: instant(doc.created_at),
-    "vencimento": lambda doc: None if doc.due_date is None else parse_day(doc.due_date),
-    "expira_em": lambda doc: None if doc.expires_at is None else instant(doc.expires_at),
-    "paga_em": lambda doc: None if doc.paid_at is None else instant(doc.paid_at),
-    "valor_pago": lambda doc: None if doc.payment is None else Cents(doc.payment.amount_cents),
-    "valor_devolvido": lambda doc: Cents(doc.refunded_cents),
-    "cancelada_em": lambda doc: None if doc.cancelled_at is None else instant(doc.cancelled_at),
-    "txid": lambda doc: doc.txid,
-    "nosso_numero": lambda doc: doc.nosso_numero,
-    "linha_digitavel": lambda doc: None if doc.boleto is None else doc.boleto.linha_digitavel,
-    "integrador": lambda doc: doc.integrador_code,
+_COUNTED_S: Final = 1.0
+"""The page waits no longer for its counts: of a sandbox, charges are counted one by one."""
+_COLUMNS: Columns[ListedCharge] = {
+    "charge_id": lambda row: row.doc.charge_id,
+    "referencia": lambda row: row.doc.external_id,
+    "descricao": lambda row: row.doc.description,
+    "forma": lambda row: METHODS[row.doc.payment_method],
+    "situacao": lambda row: STATUS[row.doc.status],
+    "pagador": lambda row: row.payer.name,
+    "documento": lambda row: row.payer.document,
+    "valor": lambda row: Cents(row.doc.amount_cents),
+    "criada_em": lambda row: instant(row.doc.created_at),
+    "vencimento": lambda row: None if row.doc.due_date is None else parse_day(row.doc.due_date),
+    "expira_em": lambda row: None if row.doc.expires_at is None else instant(row.doc.expires_at),
+    "paga_em": lambda row: None if row.doc.paid_at is None else instant(row.doc.paid_at),
+    "valor_pago": lambda row: None if row.doc.payment is None else Cents(row.doc.payment.amount_cents),
+    "valor_devolvido": lambda row: Cents(row.doc.refunded_cents),
+    "cancelada_em": lambda row: None if row.doc.cancelled_at is None else instant(row.doc.cancelled_at),
+    "txid": lambda row: row.doc.txid,
+    "nosso_numero": lambda row: row.doc.nosso_numero,
+    "linha_digitavel": lambda row: None if row.doc.boleto is None else row.doc.boleto.linha_digitavel,
+    "integrador": lambda row: row.doc.integrador_code,
+    "metadados": lambda row: None if row.doc.metadata is None else metadata_text(row.doc.metadata),
 }
 
 
@@ -47,9 +69,44 @@ async def _by_due_day(request: PageRequest, filters: ChargeFilters) -> list[Char
     once would read the beginning of each of them."""
     if not walks_due_dates(filters):
         return [filters]
-    async with session(request.pool) as conn:
-        days = await due_days(conn, request.owner, filters)
+    days = await request.reads.ask(lambda conn: due_days(conn, request.owner, filters))
     return [replace(filters, due_from=day, due_to=day) for day in days]
+
+
+async def _with_whom(conn: Connection, docs: Sequence[ChargeDoc], request: PageRequest) -> Sequence[ListedCharge]:
+    return await with_whom(conn, docs, request.owner, request.seal, request.payers)
+
+
+async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
+    """`counts` by status whatever status is asked for, None when they take too long; `shown` of what is asked for."""
+    try:
+        async with asyncio.timeout(_COUNTED_S), request.shares.of(request.owner):
+            wanted = replace(filters, statuses=())
+            counts = await request.reads.ask(lambda conn: charge_sums(conn, request.owner, wanted))
+    except (TimeoutError, asyncpg.QueryCanceledError):
+        return {"counts": None}
+    chosen = [counts[status] for status in filters.statuses or STATUSES]
+    shown = StatusCents(sum(each.count for each in chosen), sum(each.cents for each in chosen))
+    return {"counts": counts, "shown": shown, "count_of_all": sum(each.count for each in counts.values())}
+
+
+async def search(request: PageRequest) -> Response[Any]:
+    """On to the charge, or to the list of those that have what was typed; a page that says so when none has."""
+    asked = ListQuery(request.http, ("q",))
+    text = read_text(asked, "q")
+    found = None
+    if text is not None:
+        wanted = text
+        found = await request.reads.ask(
+            lambda conn: search_charge(conn, request.owner, wanted, blind=request.seal.blind)
+        )
+    if found is None:
+        asked.given.clear()
+        values = {"asked": asked, "walked": None, "searched": text or "", "action": request.here("/cobrancas")}
+        return request.show("charges.html", values)
+    if found.charge_id is not None:
+        return go(request.here(f"/cobrancas/{found.charge_id}"))
+    return go(f"{request.here('/cobrancas')}?{urlencode({found.parameter: found.value})}")
 
 
 LIST = ListPage(
@@ -60,7 +117,9 @@ LIST = ListPage(
     fetch=lambda request: charge_page,
     position=TimePosition,
     at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.charge_id)),
+    rows=_with_whom,
     columns=_COLUMNS,
+    more=_counts,
     before=settle,
     parts=_by_due_day,
 )

@@ -14,7 +14,6 @@ from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, fin
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
-from runtime.postgres import session
 from web.painel.csv_export import Columns
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
@@ -63,9 +62,9 @@ _PAYMENT_COLUMNS: Columns[PaymentItem] = {
 
 async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
-    async with session(request.pool) as conn:
-        found = await find_balance(conn, account_id=request.owner.account_id, test=request.owner.test)
-        held = await find_held_shares(conn, account_id=request.owner.account_id)
+    account_id, test = request.owner.account_id, request.owner.test
+    found = await request.reads.ask(partial(find_balance, account_id=account_id, test=test))
+    held = await request.reads.ask(partial(find_held_shares, account_id=account_id))
     days = timedelta(days=request.settings.partner_share_held_days)
     values = {
         "balance_cents": found.balance_cents,
@@ -85,8 +84,7 @@ async def show_closings(request: PageRequest) -> Response[Any]:
         return request.go(request.here("/extrato/dias"))
     length = monthrange(first.year, first.month)[1]
     days = [day for day in (first.replace(day=number) for number in range(1, length + 1)) if day <= today]
-    async with session(request.pool) as conn:
-        found = await closings(conn, request.owner, days)
+    found = await request.reads.ask(lambda conn: closings(conn, request.owner, days))
     before, after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
         "month": first,

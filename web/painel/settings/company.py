@@ -8,9 +8,11 @@ from typing import Any, Final
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
+from commands.merchants.contact import read_contact, set_contact
 from commands.merchants.registration import CITY_MAX, DISTRICT_MAX, NUMBER_MAX, STREET_MAX, Address, set_address
 from commands.people.credentials import CREDENTIALS_MAX
 from commands.people.people import PEOPLE_MAX
+from domain.brazilian import phone
 from domain.errors import Refused
 from domain.payer import STATES
 from domain.withdrawal import MINIMUM_CENTS, masked_key
@@ -28,6 +30,9 @@ ADDRESS_FAULTS: Final = {
     "state": "Escolha o estado.",
     "zip_code": "O CEP tem 8 dígitos.",
 }
+
+
+_CONTACT_FAULTS = {"phone": "Informe o telefone com DDD.", "email": "Informe um endereço de e-mail."}
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -48,6 +53,21 @@ async def change_address(request: PageRequest) -> Response[Any]:
         tell_faults(filled, refused, ADDRESS_FAULTS)
         return await _page(request, filled)
     return request.go("/painel/empresa", done="endereco-empresa")
+
+
+async def change_contact(request: PageRequest) -> Response[Any]:
+    """By an owner, at any time; payers see it at once."""
+    reached = Filled(request)
+    try:
+        contact = read_contact(reached.value("phone"), reached.value("contact_email"), whatsapp=reached.has("whatsapp"))
+        async with request.change("merchant.contact_changed", subject=str(request.session.account_id)) as conn:
+            await set_contact(conn, request.session.account_id, contact)
+    except Refused as refused:
+        tell_faults(reached, refused, _CONTACT_FAULTS)
+        if "email" in reached.faults:
+            reached.wrong("contact_email", reached.faults.pop("email"))
+        return await _page(request, reached=reached)
+    return request.go("/painel/empresa", done="contato")
 
 
 def address_of(filled: Filled) -> Address:
@@ -74,8 +94,11 @@ async def _company(request: PageRequest) -> Company:
     return company
 
 
-async def _page(request: PageRequest, filled: Filled | None = None) -> Response[Any]:
+async def _page(request: PageRequest, filled: Filled | None = None, *, reached: Filled | None = None) -> Response[Any]:
     company = await _company(request)
+    contact = {"phone": phone(company.contact_phone), "contact_email": company.contact_email}
+    if company.contact_whatsapp:
+        contact["whatsapp"] = "yes"
     settings = request.settings
     values = {
         "company": company,
@@ -85,6 +108,8 @@ async def _page(request: PageRequest, filled: Filled | None = None) -> Response[
         "key": masked_key(company.pix_key) if "payout_key" not in company.missing else "",
         "may_change": _may_change(request, company),
         "filled": filled or Filled(shown=company.parts),
+        "reached": reached or Filled(shown=contact),
+        "may_contact": request.may("POST /painel/empresa/contato"),
         "states": {each: each for each in sorted(STATES)},
         "contact": settings.support_contact,
         "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
@@ -93,4 +118,4 @@ async def _page(request: PageRequest, filled: Filled | None = None) -> Response[
         "credentials_max": CREDENTIALS_MAX,
         "people_max": PEOPLE_MAX,
     }
-    return request.show("company.html", values, status=400 if filled is not None else 200)
+    return request.show("company.html", values, status=400 if filled is not None or reached is not None else 200)

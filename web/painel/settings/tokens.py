@@ -5,6 +5,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from litestar import MediaType
 from litestar.exceptions import NotFoundException, PermissionDeniedException
 from litestar.response import Response
 
@@ -27,7 +28,7 @@ from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import must_be_proven
 from web.painel.labels import SCOPES
-from web.painel.page_request import PageRequest
+from web.painel.page_request import PAGE_HEADERS, PageRequest
 
 _FAULTS = {
     "name": f"Dê um nome com até {NAME_MAX} caracteres.",
@@ -38,6 +39,16 @@ _FAULTS = {
 
 async def show_list(request: PageRequest) -> Response[Any]:
     return await _list(request)
+
+
+async def name_ids(request: PageRequest) -> Response[Any]:
+    """For the documentation's examples: account_id, and the client_id of the newest test credential that works; never a
+    secret, which is not kept."""
+    async with session(request.pool) as conn:
+        found = await credentials_of(conn, request.owner.account_id)
+    working = [each.client_id for each in found if each.test and each.revoked_at is None]
+    ids = {"account_id": str(request.owner.account_id), "client_id": working[0] if working else None}
+    return Response(ids, headers=PAGE_HEADERS, media_type=MediaType.JSON)
 
 
 async def show(request: PageRequest) -> Response[Any]:

@@ -1,0 +1,1 @@
+"""What is done for the day on which the database is lost."""

@@ -1,0 +1,181 @@
+"""`quita backup run|take|list|verify|restore`: have the database as it was at any instant of the last days."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from cli.answer import Commands, answer, family
+from cli.run.child import CannotRun
+
+if TYPE_CHECKING:
+    from runtime.backups.settings import BackupSettings
+
+_LOOK_EVERY_S: Final = 60.0
+_END_S_MAX: Final = 20.0
+_AGAIN_S: Final = 5.0
+
+
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "backup", "base backups and the log of the database, in BACKUP_DIR")
+    run_ = verbs.add_parser("run", help="receive the log without a pause, and take a base backup every BACKUP_EVERY_H")
+    run_.set_defaults(run=run)
+    verbs.add_parser("take", help="take a base backup now").set_defaults(run=take)
+    list_ = verbs.add_parser("list", help="what is there; exit 1 when it is not what it should be")
+    list_.set_defaults(run=show)
+    verify_ = verbs.add_parser(
+        "verify", help="compare checksums and look for holes in the log; exit 1 when some is wrong"
+    )
+    verify_.add_argument("--all", action="store_true", help="every base backup, not the newest alone")
+    verify_.set_defaults(run=verify)
+    restore_ = verbs.add_parser("restore", help="lay out the database as it was at an instant, to start a server on")
+    restore_.add_argument("--to", required=True, metavar="INSTANT", help="2026-01-31T12:00:00Z, or `latest`")
+    restore_.add_argument("--into", required=True, type=Path, metavar="FOLDER", help="empty; becomes the data folder")
+    restore_.add_argument("--wal", metavar="FOLDER", help="where that server will find BACKUP_DIR/wal, if elsewhere")
+    restore_.set_defaults(run=restore)
+
+
+def take(args: argparse.Namespace) -> int:
+    from runtime.backups import store
+    from runtime.backups.tools import copy
+
+    settings = _settings()
+    made = store.take(settings, now=_now, tell=_tell)
+    copy(settings)
+    return answer(args, made)
+
+
+def show(args: argparse.Namespace) -> int:
+    from runtime.backups import store
+
+    settings = _settings()
+    bases, log, late = store.base_backups(settings), store.archive(settings), store.is_late(settings, now=_now())
+    if args.json:
+        answer(args, {"base_backups": bases, "log": log, "late": late})
+    else:
+        for base in bases:
+            print(f"{base.name}  ended {_shown(base.ended_at)}  {base.bytes} bytes  from {base.first_segment}")
+        newest = "" if log.newest_at is None else f", the newest {log.newest} of {_shown(log.newest_at)}"
+        print(f"log: {log.segments} segments{newest}")
+        if late:
+            print(late)
+    return 1 if late else 0
+
+
+def verify(args: argparse.Namespace) -> int:
+    from runtime.backups import store
+
+    settings = _settings()
+    bases = store.base_backups(settings)
+    if not bases:
+        raise CannotRun("there is no base backup")
+    looked_at = bases if args.all else bases[-1:]
+    faults = store.verify(settings, looked_at, tell=_tell)
+    if args.json:
+        answer(args, {"verified": [base.name for base in looked_at], "faults": faults})
+    else:
+        print("\n".join(faults) or "clean")
+    return 1 if faults else 0
+
+
+def restore(args: argparse.Namespace) -> int:
+    from runtime.backups.restore import restore as lay_out
+
+    to = None if args.to == "latest" else _instant(args.to)
+    done = lay_out(_settings(), to=to, into=args.into.absolute(), wal=args.wal, tell=_tell)
+    _tell("start PostgreSQL on it: it recovers by itself. Then `quita migrate`, and docs/operations/backups.md goes on")
+    return answer(args, msgspec.structs.asdict(done))
+
+
+def run(_: argparse.Namespace) -> int:
+    from runtime.backups.tools import BackupFailed
+
+    settings, stopping = _settings(), threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    receiving = _receive(settings)
+    try:
+        while not stopping.is_set():
+            try:
+                if receiving.poll() is not None:
+                    _tell(f"pg_receivewal ended with {receiving.returncode}; starting it again")
+                    receiving = _receive(settings)
+                _look(settings)
+            except (BackupFailed, OSError) as error:
+                _tell(str(error))  # tried again; `quita backup list` tells whoever watches
+            stopping.wait(_LOOK_EVERY_S if receiving.poll() is None else _AGAIN_S)
+    finally:
+        receiving.send_signal(signal.SIGINT)
+        try:
+            receiving.wait(_END_S_MAX)
+        except subprocess.TimeoutExpired:
+            receiving.kill()
+            receiving.wait()
+    return 0
+
+
+def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
+    """A slot of its own has the server keep what was not received yet, however long this is away."""
+    from runtime.backups.store import wal_folder
+    from runtime.backups.tools import BackupFailed, start
+
+    wal_folder(settings).mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = start(settings, "pg_receivewal", "--slot=quita_backup", "--create-slot", "--if-not-exists")
+    if made.wait() != 0:
+        raise BackupFailed("the slot quita_backup cannot be made: see above")
+    return start(settings, "pg_receivewal", "-D", str(wal_folder(settings)), "--slot=quita_backup", "--synchronous")
+
+
+def _look(settings: "BackupSettings") -> None:
+    from runtime.backups import store
+    from runtime.backups.tools import copy
+
+    bases = store.base_backups(settings)
+    if not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h):
+        made = store.take(settings, now=_now, tell=_tell)
+        for fault in store.verify(settings, [made], tell=_tell):
+            _tell(f"FAULT {fault}")
+    copy(settings)
+
+
+def _settings() -> "BackupSettings":
+    from runtime.backups.settings import read_backups
+
+    try:
+        return read_backups(os.environ)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
+
+
+def _instant(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise CannotRun("--to takes an instant with its offset, such as 2026-01-31T12:00:00Z, or `latest`")
+    return found
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

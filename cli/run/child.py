@@ -1,0 +1,238 @@
+"""A process that the supervisor keeps running, and the socket it inherits.
+
+It is replaced without a moment in which nobody listens: its successor starts on the same socket, and the old process is
+told to hand over once the new one says that it listens.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from runtime.local.files import open_log
+from runtime.local.process import child_setup
+
+_BACKOFF_S_MIN = 0.1
+BACKOFF_S_MAX = 5.0
+_STEADY_S = 10.0  # a child that lived this long starts again without a longer wait
+_SUCCESSOR_S_MAX = 120.0  # until it listens; then it is given up, and the process it was to replace goes on
+_HANDED_OVER_S_MAX = 30.0  # requests under way may end
+HAND_OVER = signal.SIGUSR1
+"""Tells a process that its successor listens on the same socket."""
+
+
+class CannotRun(Exception):
+    """The message is one line for the person at the terminal."""
+
+
+class Port:
+    """A TCP port and one socket for each process that will listen on it.
+
+    On Linux each process has a socket of its own and the kernel spreads connections evenly over them
+    (one shared socket sends sixteen keep-alive connections to a single process). Elsewhere all share one.
+    """
+
+    def __init__(self, host: str, port: int, processes: int) -> None:
+        self._address = (host, port)
+        self._own = sys.platform == "linux"
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._family = family
+        # First without SO_REUSEPORT, with which binding would succeed beside another service of the same user.
+        try:
+            self._bound(reuse_port=False).close()
+            count = processes if self._own else 1
+            self._sockets = [self._bound(reuse_port=self._own) for _ in range(count)]
+        except OSError as error:
+            raise CannotRun(f"port {port} on {host} cannot be used ({error.strerror}); set PORT to another") from None
+
+    def fileno(self, index: int) -> int:
+        return self._sockets[index % len(self._sockets)].fileno()
+
+    def listens(self, index: int) -> bool:
+        """Whether the process of this socket has started and listens."""
+        asked = self._sockets[index % len(self._sockets)]
+        return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+
+    def renew(self, index: int) -> None:
+        """Let the kernel send new connections to the other processes until this one listens again."""
+        if self._own:
+            fresh = self._bound(reuse_port=True)
+            self._sockets[index].close()
+            self._sockets[index] = fresh
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
+
+    def _bound(self, *, reuse_port: bool) -> socket.socket:
+        made = socket.socket(self._family)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if reuse_port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.bind(self._address)  # bound, not listening: the process listens when it can answer
+            made.setblocking(False)
+        except OSError:
+            made.close()
+            raise
+        return made
+
+
+class Child:
+    """A process to be kept running. `kind` groups equal processes. Without a log it has the supervisor's output."""
+
+    def __init__(
+        self,
+        kind: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path | None,
+        port: Port | None = None,
+        index: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.process: subprocess.Popen[bytes] | None = None
+        self.due = 0.0
+        self._arguments = list(arguments)
+        self._env = dict(env)
+        self._log = log
+        self._port = port
+        self._index = index
+        self._started = 0.0
+        self._backoff_s = _BACKOFF_S_MIN
+        self._told: int | None = None  # the reading end of what the latest process tells when it listens
+        self.replaced: subprocess.Popen[bytes] | None = None
+        """The process whose place `process` takes, until it has ended."""
+        self._handed_over = 0.0
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def listens(self) -> bool:
+        return self.alive() and self._port is not None and self._port.listens(self._index)
+
+    def start(self) -> None:
+        arguments: list[str] = self._arguments
+        inherited: tuple[int, ...] = ()
+        told = None
+        if self._port is not None:
+            self._forget_told()
+            self._told, told = os.pipe()
+            os.set_blocking(self._told, False)
+            inherited = (self._port.fileno(self._index), told)
+            arguments = [*arguments, *map(str, inherited)]
+        self._started = time.monotonic()
+        with self._opened_log() as log, closing_fd(told):
+            self.process = subprocess.Popen(  # noqa: S603
+                arguments,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log and subprocess.STDOUT,
+                pass_fds=inherited,
+                # Ctrl-C reaches the supervisor alone, which stops its children in order.
+                start_new_session=True,
+                preexec_fn=child_setup(death_signal=signal.SIGTERM),
+            )
+
+    def succeed(self) -> None:
+        """Start another process beside the one there is, on the same socket, to take its place."""
+        assert self.process is not None, "only a process that runs is replaced"
+        self.replaced, self.process = self.process, None
+        try:
+            self.start()
+        except OSError:
+            self.process, self.replaced = self.replaced, None
+            raise
+
+    def go_on(self) -> str | None:
+        """Carry a replacement on: None while it lasts, else what became of it."""
+        assert self.replaced is not None, "a replacement was begun"
+        if self._handed_over:
+            if self.replaced.poll() is None and time.monotonic() < self._handed_over + _HANDED_OVER_S_MAX:
+                return None
+            self._end_replaced()
+            return "was replaced"
+        failed = self.process is None or self.process.poll() is not None
+        if not failed and self._says_it_listens():
+            self._handed_over = time.monotonic()
+            self.replaced.send_signal(HAND_OVER)
+            return None
+        if not failed and time.monotonic() < self._started + _SUCCESSOR_S_MAX:
+            return None
+        if self.process is not None and not failed:
+            self.process.kill()
+            self.process.wait()
+        self.process, self.replaced = self.replaced, None
+        return "has no successor that starts; it goes on, and the others are not replaced"
+
+    def processes(self) -> "list[subprocess.Popen[bytes]]":
+        """Also one that is being replaced."""
+        return [each for each in (self.process, self.replaced) if each is not None]
+
+    def _end_replaced(self) -> None:
+        assert self.replaced is not None
+        if self.replaced.poll() is None:
+            self.replaced.kill()
+            self.replaced.wait()
+        self.replaced, self._handed_over = None, 0.0
+
+    def _says_it_listens(self) -> bool:
+        assert self._told is not None, "it has a port"
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self._told, 1) == b"1"
+        return False
+
+    def _forget_told(self) -> None:
+        if self._told is not None:
+            os.close(self._told)
+            self._told = None
+
+    def _opened_log(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
+        if self._log is None:
+            return contextlib.nullcontext()
+        return open_log(self._log)
+
+    def died(self, *, others_listen: bool) -> str:
+        """Plan the next start; answers how it ended and when it starts again."""
+        assert self.process is not None, "only a started child dies"
+        code, self.process = self.process.returncode, None
+        if time.monotonic() - self._started > _STEADY_S:
+            self._backoff_s = _BACKOFF_S_MIN
+        if self._port is not None and others_listen:
+            self._port.renew(self._index)
+        return f"{ending(code)}; starting it again in {self.put_off():.1f} s"
+
+    def put_off(self) -> float:
+        """Plan the next start, each time later; answers in how many seconds."""
+        wait_s = self._backoff_s
+        self.due = time.monotonic() + wait_s
+        self._backoff_s = min(wait_s * 2, BACKOFF_S_MAX)
+        return wait_s
+
+
+@contextlib.contextmanager
+def closing_fd(fd: int | None) -> Iterator[None]:
+    """Close it at the end: the child has its own."""
+    try:
+        yield
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def ending(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"ended (exit {code})"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -1,0 +1,53 @@
+"""Whom a payer asks about a charge: the merchant's telephone and e-mail, shown on the payer's page."""
+
+import re
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from domain.payer import is_mail_address
+from sql import Connection
+
+_MARKS: Final = re.compile(r"[ ().\-]")
+_HERE: Final = re.compile(r"[1-9][0-9]{9,10}")
+"""With its area code; eight digits or nine."""
+_ANYWHERE: Final = re.compile(r"\+[1-9][0-9]{8,14}")
+"""E.164."""
+
+
+class Contact(Struct, frozen=True):
+    """`phone` as E.164, `whatsapp`: it also takes messages. Either may be empty."""
+
+    phone: str = ""
+    whatsapp: bool = False
+    email: str = ""
+
+
+_store = sql.run("account.set_contact")
+
+
+def read_contact(phone: str, email: str, *, whatsapp: bool) -> Contact:
+    """As people type it, the telephone of Brazil with or without +55. Refused(VALIDATION_ERROR) with fields.phone and
+    fields.email."""
+    wrong = {}
+    bare = _MARKS.sub("", phone)
+    if _HERE.fullmatch(bare):
+        bare = f"+55{bare}"
+    if bare and not _ANYWHERE.fullmatch(bare):
+        wrong["phone"] = "must be a telephone with its area code"
+    if email and not is_mail_address(email):
+        wrong["email"] = "must be an e-mail address"
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    return Contact(bare, whatsapp and bool(bare), email)
+
+
+async def set_contact(conn: Connection, account_id: UUID, contact: Contact) -> None:
+    await _store(
+        conn,
+        account_id=account_id,
+        **{f"contact_{name}": getattr(contact, name) for name in ("phone", "whatsapp", "email")},
+    )

@@ -1,0 +1,58 @@
+"""After a restore to an earlier instant: hold what is sent by transfer, and raise the numbers of boletos.
+
+The bank knows more than the database then. A merchant whose withdrawal is gone here has the money in his wallet again,
+and would be paid a second time; a boleto's number that was handed out would stand on two slips.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+NUMBERS_STEP: Final = 50
+"""The increment of the sequence: blocks stay where they would have been."""
+NUMBERS_MAX: Final = 1_000_000_000
+
+
+class RecoveryState(Struct, frozen=True):
+    """`restored_to` is None on a server that was not restored. `orders` and `cents`: what waits to be sent."""
+
+    held: bool
+    restored_to: str | None
+    began_at: datetime | None
+    began_by: str | None
+    boletos_from: int | None
+    boletos_to: int | None
+    released_at: datetime | None
+    released_by: str | None
+    orders: int
+    cents: int
+
+
+class NotBegun(Exception):
+    """Nothing can be released that was not begun, or was released before."""
+
+
+recovery_state = sql.one("recovery.state", RecoveryState)
+_begin = sql.maybe("recovery.begin", int)
+_raise_numbers = sql.one("recovery.raise_numbers", int)
+_release = sql.maybe("recovery.release", str)
+
+
+async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by: str, now: datetime) -> bool:
+    """Hold from now on, as the owner of the tables, and have numbers of boletos go on `numbers` further, rounded up to
+    whole blocks. False when it was begun before: numbers are raised once."""
+    further = -(-numbers // NUMBERS_STEP) * NUMBERS_STEP
+    to = await _begin(conn, restored_to=restored_to, now=now, by=by, numbers=further)
+    if to is not None:
+        await _raise_numbers(conn, to=to)
+    return to is not None
+
+
+async def release_payouts(conn: Connection, restored_to: str, *, by: str, now: datetime) -> None:
+    """Let what is held be sent. Raises NotBegun."""
+    if await _release(conn, restored_to=restored_to, by=by, now=now) is None:
+        raise NotBegun(restored_to)

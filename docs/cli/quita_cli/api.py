@@ -1,0 +1,106 @@
+"""The API over HTTP, with a token that is asked for when it is needed."""
+
+import http.client
+import json
+import uuid
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from .keys import CannotRun, Keys
+
+_ANSWER_S = 30.0
+
+
+class Away(CannotRun):
+    """The API does not answer now, or says that it cannot."""
+
+
+class ApiRefused(CannotRun):
+    """The API's refusal: its code, its sentence and the fields it names."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        fields = "".join(f"\n  {each['field']}: {each['message']}" for each in error.get("fields", ()))
+        super().__init__(f"{error['code']}: {error['message']}{fields}\n  {error['documentation_url']}")
+        self.error = error
+
+
+class Api:
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._token = ""
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, /, **query: Any) -> Any:
+        """`query`: None is left out, a list is repeated."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return self._asked("GET", path + (f"?{urlencode(given, doseq=True)}" if given else ""), None, {})
+
+    def post(self, path: str, body: Any = None, *, key: bool = False, sandbox_bank: str | None = None) -> Any:
+        """`key`: the operation needs an Idempotency-Key, and this is a new one."""
+        headers = {"Idempotency-Key": str(uuid.uuid4())} if key else {}
+        if sandbox_bank is not None:
+            headers["X-Sandbox-Bank"] = sandbox_bank
+        return self._asked("POST", path, body, headers)
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._asked("PATCH", path, body, {})
+
+    def _asked(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+        sent = None if body is None else json.dumps(body).encode()
+        if sent is not None:
+            headers = headers | {"Content-Type": "application/json"}
+        for last in (False, True):  # a token lives an hour; some commands run all day
+            status, answer = self._ask(method, path, sent, headers | {"Authorization": f"Bearer {self._issued()}"})
+            if status < 400:
+                return answer
+            if status == 401 and not last:
+                self._token = ""
+                continue
+            if status == 429 or status >= 500:
+                raise Away(f"the API answers {status}: {answer['error']['message']}")
+            break
+        raise ApiRefused(answer["error"])
+
+    def _issued(self) -> str:
+        if not self._token:
+            form = {"grant_type": "client_credentials", **self._keys._asdict()}
+            del form["url"]
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            status, answer = self._ask("POST", "/v1/oauth/token", urlencode(form).encode(), headers)
+            if status != 200:
+                raise CannotRun(f"the API refuses the credential: {answer.get('error_description', answer)}")
+            self._token = answer["access_token"]
+        return self._token
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
+        parts = urlsplit(self._keys.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CannotRun(f"{self._keys.url!r} is no address of an API: it begins with https://")
+        if self._connection is None:
+            self._connection = connection_to(self._keys.url, _ANSWER_S)
+        try:
+            self._connection.request(method, parts.path + path, body, headers)
+            answer = self._connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._connection.close()
+            self._connection = None
+            raise Away(f"the API at {self._keys.url} does not answer: {short(error)}") from error
+
+
+def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
+
+
+def short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

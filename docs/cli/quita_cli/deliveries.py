@@ -1,0 +1,84 @@
+"""A webhook delivery as the service sends it: signed, POSTed, and what came of it."""
+
+import hashlib
+import hmac
+import http.client
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from .api import connection_to, short
+
+ANSWER_S_MAX = 10.0
+"""What the service waits for a receiver."""
+_KEEP_BYTES = 1024
+
+
+class Said(NamedTuple):
+    """`status` is None, and `error` says why, when there was no answer."""
+
+    status: int | None
+    error: str
+    answer: str
+    took_s: float
+    absent: bool = False
+
+    @property
+    def taken(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """The key is the text of the secret as shown, whsec_ included; signed is `<timestamp>.<raw body>`."""
+    return "sha256=" + hmac.new(secret.encode(), b"%d.%b" % (timestamp, body), hashlib.sha256).hexdigest()
+
+
+def headers_of(
+    *, kind: str, event_id: str, delivery_id: str, attempt: int, timestamp: int, body: bytes, secret: str
+) -> dict[str, str]:
+    key = b64decode(secret.removeprefix("whsec_"))
+    standard = hmac.new(key, b"%b.%d.%b" % (event_id.encode(), timestamp, body), hashlib.sha256).digest()
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "Quita-Webhooks/1.0",
+        "X-Service-Event": kind,
+        "X-Service-Timestamp": str(timestamp),
+        "X-Service-Signature": signature(secret, timestamp, body),
+        "X-Service-Delivery-Id": delivery_id,
+        "X-Service-Attempt": str(attempt),
+        "webhook-id": event_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": "v1," + b64encode(standard).decode(),
+    }
+
+
+def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pause_s: float = 0.0) -> Said:
+    """One delivery. In more than one piece it is sent slowly, as a bad line does it. A redirect is not followed."""
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    connection = connection_to(url, ANSWER_S_MAX)
+    began = time.monotonic()
+    try:
+        sent: bytes | Iterable[bytes] = body if pieces == 1 else _slowly(body, pieces, pause_s)
+        connection.request("POST", path, sent, headers | {"Content-Length": str(len(body))})
+        answer = connection.getresponse()
+        kept = b""
+        with suppress(OSError, http.client.HTTPException):  # the status is the answer, whatever becomes of the body
+            kept = answer.read(_KEEP_BYTES)
+        return Said(answer.status, "", kept.decode("utf-8", "replace"), time.monotonic() - began)
+    except (OSError, http.client.HTTPException) as error:
+        absent = isinstance(error, OSError) and not isinstance(error, TimeoutError)
+        return Said(None, short(error), "", time.monotonic() - began, absent)
+    finally:
+        connection.close()
+
+
+def _slowly(body: bytes, pieces: int, pause_s: float) -> Iterator[bytes]:
+    size = -(-len(body) // pieces)
+    for begin in range(0, len(body), size):
+        if begin:
+            time.sleep(pause_s)
+        yield body[begin : begin + size]

@@ -1,0 +1,96 @@
+"""`listen URL`: new events of the account, sent to an address on this machine as its webhooks would be.
+
+It reads the feed and signs what it forwards, so the service need not reach this machine. A receiver that is away is
+waited for, in order: its restart loses nothing.
+"""
+
+import argparse
+import json
+import os
+import time
+import uuid
+from base64 import b64encode
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from .api import Api, Away
+from .deliveries import Said, headers_of, post
+from .keys import CannotRun
+from .output import show
+
+_POLL_S = 0.5
+_WAIT_S_MAX = 5.0
+_PATIENCE_S = 600.0
+_PAGE = 100
+_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
+DEFAULT_KINDS = ("payment.received", "charge.cancelled")
+
+
+def listen(args: argparse.Namespace, api: Api) -> int:
+    if not args.url.startswith(("http://", "https://")):
+        raise CannotRun(f"{args.url}: begins with neither http:// nor https://")
+    secret = os.environ.get("QUITA_WEBHOOK_SECRET") or "whsec_" + b64encode(os.urandom(32)).decode()
+    newest = api.get("/v1/events", limit=1)["data"]
+    after = (newest[0]["sequence"] if newest else 0) if args.after_sequence is None else args.after_sequence
+    show(
+        args,
+        {"secret": secret, "url": args.url, "after_sequence": after},
+        f"events after number {after} go to {args.url}\nsecret: {secret}",
+    )
+    kinds = args.type or list(DEFAULT_KINDS)
+    failed = 0
+    for item in islice(_follow(api, kinds, after), args.once):
+        failed += not _forward(args, secret, item)
+    return 1 if failed else 0
+
+
+def _follow(api: Api, kinds: list[str], after: int) -> Iterator[dict[str, Any]]:
+    """Every event behind `after` as it comes, without end."""
+    wait_s = _POLL_S
+    while True:
+        try:
+            items = api.get("/v1/events", type=kinds, after_sequence=after, limit=_PAGE)["data"]
+        except Away:
+            wait_s = min(wait_s * 2, _WAIT_S_MAX)
+            time.sleep(wait_s)
+            continue
+        wait_s = _POLL_S
+        for item in items:
+            yield item
+            after = item["sequence"]
+        if len(items) < _PAGE:
+            time.sleep(_POLL_S)
+
+
+def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> bool:
+    """Whether the receiver took it. One that is away is waited for, unless the events are counted."""
+    body = json.dumps(
+        {name: value for name, value in item.items() if name not in _ONLY_IN_FEED},
+        ensure_ascii=False, separators=(",", ":"),
+    ).encode()  # fmt: skip
+    delivery_id, began, wait_s, attempt = str(uuid.uuid4()), time.monotonic(), _POLL_S, 1
+    while True:
+        headers = headers_of(
+            kind=item["type"], event_id=item["event_id"], delivery_id=delivery_id, attempt=attempt,
+            timestamp=int(time.time()), body=body, secret=secret,
+        )  # fmt: skip
+        said = post(args.url, body, headers)
+        waits = said.absent and args.once is None and time.monotonic() - began < _PATIENCE_S
+        if attempt == 1 or not waits:
+            _tell(args, item, said, attempt, waits=waits)
+        if not waits:
+            return said.taken
+        time.sleep(wait_s)
+        wait_s = min(wait_s * 2, _WAIT_S_MAX)
+        attempt += 1
+
+
+def _tell(args: argparse.Namespace, item: dict[str, Any], said: Said, attempt: int, *, waits: bool) -> None:
+    about = {name: item[name] for name in ("sequence", "type", "event_id")}
+    told = {"attempt": attempt, "status": said.status, "error": said.error or None, "answer": said.answer}
+    outcome = f"{said.status or said.error}  {said.took_s * 1000:.0f} ms" + ("; waiting for it" if waits else "")
+    line = f"{item['sequence']:>6}  {item['type']:<24}  {item['event_id']}  {outcome}"
+    show(args, about | told | {"again": waits}, line)
+    if said.status and not said.taken and said.answer and not args.json:
+        print(f"        {' '.join(said.answer.split())[:200]}", flush=True)

@@ -1,0 +1,123 @@
+"""The command line `quita-cli`. Exit codes: 0 done, 1 refused or failed, 2 used wrongly.
+
+Every command answers people in plain lines and programs in JSON (--json); an error is one line on stderr.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from . import VERSION, commands, keys
+from .api import Api
+from .certify import certify
+from .keys import CannotRun
+from .listen import DEFAULT_KINDS, listen
+from .trigger import KINDS, trigger
+
+_ABOUT = """Keys come from QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET, or from `quita-cli login`, which
+stores them for you alone. A secret is never an argument."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    args = _parser().parse_args(arguments)
+    try:
+        if args.needs_api:
+            with Api(keys.find(args.profile)) as api:
+                return int(args.run(args, api))
+        return int(args.run(args))
+    except CannotRun as error:
+        print(f"quita-cli: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="quita-cli", description="Quita's API from a terminal.", epilog=_ABOUT)
+    parser.add_argument("--version", action="version", version=f"quita-cli {VERSION}")
+    words = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    one = _command(words, "login", commands.login, "store a credential for this user", needs_api=False)
+    one.add_argument("url", nargs="?", help="address of the API, such as https://api.example.com")
+    _command(words, "me", commands.me, "what the credential stands for")
+    _charges(_family(words, "charges", "create, look up, pay and cancel charges"))
+    _events(_family(words, "events", "read the feed, send events again"))
+
+    one = _command(words, "listen", listen, "forward new events to a local address, until Ctrl-C")
+    one.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
+    one.add_argument("--type", action="append", help=f"these kinds; {' and '.join(DEFAULT_KINDS)} unless given")
+    one.add_argument("--after-sequence", type=int, metavar="N", help="begin behind event N of the feed")
+    one.add_argument("--once", type=int, metavar="N", help="end after N events; exit 1 unless each was taken")
+
+    one = _command(words, "trigger", trigger, "have the sandbox make an event happen")
+    one.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+
+    tail = _command(
+        _family(words, "logs", "what your programs asked"), "tail", commands.tail_logs, "show requests as they come"
+    )
+    tail.add_argument("--status", choices=("2xx", "4xx", "5xx"))
+    tail.add_argument("--path", help="only paths that begin so")
+    tail.add_argument("--new", action="store_true", help="only what comes from now on")
+    tail.add_argument("--once", type=int, metavar="N", help="end after N lines")
+
+    clock = _family(words, "clock", "the sandbox's clock")
+    _command(clock, "show", commands.show_clock, "what it shows")
+    one = _command(clock, "advance", commands.advance_clock, "let time pass: P3D, PT36H, or an instant")
+    one.add_argument("by")
+
+    one = _command(
+        words,
+        "certify",
+        certify,
+        "play twelve deliveries at a receiver; exit 1 when it has to mend something",
+        needs_api=False,
+    )
+    one.add_argument("url", help="your receiver; its secret is QUITA_WEBHOOK_SECRET, or is asked for")
+    return parser
+
+
+def _charges(words: Any) -> None:
+    one = _command(words, "create", commands.create_charge, "create a PIX charge")
+    one.add_argument("amount", help="decimal reais, such as 10.50")
+    one.add_argument("--external-id")
+    one.add_argument("--description")
+    one.add_argument("--expires-in", type=int, metavar="SECONDS")
+    one.add_argument("--metadata", action="append", metavar="KEY=VALUE")
+    one = _command(words, "get", commands.get_charge, "look a charge up")
+    one.add_argument("charge_id")
+    one = _command(words, "list", commands.list_charges, "list charges, newest first")
+    one.add_argument("--status", action="append")
+    one.add_argument("--external-id")
+    one.add_argument("--limit", type=int, default=25)
+    for change, told in (("pay", "pay a test charge"), ("cancel", "cancel a pending charge")):
+        one = _command(words, change, commands.change_charge, told)
+        one.add_argument("charge_id")
+        one.set_defaults(change=change)
+
+
+def _events(words: Any) -> None:
+    one = _command(words, "list", commands.list_events, "list events, newest first")
+    one.add_argument("--type", action="append")
+    one.add_argument("--charge-id")
+    one.add_argument("--after-sequence", type=int, metavar="N", help="oldest first, behind event N")
+    one.add_argument("--limit", type=int, default=25)
+    one = _command(words, "resend", commands.resend_event, "send webhooks again")
+    one.add_argument("event", help="an event_id, a number of the feed, or a range such as 10-20")
+
+
+def _family(words: Any, name: str, told: str) -> Any:
+    return words.add_parser(name, help=told, description=told).add_subparsers(metavar="WORD", required=True)
+
+
+def _command(words: Any, name: str, run: Any, told: str, *, needs_api: bool = True) -> Any:
+    made = words.add_parser(name, help=told, description=told)
+    made.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+    made.add_argument("--profile", default="default", help="which of the stored credentials")
+    made.set_defaults(run=run, needs_api=needs_api)
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

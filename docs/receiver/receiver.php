@@ -1,0 +1,38 @@
+<?php
+
+// A receiver of webhooks to copy and to change: PHP alone, an inbox of one file per event.
+//
+//     WEBHOOK_SECRETS="whsec_..." php -S 127.0.0.1:9999 receiver.php
+//
+// A delivery is verified, stored under its event_id and answered; what your shop does with it, it does from the inbox,
+// after reading the charge again through the API. Environment: FOLDER (inbox).
+
+require __DIR__ . '/verify.php';
+
+$folder = getenv('FOLDER') ?: 'inbox';
+$secrets = preg_split('/\s+/', getenv('WEBHOOK_SECRETS') ?: '', -1, PREG_SPLIT_NO_EMPTY);
+
+$remember = function (string $eventId, string $body) use ($folder): void {
+    if (!preg_match('/\A[0-9a-f-]{36}\z/', $eventId)) {
+        throw new RuntimeException('no event_id');
+    }
+    if (!is_dir($folder)) {
+        @mkdir($folder, 0700, true);
+    }
+    $path = "$folder/$eventId.json";
+    // 'x' fails when the file is there: an event is stored once, however often it comes.
+    $file = @fopen($path, 'xb');
+    if ($file === false && !is_file($path)) {
+        throw new RuntimeException('the inbox takes nothing');
+    }
+    if ($file !== false) {
+        fwrite($file, $body);
+        fclose($file);
+    }
+};
+
+try {
+    http_response_code(receive(file_get_contents('php://input'), getallheaders(), $secrets, $remember));
+} catch (Throwable) {
+    http_response_code(500); // not stored: it will be sent again
+}

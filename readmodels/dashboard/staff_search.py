@@ -1,0 +1,116 @@
+"""What a payer or a merchant who calls has in hand, found over all accounts for the platform's staff."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from banks.choice import typed_numbers
+from domain.documents import well_formed
+from domain.identifiers import parse_id
+from domain.mode import Owner
+from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id
+from readmodels.charges.search import END_TO_END, LINK, MARKS, TXID
+from readmodels.dashboard.charge import payments_of
+from sql import Connection
+
+FOUND_MAX: Final = 20
+_REQUEST: Final = re.compile(r"[A-Za-z0-9_-]{12,64}")
+
+
+class FoundCharge(Struct, frozen=True):
+    """A charge with its payments, newest first, and whose it is."""
+
+    merchant: str
+    doc: ChargeDoc
+    payments: list[PaymentDoc]
+
+
+class FoundRequest(Struct, frozen=True):
+    """A line of an account's request log."""
+
+    account_id: UUID
+    merchant: str
+    test: bool
+    at: datetime
+    request_id: str
+    method: str
+    path: str
+    status: int
+    code: str | None
+    duration_us: int
+
+
+class Results(Struct, frozen=True):
+    """`by` says as what the text was understood: charge, payment, link, number, payer, reference, request; "" when
+    nothing was found."""
+
+    by: str = ""
+    charges: tuple[FoundCharge, ...] = ()
+    request: FoundRequest | None = None
+
+
+class _Place(Struct, frozen=True):
+    charge_id: UUID
+    account_id: UUID
+    test: bool
+
+
+class _Name(Struct, frozen=True):
+    account_id: UUID
+    name: str
+
+
+_by_id = sql.many("staff_search.by_id", _Place)
+_by_number = sql.many("staff_search.by_number", _Place)
+_by_link = sql.many("staff_search.by_link", _Place)
+_by_payment = sql.many("staff_search.by_payment", _Place)
+_by_reference = sql.many("staff_search.by_reference", _Place)
+_by_payer = sql.many("staff_search.by_payer", _Place)
+_request = sql.maybe("staff_search.request", FoundRequest)
+_names = sql.many("staff_search.names", _Name)
+
+
+async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str], str]) -> Results:
+    """The first of the look-ups that the text can be which finds anything; at most FOUND_MAX charges, newest first.
+    `blind` makes the fingerprint by which payers' documents are stored."""
+    by, places = await _places(conn, text, blind)
+    if places:
+        return Results(by, await _charges(conn, places[:FOUND_MAX]))
+    if _REQUEST.fullmatch(text) and (request := await _request(conn, request_id=text)):
+        return Results("request", (), request)
+    return Results()
+
+
+async def _places(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_Place]]:
+    if (charge_id := parse_id(text.lower())) or (TXID.fullmatch(text.lower()) and (charge_id := UUID(hex=text))):
+        if found := await _by_id(conn, charge_id=charge_id):
+            return "charge", found
+    elif END_TO_END.fullmatch(text):
+        if found := await _by_payment(conn, end_to_end_id=text, limit=FOUND_MAX):
+            return "payment", found
+    elif link := LINK.search(text):
+        return "link", await _by_link(conn, public_id=link[1])
+    bare = MARKS.sub("", text).upper()
+    for number in typed_numbers(bare):
+        if found := await _by_number(conn, number=number):
+            return "number", found
+    if well_formed(bare, letters=True) and (found := await _by_payer(conn, document_hash=blind(bare), limit=FOUND_MAX)):
+        return "payer", found
+    return "reference", await _by_reference(conn, reference=text, limit=FOUND_MAX)
+
+
+async def _charges(conn: Connection, places: list[_Place]) -> tuple[FoundCharge, ...]:
+    owners = [Owner.of(place.account_id, place.test) for place in places]
+    docs = await charges_by_id(conn, [(place.charge_id, owner) for place, owner in zip(places, owners, strict=True)])
+    names = {row.account_id: row.name for row in await _names(conn, account_ids=[each.account_id for each in places])}
+    found = []
+    for place, owner, doc in zip(places, owners, docs, strict=True):
+        if doc is not None:
+            payments = await payments_of(conn, place.charge_id, owner)
+            found.append(FoundCharge(names[place.account_id], doc, payments))
+    return tuple(found)

@@ -1,0 +1,71 @@
+"""Lay out the database as it was at an instant, for a PostgreSQL to be started on."""
+
+import shlex
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from runtime.backups.settings import BackupSettings
+from runtime.backups.store import BaseBackup, Tell, base_backups, wal_folder
+from runtime.backups.tools import BackupFailed
+
+RESTORED = "quita.restored_to"
+"""A setting of the restored server, which tells every session that it was restored, and to when."""
+
+
+class Restored(Struct, frozen=True):
+    base: str
+    to: datetime | None
+    """None: to the end of the log."""
+    folder: str
+
+
+def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: str | None, tell: Tell) -> Restored:
+    """Unpack the newest base backup before `to` into an empty folder, and have the server that is started on it recover
+    up to that instant. `wal`: where that server finds the archive, when it is elsewhere than here."""
+    base = _chosen(settings, to)
+    if into.exists() and any(into.iterdir()):
+        raise BackupFailed(f"{into} is not empty: a database is restored into a folder of its own")
+    into.mkdir(mode=0o700, parents=True, exist_ok=True)
+    into.chmod(0o700)  # PostgreSQL starts on no other
+    source = settings.folder / "base" / base.name
+    for name, folder in (("base.tar.gz", into), ("pg_wal.tar.gz", into / "pg_wal")):
+        tell(f"unpacking {base.name}/{name}")
+        with tarfile.open(source / name) as packed:
+            packed.extractall(folder, filter="tar")
+    archived = wal or str(wal_folder(settings))
+    (into / "recovery.signal").touch(mode=0o600)
+    with (into / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:
+        conf.write("".join(f"{name} = '{_quoted(value)}'\n" for name, value in _recovery(archived, to).items()))
+    return Restored(base.name, to, str(into))
+
+
+def _chosen(settings: BackupSettings, to: datetime | None) -> BaseBackup:
+    bases = base_backups(settings)
+    if not bases:
+        raise BackupFailed(f"there is no base backup in {settings.folder}")
+    before = [base for base in bases if to is None or base.ended_at <= to]
+    if not before:
+        raise BackupFailed(
+            f"the oldest base backup ended at {bases[0].ended_at.astimezone(UTC).isoformat()}, after that instant"
+        )
+    return before[-1]
+
+
+def _recovery(archived: str, to: datetime | None) -> dict[str, str]:
+    segment = f"{shlex.quote(archived).replace('%', '%%')}/%f"
+    found = {
+        # The segment that was being written when the server was lost is there as .partial, filled up with zeros.
+        "restore_command": f'cp {segment} "%p" 2>/dev/null || cp {segment}.partial "%p"',
+        "recovery_target_action": "promote",
+        RESTORED: "the end of the log" if to is None else to.astimezone(UTC).isoformat(),
+    }
+    if to is not None:
+        found["recovery_target_time"] = to.astimezone(UTC).isoformat()
+    return found
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "''")

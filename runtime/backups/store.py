@@ -1,0 +1,189 @@
+"""The folder of backups: `base/NAME` holds a base backup as pg_basebackup wrote it, `base/NAME.json` when it was taken;
+`wal/` the segments of the write-ahead log, as pg_receivewal writes them, the newest as `.partial`.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from runtime.backups.settings import BackupSettings
+from runtime.backups.tools import BackupFailed, program, start
+
+LATE: Final = timedelta(minutes=15)
+"""Without a byte of the log: workers write every second."""
+_SEGMENT: Final = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
+
+Tell = Callable[[str], None]
+
+
+class BaseBackup(Struct, frozen=True):
+    name: str
+    began_at: datetime
+    ended_at: datetime
+    """From then on it can be restored to any instant."""
+    bytes: int
+    first_segment: str
+    """Of the log: where its recovery begins."""
+
+
+class Archive(Struct, frozen=True):
+    """What is there of the log. `holes`: a segment before which others are missing."""
+
+    segments: int
+    newest: str | None
+    newest_at: datetime | None
+    holes: list[str]
+
+
+class _Range(Struct, rename={"timeline": "Timeline", "start": "Start-LSN", "end": "End-LSN"}):
+    timeline: int
+    start: str
+    end: str
+
+
+class _Manifest(Struct, rename={"ranges": "WAL-Ranges"}):
+    ranges: list[_Range]
+
+
+def wal_folder(settings: BackupSettings) -> Path:
+    return settings.folder / "wal"
+
+
+def take(settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell) -> BaseBackup:
+    """Take a base backup; what is older than is kept goes. BackupFailed when pg_basebackup fails."""
+    began_at = now().astimezone(UTC).replace(microsecond=0)
+    name = f"{began_at:%Y%m%dT%H%M%SZ}"
+    final = settings.folder / "base" / name
+    if final.exists():
+        raise BackupFailed(f"{name} is there already: one base backup a second")
+    partial = final.with_name(f"{name}.partial")
+    _clear(final.parent)
+    tell(f"taking {name}")
+    taking = start(
+        settings, "pg_basebackup", "-D", str(partial), "--format=tar", "--gzip", "--wal-method=stream",
+        "--checkpoint=fast", f"--label=quita {name}", "--progress",
+    )  # fmt: skip
+    try:
+        code = taking.wait()
+    finally:
+        if taking.poll() is None:
+            taking.terminate()
+            taking.wait()
+    if code != 0:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise BackupFailed(f"pg_basebackup ended with {code}; no base backup was taken")
+    log = msgspec.json.decode((partial / "backup_manifest").read_bytes(), type=_Manifest).ranges[0]
+    size = sum(path.stat().st_size for path in partial.iterdir())
+    made = BaseBackup(name, began_at, now().astimezone(UTC), size, _segment(log))
+    final.with_name(f"{name}.json").write_bytes(msgspec.json.encode(made))
+    partial.rename(final)
+    for gone in prune(settings, now=now()):
+        tell(f"{gone} went: it is older than {settings.kept_days} days")
+    return made
+
+
+def base_backups(settings: BackupSettings) -> list[BaseBackup]:
+    """Oldest first; one that was cut off is none."""
+    return [
+        msgspec.json.decode(path.read_bytes(), type=BaseBackup)
+        for path in sorted((settings.folder / "base").glob("*.json"))
+        if path.with_suffix("").is_dir()
+    ]
+
+
+def archive(settings: BackupSettings) -> Archive:
+    names = sorted(path.name for path in wal_folder(settings).glob("*") if _SEGMENT.fullmatch(path.name))
+    newest = max(wal_folder(settings).glob("*"), key=lambda path: path.stat().st_mtime, default=None)
+    return Archive(
+        segments=len(names),
+        newest=names[-1] if names else None,
+        newest_at=None if newest is None else datetime.fromtimestamp(newest.stat().st_mtime, UTC),
+        holes=_holes(settings, names),
+    )
+
+
+def verify(settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell) -> list[str]:
+    """What is wrong with these base backups, and with the log from the oldest one on; a line each."""
+    faults = []
+    for base in bases:
+        tell(f"verifying {base.name}")
+        # Compressed as tar files: pg_verifybackup reads each file's checksum, and cannot read their log.
+        done = subprocess.run(  # noqa: S603
+            [program(settings, "pg_verifybackup"), "--no-parse-wal", str(settings.folder / "base" / base.name)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            faults.append(f"{base.name}: {' '.join(done.stderr.split())[:300]}")
+    found = archive(settings)
+    faults += [f"the log is missing before {name}" for name in found.holes]
+    first = min((base.first_segment for base in base_backups(settings)), default=None)
+    there = {path.name for path in wal_folder(settings).glob("*")}
+    if first is not None and not {first, f"{first}.partial"} & there:
+        faults.append(f"the log begins after the oldest base backup, which needs {first}")
+    return faults
+
+
+def prune(settings: BackupSettings, *, now: datetime) -> list[str]:
+    """Remove base backups that nothing within the kept days needs, and the log before the oldest that is left."""
+    bases = base_backups(settings)
+    # The newest that is older than the bound stays: the first kept instants are restored from it.
+    old = [base for base in bases if base.ended_at < now - timedelta(days=settings.kept_days)][:-1]
+    for base in old:
+        folder = settings.folder / "base" / base.name
+        folder.with_name(f"{base.name}.json").unlink()
+        shutil.rmtree(folder)
+    if old:
+        first = bases[len(old)].first_segment
+        for path in wal_folder(settings).glob("*"):
+            # As pg_archivecleanup does: by the place in the log, of whichever timeline; histories are kept.
+            if (match := _SEGMENT.fullmatch(path.name)) and match[2] + match[3] < first[8:]:
+                path.unlink()
+    return [base.name for base in old]
+
+
+def is_late(settings: BackupSettings, *, now: datetime) -> str | None:
+    """Why what could be restored now is not what it should be; None when it is."""
+    bases, log = base_backups(settings), archive(settings)
+    if not bases:
+        return "there is no base backup"
+    if bases[-1].ended_at < now - 2 * timedelta(hours=settings.every_h):
+        return f"the newest base backup is of {bases[-1].ended_at:%Y-%m-%d %H:%M} UTC"
+    if log.newest_at is None or log.newest_at < now - LATE:
+        return "the log is not received"
+    return None
+
+
+def _segment(log: _Range) -> str:
+    """The segment of 16 MB in which a position lies."""
+    high, low = (int(part, 16) for part in log.start.split("/"))
+    return f"{log.timeline:08X}{high:08X}{low >> 24:08X}"
+
+
+def _holes(settings: BackupSettings, names: list[str]) -> list[str]:
+    """Where one follows another that is not the one before it, on each timeline from the oldest base backup on."""
+    first = min((base.first_segment[8:] for base in base_backups(settings)), default="")
+    found, before = [], dict[str, int]()
+    for name in names:
+        match = _SEGMENT.fullmatch(name)
+        assert match is not None, "only segments are listed"
+        if match[2] + match[3] < first:
+            continue
+        place = int(match[2], 16) * 256 + int(match[3], 16)
+        if match[1] in before and place > before[match[1]] + 1:
+            found.append(name)
+        before[match[1]] = place
+    return found
+
+
+def _clear(folder: Path) -> None:
+    """Base backups that were cut off."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in folder.glob("*.partial"):
+        shutil.rmtree(path, ignore_errors=True)

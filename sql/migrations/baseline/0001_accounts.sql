@@ -1,0 +1,154 @@
+-- Merchant accounts, partners, API credentials and their tokens, and the platform's own switches.
+
+CREATE TABLE account (
+    account_id  uuid PRIMARY KEY,
+    name        text NOT NULL,
+    document    text NOT NULL,
+    city        text NOT NULL,
+    -- NULL until the registration is complete; boletos need it (MERCHANT_ADDRESS_REQUIRED).
+    address     jsonb,
+    -- blocked: was approved, and may issue nothing more until it is approved again.
+    kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
+    kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
+    kyc_at      timestamptz,
+    -- The key withdrawals go to, as it was registered; payout_change has what came after.
+    pix_key     text NOT NULL,
+    -- The key its charges are received under, when that is not the platform's (receiving_key).
+    receiving_key text,
+    -- Why staff let refunds by transfer go to others than the payer; NULL: they go to the payer.
+    refunds_to_others text CHECK (length(refunds_to_others) BETWEEN 1 AND 500),
+    -- NULL means the platform's default.
+    rate_per_s  integer CHECK (rate_per_s > 0),
+    rate_burst  integer CHECK (rate_burst > 0),
+    -- Whom payers ask, as they are shown it; the telephone as E.164.
+    contact_phone    text NOT NULL DEFAULT '',
+    contact_whatsapp boolean NOT NULL DEFAULT false,
+    contact_email    text NOT NULL DEFAULT '',
+    created_at  timestamptz NOT NULL
+);
+-- The platform's list of merchants, newest first: of all, of one state, by document, and by the beginning of a name.
+CREATE INDEX account_created ON account (created_at, account_id);
+CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
+CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
+CREATE INDEX account_document ON account (document, account_id);
+
+CREATE TABLE integrator (
+    integrador_code text PRIMARY KEY CHECK (integrador_code ~ '^INTG-[A-Z0-9]{6}$'),
+    name            text NOT NULL,
+    account_id      uuid REFERENCES account,
+    active          boolean NOT NULL,
+    created_at      timestamptz NOT NULL
+);
+
+-- The share of a payment that a partner is given, in basis points (250 is 2.5 %), and since when: a charge keeps the
+-- share that was in force when it was issued. No row before an instant: none.
+CREATE TABLE integrator_share (
+    integrador_code  text NOT NULL REFERENCES integrator,
+    since            timestamptz NOT NULL,
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+    PRIMARY KEY (integrador_code, since)
+);
+
+-- Shares that one member of staff wants and another has to confirm.
+CREATE TABLE share_proposal (
+    proposal_id      uuid PRIMARY KEY,
+    integrador_code  text NOT NULL REFERENCES integrator,
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+    proposed_by      text NOT NULL,
+    proposed_at      timestamptz NOT NULL,
+    state            text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'confirmed', 'withdrawn')),
+    decided_by       text,
+    decided_at       timestamptz,
+    CHECK ((state = 'open') = (decided_by IS NULL)),
+    CHECK (state <> 'confirmed' OR decided_by <> proposed_by)
+);
+CREATE INDEX share_proposal_open ON share_proposal (integrador_code) WHERE state = 'open';
+
+-- The only source of a caller's mode.
+CREATE TABLE credential (
+    client_id             text PRIMARY KEY,
+    account_id            uuid NOT NULL REFERENCES account,
+    test                  boolean NOT NULL,
+    secret_hash           bytea NOT NULL CHECK (length(secret_hash) = 32),
+    -- Accepted besides the current secret until previous_until, when a rotation asked for an overlap.
+    previous_secret_hash  bytea CHECK (length(previous_secret_hash) = 32),
+    previous_until        timestamptz,
+    scopes                text[] NOT NULL,
+    -- Chosen by its owner; NULL for those that came with the account.
+    name                  text CHECK (length(name) BETWEEN 1 AND 60),
+    created_at            timestamptz NOT NULL,
+    rotated_at            timestamptz,
+    -- The e-mails of the people who made it and who last gave it a new secret.
+    created_by            text,
+    rotated_by            text,
+    -- When it last got a token, to the minute.
+    last_token_at         timestamptz,
+    revoked_at            timestamptz
+);
+CREATE INDEX credential_account ON credential (account_id);
+
+-- Opaque 256-bit tokens; only their hash is kept.
+CREATE TABLE access_token (
+    token_hash  bytea PRIMARY KEY CHECK (length(token_hash) = 32),
+    client_id   text NOT NULL REFERENCES credential,
+    scopes      text[] NOT NULL,
+    issued_at   timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL
+);
+CREATE INDEX access_token_expired ON access_token (expires_at);
+-- A rotation without overlap ends the tokens that the old secret got.
+CREATE INDEX access_token_client ON access_token (client_id);
+
+-- The platform's own PIX key, which charges are received under; no row: each account's id, as the simulated bank takes it.
+CREATE TABLE receiving_key (
+    single   boolean PRIMARY KEY DEFAULT true CHECK (single),
+    pix_key  text NOT NULL,
+    set_at   timestamptz NOT NULL
+);
+
+-- One row while standalone PIX issuing is suspended in production, none otherwise.
+CREATE TABLE pix_suspension (
+    single        boolean PRIMARY KEY DEFAULT true CHECK (single),
+    suspended_at  timestamptz NOT NULL
+);
+
+-- How far each account's sandbox is ahead of real time (docs/decisions/0013). Production has no row here and reads none:
+-- statements join this table for test rows only.
+CREATE TABLE sandbox_clock (
+    account_id  uuid PRIMARY KEY REFERENCES account,
+    -- Seconds, not an interval: the length of an interval's days depends on the session's time zone.
+    ahead_s     bigint NOT NULL CHECK (ahead_s >= 0),
+    moved_at    timestamptz NOT NULL
+);
+
+-- What is sealed otherwise than with the current key (runtime/seal.py: the first byte names it), in so many pages of a table
+-- from one on: where the row is, the key that binds it, and the sealed bytes. `member` is of a jsonb column that has them in
+-- base64.
+CREATE FUNCTION sealed_otherwise(original text, sealed text, member text, bound text[], current integer, first bigint, pages bigint)
+RETURNS TABLE (at text, row_key text, bytes bytea) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I ->> %L, ''base64'')', sealed, member) END;
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'SELECT ctid::text, concat_ws('' '', %1$s), %2$s FROM %3$I WHERE ctid >= $1 AND ctid < $2 AND num_nulls(%1$s) = 0'
+        ' AND length(%2$s) > 0 AND substring(%2$s FROM 1 FOR 1) <> $3',
+        (SELECT string_agg(format('%I', c), ', ') FROM unnest(bound) c), held, original)
+    USING format('(%s,0)', first)::tid, format('(%s,0)', first + pages)::tid, set_byte('\x00', 0, current);
+END $$;
+
+-- Put what was sealed anew in the place of what it was, unless that has changed meanwhile; answers how many rows.
+CREATE FUNCTION reseal(original text, sealed text, member text, places text[], before bytea[], after bytea[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I ->> %L, ''base64'')', sealed, member) END;
+    made text := CASE WHEN member IS NULL THEN 'g.after'
+        ELSE format('jsonb_set(t.%I, ARRAY[%L], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, member) END;
+    rows bigint;
+BEGIN
+    EXECUTE format(
+        'UPDATE %1$I t SET %2$I = %3$s FROM unnest($1, $2, $3) AS g (place, before, after)'
+        ' WHERE t.ctid = ANY($1::tid[]) AND t.ctid = g.place::tid AND %4$s = g.before', original, sealed, made, held)
+    USING places, before, after;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    RETURN rows;
+END $$;

@@ -1,0 +1,341 @@
+-- Payments, refunds, withdrawals, partners' shares, the ledger, and what can be seen of them.
+
+CREATE TABLE payment (
+    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    paid_at          timestamptz NOT NULL,
+    credited_at      timestamptz NOT NULL,
+    -- Back with the payer, and on its way back: the latter cannot be refunded again either.
+    refunded_cents   bigint NOT NULL DEFAULT 0 CHECK (refunded_cents BETWEEN 0 AND amount_cents),
+    refunding_cents  bigint NOT NULL DEFAULT 0 CHECK (refunding_cents >= 0),
+    -- Taken back by the bank. A refund may be on its way when that happens: the bank refuses it then.
+    reversed_cents   bigint NOT NULL DEFAULT 0 CHECK (reversed_cents >= 0),
+    account_id       uuid NOT NULL,
+    payment_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    settles          boolean NOT NULL,
+    charge_id        uuid NOT NULL,
+    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
+    source           text NOT NULL,
+    method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
+    -- Who paid, as the bank told: name and masked document, sealed. NULL when it named nobody, and once it is erased.
+    payer_sealed     bytea,
+    PRIMARY KEY (payment_id),
+    UNIQUE (account_id, test, source),
+    -- Holds even if the charge's row lock were missed.
+    CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+-- At most one payment settles a charge, even if the charge's row lock were missed.
+CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
+-- What came otherwise than asked for and is not refunded whole: few rows, whatever the account's size.
+CREATE INDEX payment_odd ON payment (account_id, test, payment_id)
+    WHERE anomaly IS NOT NULL AND refunded_cents + refunding_cents < amount_cents;
+
+-- What somebody of the merchant says was done about one.
+CREATE TABLE odd_payment_settled (
+    payment_id  uuid PRIMARY KEY,
+    account_id  uuid NOT NULL,
+    settled_at  timestamptz NOT NULL,
+    settled_by  text NOT NULL,
+    note        text NOT NULL
+);
+
+-- What the bank gave back of a payment without being asked (MED), each once. The wallet is debited by it.
+CREATE TABLE payment_reversal (
+    account_id     uuid NOT NULL,
+    reversal_id    uuid NOT NULL,
+    payment_id     uuid NOT NULL,
+    charge_id      uuid NOT NULL,
+    end_to_end_id  text NOT NULL,
+    -- The bank's id of the devolucao, and the payment system's (rtrId).
+    bank_id        text NOT NULL,
+    return_id      text,
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    booked_at      timestamptz NOT NULL,
+    PRIMARY KEY (reversal_id, account_id),
+    UNIQUE (payment_id, account_id, bank_id)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+
+CREATE TABLE read_payment (
+    paid_at      timestamptz NOT NULL,
+    -- The row that booked it, which has its document (payment_view).
+    journal_id   bigint NOT NULL,
+    account_id   uuid NOT NULL,
+    test         boolean NOT NULL,
+    payment_id   uuid NOT NULL,
+    charge_id    uuid NOT NULL,
+    method       text NOT NULL,
+    anomaly      text,
+    external_id  text,
+    -- What refunds and the bank left of it; NULL while that is all.
+    changes      jsonb,
+    PRIMARY KEY (account_id, test, paid_at, payment_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
+CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
+CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_id, paid_at, payment_id)
+    WHERE external_id IS NOT NULL;
+CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
+    WHERE anomaly IS NOT NULL;
+
+-- Charges with their documents. The journal is looked up by its key for the rows that are read, and only by statements that
+-- ask for doc: as an expression it is computed after a LIMIT, and no join can come to read the journal whole. Who paid stands
+-- in the payment's own row, where it can be erased.
+CREATE VIEW charge_view AS
+SELECT r.*, (
+    SELECT CASE
+        WHEN r.changes IS NULL THEN j.payload -> 'charge'
+        WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge') || r.changes
+        ELSE (j.payload -> 'charge') || jsonb_build_object('payment', (
+            SELECT (p.payload -> 'payment') || jsonb_build_object('payer_sealed', (
+                SELECT encode(s.payer_sealed, 'base64') FROM payment s
+                WHERE s.charge_id = r.charge_id AND s.account_id = r.account_id AND s.settles))
+            FROM journal p WHERE p.journal_id = r.paid_journal_id)) || r.changes END
+    FROM journal j WHERE j.journal_id = r.journal_id) AS doc
+FROM read_charge r;
+
+-- Payments with theirs.
+CREATE VIEW payment_view AS
+SELECT r.*, (
+    SELECT (j.payload -> 'payment') || jsonb_build_object('payer_sealed', (
+        SELECT encode(p.payer_sealed, 'base64') FROM payment p
+        WHERE p.payment_id = r.payment_id AND p.account_id = r.account_id)) || coalesce(r.changes, '{}')
+    FROM journal j WHERE j.journal_id = r.journal_id) AS doc
+FROM read_payment r;
+
+CREATE TABLE refund (
+    account_id    uuid NOT NULL,
+    -- Its hex digits are its identifier at the bank: chosen and committed before the bank is asked.
+    refund_id     uuid NOT NULL,
+    test          boolean NOT NULL,
+    charge_id     uuid NOT NULL,
+    payment_id    uuid NOT NULL,
+    amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
+    status        text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
+    created_at    timestamptz NOT NULL,
+    -- The Sao Paulo day on which it counts towards the account's bound on transfers; NULL for devolucoes, for what is
+    -- held and in the sandbox.
+    transfer_day  date,
+    PRIMARY KEY (refund_id, account_id)
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX refund_transfers_of_day ON refund (account_id, transfer_day) INCLUDE (amount_cents, status)
+    WHERE transfer_day IS NOT NULL;
+
+-- Refunds by transfer that staff decide about before the bank hears of them. The wallet is debited.
+CREATE TABLE held_refund (
+    account_id    uuid NOT NULL,
+    refund_id     uuid NOT NULL,
+    charge_id     uuid NOT NULL,
+    amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
+    -- As domain/refund.py names them.
+    why           text NOT NULL CHECK (why IN ('not_approved', 'over_bound')),
+    -- Of the order that a release leaves; the destination in it is sealed.
+    request       jsonb NOT NULL,
+    state         text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'released', 'refused')),
+    held_at       timestamptz NOT NULL,
+    decided_by    text,
+    decided_at    timestamptz,
+    reason        text CHECK (length(reason) BETWEEN 1 AND 500),
+    PRIMARY KEY (refund_id, account_id),
+    CHECK ((state = 'open') = (decided_by IS NULL) AND (state = 'open') = (decided_at IS NULL)),
+    CHECK (state <> 'refused' OR reason IS NOT NULL)
+);
+CREATE INDEX held_refund_page ON held_refund (state, held_at, refund_id);
+
+CREATE TABLE read_refund (
+    account_id   uuid NOT NULL,
+    refund_id    uuid NOT NULL,
+    test         boolean NOT NULL,
+    created_at   timestamptz NOT NULL,
+    status       text NOT NULL,
+    charge_id    uuid NOT NULL,
+    payment_id   uuid NOT NULL,
+    -- With payment_id the key of its payment in read_payment, which has the totals.
+    paid_at      timestamptz NOT NULL,
+    external_id  text,
+    doc          jsonb NOT NULL,
+    PRIMARY KEY (refund_id, account_id)
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX read_refund_page ON read_refund (account_id, test, created_at, refund_id);
+CREATE INDEX read_refund_status ON read_refund (account_id, test, status, created_at, refund_id);
+CREATE INDEX read_refund_charge ON read_refund (charge_id, created_at, refund_id);
+CREATE INDEX read_refund_payment ON read_refund (payment_id, created_at, refund_id);
+CREATE INDEX read_refund_reference ON read_refund (account_id, test, external_id, created_at, refund_id)
+    WHERE external_id IS NOT NULL;
+
+-- A merchant's balance sent to its own PIX key, on request or once a day. Production only.
+CREATE TABLE withdrawal (
+    account_id     uuid NOT NULL REFERENCES account,
+    -- Its hex digits are its identifier at the bank: chosen and committed before the bank is asked.
+    withdrawal_id  uuid NOT NULL,
+    status         text NOT NULL CHECK (status IN ('pending', 'processing', 'succeeded', 'failed', 'cancelled')),
+    version        integer NOT NULL,
+    amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    -- The Sao Paulo day whose daily withdrawal this is; NULL when it was requested.
+    automatic_on   date,
+    created_at     timestamptz NOT NULL,
+    PRIMARY KEY (withdrawal_id, account_id)
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+-- One for each account and day, also when two workers try or one starts again.
+CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
+
+-- Changes of the key that withdrawals go to. Each comes into force some time after it was asked for, by itself.
+CREATE TABLE payout_change (
+    change_id     uuid PRIMARY KEY,
+    account_id    uuid NOT NULL REFERENCES account,
+    pix_key       text NOT NULL,
+    -- Of the key's owner.
+    document      text NOT NULL,
+    asked_by      text NOT NULL,
+    by_staff      boolean NOT NULL,
+    asked_at      timestamptz NOT NULL,
+    confirmed_by  text,
+    -- NULL while one that staff asked for waits for a second member.
+    effective_at  timestamptz,
+    cancelled_by  text,
+    cancelled_at  timestamptz,
+    CHECK (confirmed_by <> asked_by),
+    CHECK (effective_at IS NOT NULL OR by_staff),
+    CHECK ((confirmed_by IS NULL) OR effective_at IS NOT NULL),
+    CHECK (NOT by_staff OR effective_at IS NULL OR confirmed_by IS NOT NULL),
+    CHECK ((cancelled_by IS NULL) = (cancelled_at IS NULL))
+);
+CREATE INDEX payout_change_of_account ON payout_change (account_id, asked_at) WHERE cancelled_at IS NULL;
+
+-- No row: the key it was registered with. A function of one query is put into the statement that asks.
+CREATE FUNCTION payout_in_force(of_account uuid, at timestamptz)
+RETURNS TABLE (pix_key text, document text) LANGUAGE sql STABLE AS $$
+    SELECT c.pix_key, c.document FROM payout_change c
+    WHERE c.account_id = of_account AND c.cancelled_at IS NULL AND c.effective_at <= at
+    ORDER BY c.asked_at DESC, c.change_id DESC
+    LIMIT 1
+$$;
+
+-- Accounts whose balance above `keep_cents` is sent once a day.
+CREATE TABLE auto_withdrawal (
+    account_id  uuid PRIMARY KEY REFERENCES account,
+    keep_cents  bigint NOT NULL CHECK (keep_cents >= 0),
+    -- The last day on which the balance was looked at, whether or not there was something to send.
+    looked_on   date NOT NULL DEFAULT '-infinity'
+);
+CREATE INDEX auto_withdrawal_due ON auto_withdrawal (looked_on, account_id);
+
+CREATE TABLE read_withdrawal (
+    account_id     uuid NOT NULL,
+    withdrawal_id  uuid NOT NULL,
+    created_at     timestamptz NOT NULL,
+    status         text NOT NULL,
+    external_id    text,
+    doc            jsonb NOT NULL,
+    PRIMARY KEY (withdrawal_id, account_id)
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX read_withdrawal_page ON read_withdrawal (account_id, created_at, withdrawal_id);
+CREATE INDEX read_withdrawal_status ON read_withdrawal (account_id, status, created_at, withdrawal_id);
+CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_id, created_at, withdrawal_id)
+    WHERE external_id IS NOT NULL;
+
+-- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
+-- afterwards: a payment never waits for another account's clock.
+CREATE TABLE partner_share (
+    -- The payment it is given for, or the refund it is taken back for: each causes one.
+    share_id         uuid NOT NULL,
+    -- A refund comes after its payment was committed, so along one payment numbers grow in the order of the money.
+    number           bigint GENERATED ALWAYS AS IDENTITY,
+    -- The account that received the payment.
+    account_id       uuid NOT NULL,
+    test             boolean NOT NULL,
+    payment_id       uuid NOT NULL,
+    refund_id        uuid,
+    integrador_code  text NOT NULL,
+    -- The partner's own account.
+    partner_id       uuid NOT NULL,
+    -- Of the payment or refund.
+    amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
+    -- Given when positive, taken back when negative.
+    share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
+    -- When the payment was booked, of what is taken back too: from here the days count for which a share is held.
+    earned_at        timestamptz NOT NULL,
+    posted_at        timestamptz,
+    PRIMARY KEY (share_id, account_id),
+    CHECK (share_id = coalesce(refund_id, payment_id))
+) WITH (
+    fillfactor = 90, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+-- What waits to be posted: the sandbox's at once, production's when it was held long enough.
+CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL;
+-- What a partner is still to get, in the order in which it is posted.
+CREATE INDEX partner_share_held ON partner_share (partner_id, test, earned_at, number) INCLUDE (share_cents)
+    WHERE posted_at IS NULL;
+
+CREATE TABLE read_ledger (
+    sequence             bigint NOT NULL,
+    -- Signed: credits are positive. Always balance_after = balance_after of the row before + amount.
+    amount_cents         bigint NOT NULL CHECK (amount_cents <> 0),
+    balance_after_cents  bigint NOT NULL,
+    created_at           timestamptz NOT NULL,
+    account_id           uuid NOT NULL,
+    test                 boolean NOT NULL,
+    entry_id             uuid NOT NULL,
+    type                 text NOT NULL,
+    charge_id            uuid,
+    payment_id           uuid,
+    refund_id            uuid,
+    withdrawal_id        uuid,
+    external_id          text,
+    PRIMARY KEY (account_id, test, sequence)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
+CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);
+
+-- After a restore to an earlier instant the bank may have sent what is not known here any more. A row for each restore; until
+-- it is released, nothing is sent by transfer.
+CREATE TABLE recovery (
+    began_at      timestamptz NOT NULL,
+    released_at   timestamptz,
+    -- The last boleto's number that was known, and the one after which numbers go on.
+    boletos_from  bigint NOT NULL,
+    boletos_to    bigint NOT NULL CHECK (boletos_to > boletos_from),
+    -- As the restored server names it (quita.restored_to), or the operator.
+    restored_to   text PRIMARY KEY CHECK (restored_to <> ''),
+    began_by      text NOT NULL,
+    released_by   text
+);
+
+-- A restored server holds from its first moment, by its own configuration: workers may be started before anybody has looked.
+CREATE FUNCTION payouts_held() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM recovery WHERE released_at IS NULL)
+        OR (coalesce(current_setting('quita.restored_to', true), '') <> ''
+            AND NOT EXISTS (SELECT FROM recovery r WHERE r.restored_to = current_setting('quita.restored_to', true)));
+$$;

@@ -1,0 +1,63 @@
+-- Charge schedules (recurring charges), and what became of each number of them. Production only.
+
+CREATE TABLE schedule (
+    account_id           uuid NOT NULL REFERENCES account,
+    schedule_id          uuid NOT NULL,
+    status               text NOT NULL CHECK (status IN ('active', 'paused', 'finished', 'cancelled')),
+    version              integer NOT NULL DEFAULT 1,
+    created_at           timestamptz NOT NULL,
+    payment_method       text NOT NULL CHECK (payment_method IN ('pix', 'boleto', 'boleto_hibrido')),
+    amount_cents         bigint NOT NULL CHECK (amount_cents > 0),
+    frequency            text NOT NULL
+                         CHECK (frequency IN ('weekly', 'biweekly', 'monthly', 'quarterly', 'semiannual', 'yearly')),
+    first_due_date       date NOT NULL,
+    end_date             date CHECK (end_date >= first_due_date),
+    max_charges          integer CHECK (max_charges > 0),
+    issue_days_before    integer NOT NULL CHECK (issue_days_before BETWEEN 0 AND 30),
+    external_id          text,
+    description          text,
+    send_email           boolean NOT NULL,
+    -- The merchant's own keys and values, given to each of its charges.
+    metadata             jsonb,
+    -- As its charges keep it; NULL once it is erased.
+    payer_sealed         bytea CHECK (payer_sealed IS NOT NULL OR status IN ('finished', 'cancelled')),
+    payer_document_hash  text,
+    -- The next charge: NULL when there is none any more.
+    next_number          integer CHECK (next_number > 0),
+    next_due_date        date,
+    -- When a worker looks next: the charge's time to be issued, the end of a lease, or another try.
+    look_at              timestamptz NOT NULL,
+    -- A boleto of the next number is being registered: followed also when the schedule was stopped meanwhile.
+    ordered              boolean NOT NULL DEFAULT false,
+    -- Of the next number.
+    failures             integer NOT NULL DEFAULT 0,
+    failure_code         text,
+    failed_at            timestamptz,
+    PRIMARY KEY (schedule_id, account_id),
+    CHECK (end_date IS NULL OR max_charges IS NULL),
+    CHECK ((next_number IS NULL) = (next_due_date IS NULL))
+) WITH (fillfactor = 85);
+CREATE INDEX schedule_page ON schedule (account_id, created_at, schedule_id);
+-- What is to be issued, by time and by account; what the bank registers, the same.
+CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' AND NOT ordered;
+CREATE INDEX schedule_due_of ON schedule (account_id, look_at) WHERE status = 'active' AND NOT ordered;
+CREATE INDEX schedule_ordered ON schedule (look_at) WHERE ordered;
+CREATE INDEX schedule_ordered_of ON schedule (account_id) WHERE ordered;
+
+CREATE TABLE schedule_charge (
+    account_id    uuid NOT NULL,
+    schedule_id   uuid NOT NULL,
+    number        integer NOT NULL CHECK (number > 0),
+    due_date      date NOT NULL,
+    -- skipped: its due date passed while the schedule was paused; failed: it could not be issued in time.
+    state         text NOT NULL CHECK (state IN ('issued', 'skipped', 'failed')),
+    charge_id     uuid,
+    failure_code  text,
+    recorded_at   timestamptz NOT NULL,
+    PRIMARY KEY (schedule_id, number),
+    CHECK ((state = 'issued') = (charge_id IS NOT NULL))
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);

@@ -1,0 +1,133 @@
+-- Tables partitioned by month (UTC), so that an old month is detached as a whole and no row is deleted.
+--
+-- A table's partition key is an instant, or the UUIDv7 that is its primary key: an id then names its month, and a look-up
+-- by it reads one partition. Each such table has a default partition `<table>_other`, for rows whose month was not made.
+--
+-- A partition belongs to the owner of its table, so these functions run with the owner's rights: workers have no others.
+-- They take the tables that are named here and no other, which a caller could have made.
+
+CREATE FUNCTION refuse_other_tables(parent text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF parent NOT IN ('read_event_production', 'read_event_sandbox', 'bank_order_done', 'bank_hint_done',
+                      'webhook_delivery_done', 'webhook_attempt') THEN
+        RAISE EXCEPTION '% is not partitioned by month', parent;
+    END IF;
+END $$;
+
+-- The lower bound of a month's partition, as text.
+CREATE FUNCTION month_begins(month date, by_id boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN by_id THEN (lpad(to_hex((extract(epoch FROM month::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid::text
+        ELSE (month || ' 00:00:00+00') END
+$$;
+
+-- Make the months from :first to :last, and earlier ones for which rows lie in the default partition.
+--
+-- Writers wait from before those rows are moved until the month is attached: some milliseconds for a month that is yet
+-- to come. Readers wait for the attaching alone. It gives up after half a second of waiting (55P03), so that nothing
+-- queues behind it for longer; the caller tries again.
+-- A month with more than :moved_max rows in the default partition is left there, because who writes would wait for as
+-- long as the moving takes; NULL moves any number.
+CREATE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+DECLARE
+    key text;
+    by_id boolean;
+    instant text;
+    months date[];
+    month date;
+    name text;
+    from_key text;
+    to_key text;
+    lying bigint;
+    made integer := 0;
+BEGIN
+    PERFORM refuse_other_tables(parent);
+    SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
+    FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
+    WHERE p.partrelid = parent::regclass;
+    instant := CASE WHEN by_id THEN format('uuid_extract_timestamp(%s)', key) ELSE key END;
+    EXECUTE format('SELECT array_agg(DISTINCT date_trunc(''month'', %1$s AT TIME ZONE ''UTC'')::date) FROM %2$I '
+                   'WHERE %3$s < %4$L AND %1$s IS NOT NULL',
+                   instant, parent || '_other', key, month_begins(date_trunc('month', first::timestamp)::date, by_id)) INTO months;
+    FOR month IN
+        SELECT unnest(months) AS wanted
+        UNION
+        SELECT generate_series(date_trunc('month', first::timestamp), last::timestamp, interval '1 month')::date
+        ORDER BY wanted
+    LOOP
+        name := parent || to_char(month, '_YYYY_MM');
+        CONTINUE WHEN to_regclass(name) IS NOT NULL OR to_regclass(parent || to_char(month, '_"archive"_YYYY_MM')) IS NOT NULL;
+        from_key := month_begins(month, by_id);
+        to_key := month_begins((month + interval '1 month')::date, by_id);
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
+                       parent || '_other', key, from_key, to_key, moved_max) INTO lying;
+        CONTINUE WHEN lying > moved_max;
+        -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
+                       'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
+                       'autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000)', name, parent);
+        EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
+        EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
+                       'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, name, from_key, to_key);
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END $$;
+
+-- Take the months that ended before an instant out of a table; answers when each ended. Each becomes a table
+-- `<table>_archive_YYYY_MM`, which stays until an operator moves it elsewhere. What merchants may still read stays for
+-- 400 days, whoever calls: these are the rights of the owner, and a caller is what may have been taken over.
+CREATE FUNCTION detach_months(parent text, ended_before timestamptz) RETURNS SETOF timestamptz
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+DECLARE
+    month record;
+BEGIN
+    PERFORM refuse_other_tables(parent);
+    IF parent NOT IN ('bank_order_done', 'bank_hint_done') AND ended_before > now() - interval '399 days' THEN -- clocks differ
+        RAISE EXCEPTION 'months of % stay for 400 days', parent;
+    END IF;
+    -- Another worker's detaching is waited for: what it took is not there any more.
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
+    FOR month IN
+        SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = parent::regclass AND c.relname ~ ('^' || parent || '_[0-9]{4}_[0-9]{2}$')
+        ORDER BY c.relname
+    LOOP
+        EXIT WHEN month.ended > ended_before;
+        EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', parent, month.name);
+        EXECUTE format('ALTER TABLE %I RENAME TO %I', month.name, parent || '_archive' || right(month.name, 8));
+        RETURN NEXT month.ended;
+    END LOOP;
+END $$;
+
+-- Delete the months that ended before an instant, as files and not by the row; answers how many.
+CREATE FUNCTION drop_months(parent text, ended_before timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+DECLARE
+    ended timestamptz;
+    dropped integer := 0;
+BEGIN
+    IF parent NOT IN ('webhook_delivery_done', 'webhook_attempt') THEN
+        RAISE EXCEPTION 'months of % are kept', parent;
+    END IF;
+    FOR ended IN SELECT detach_months(parent, ended_before) LOOP
+        EXECUTE format('DROP TABLE %I', parent || to_char(ended AT TIME ZONE 'UTC' - interval '1 month', '_"archive"_YYYY_MM'));
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END $$;
+
+-- What runs with its owner's rights finds tables and functions of this schema only, whatever path its caller has set and
+-- whatever temporary tables he has made, and is nobody's to call but the application's (sql/roles.py).
+DO $$
+DECLARE
+    named regprocedure;
+BEGIN
+    FOR named IN SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', named, current_schema());
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', named);
+    END LOOP;
+END $$;

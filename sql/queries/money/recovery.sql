@@ -1,0 +1,33 @@
+-- What is held after a restore to an earlier instant (commands/money/recovery.py).
+
+-- name: state
+-- Of the restore that the server names, or of the latest one that was begun. `orders`: withdrawals and refunds by transfer that wait.
+WITH named AS (
+    SELECT nullif(current_setting('quita.restored_to', true), '') AS restored_to
+), waiting AS MATERIALIZED (
+    SELECT count(*) AS orders, coalesce(sum((request ->> 'amount_cents')::bigint), 0)::bigint AS cents FROM bank_order
+    WHERE lane IN ('withdrawal', 'refund') AND NOT test AND state = 'waiting' AND kind IN ('withdrawal_send', 'refund_transfer')
+)
+SELECT payouts_held() AS held, coalesce(n.restored_to, r.restored_to) AS restored_to, r.began_at, r.began_by, r.boletos_from,
+       r.boletos_to, r.released_at, r.released_by, w.orders, w.cents
+FROM named n CROSS JOIN waiting w
+LEFT JOIN LATERAL (
+    SELECT * FROM recovery WHERE n.restored_to IS NULL OR restored_to = n.restored_to ORDER BY began_at DESC LIMIT 1
+) r ON true;
+
+-- name: begin
+-- No row: it was begun before, and the numbers were raised then.
+WITH taken AS MATERIALIZED (
+    SELECT last_value FROM boleto_control
+)
+INSERT INTO recovery (restored_to, began_at, began_by, boletos_from, boletos_to)
+SELECT :restored_to::text, :now, :by, last_value, last_value + :numbers::bigint FROM taken
+ON CONFLICT DO NOTHING
+RETURNING boletos_to;
+
+-- name: raise_numbers
+SELECT setval('boleto_control', :to) AS number;
+
+-- name: release
+UPDATE recovery SET released_at = :now, released_by = :by WHERE restored_to = :restored_to AND released_at IS NULL
+RETURNING restored_to;

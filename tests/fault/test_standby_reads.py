@@ -1,0 +1,178 @@
+"""What a standby answers is never older than what was acknowledged; one that is behind or gone is not asked."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+from prometheus_client import REGISTRY
+
+from banks.protocol import Location
+from commands.bank_orders.pix_locations import add_to_pool
+from domain.mode import Mode
+from runtime.postgres import connect, open_pool, session
+from runtime.seal import Seal
+from runtime.servers.standby import Reads
+from sql.migrate import migrate
+from tests.support.dashboard import Books, person_of, settings_with
+from tests.support.in_process import Api, open_api
+from tests.support.merchant import created_before, until_answer
+from tests.support.pages import serving
+from tests.support.standby import Pair, kill, pair
+from tests.support.system import remove_home, temporary_home
+from web.app import utc_now
+
+READS = 10_000 if os.environ.get("FAULT") == "full" else 320
+AT_ONCE = 8
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Pair]:
+    home = temporary_home()
+    try:
+        with pair(home) as started:
+            yield started
+    finally:
+        remove_home(home)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api(servers: Any, two: Pair) -> AsyncIterator[Api]:
+    await migrate(two.owner_url, app_url=two.url, report_url=two.primary.report_dsn)
+    async with open_api(two.url, servers.redis_url, DATABASE_READ_URL=two.standby.app_dsn) as opened:
+        yield opened
+
+
+def answered(server: str) -> float:
+    """How many reads this server has answered."""
+    return REGISTRY.get_sample_value("quita_reads_total", {"server": server}) or 0.0
+
+
+async def stale(api: Api, count: int) -> list[str]:
+    """Read so many lists, each right after a charge of it was created; those that did not show it."""
+    token, missing = await api.token(), []
+    conn = await connect(api.settings.database_url)
+    for _ in range(0, count, 4_000):
+        locations = [
+            Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}") for _ in range(2_500)
+        ]
+        await add_to_pool(conn, Mode.SANDBOX, "001", locations)
+    await conn.close()
+
+    async def create_and_list() -> None:
+        for _ in range(count // AT_ONCE // 2):
+            name = secrets.token_hex(8)
+            made = await api.create(token=token, external_id=name)
+            for query in (f"external_id={name}", "limit=20"):
+                listed = await api.get(f"/v1/charges?{query}", token=token)
+                assert listed.status == 200, listed
+                if made["charge_id"] not in {each["charge_id"] for each in listed.json()["data"]}:
+                    missing.append(query)
+
+    await asyncio.gather(*(create_and_list() for _ in range(AT_ONCE)))
+    return missing
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+async def test_no_list_is_older_than_what_was_acknowledged(api: Api, two: Pair, synchronous: bool) -> None:
+    """Whether commits wait for the standby or not: only how often it can be asked hangs on that."""
+    await two.synchronous(on=synchronous)
+    before = answered("standby"), answered("primary")
+    assert await stale(api, READS) == []
+    at_standby, at_primary = answered("standby") - before[0], answered("primary") - before[1]
+    print(f"synchronous: {synchronous}; answered by the standby: {at_standby:.0f}, by the primary: {at_primary:.0f}")
+    if synchronous:
+        assert at_standby > READS // 2
+
+
+async def test_what_is_overdue_is_settled_before_the_standby_is_asked(api: Api, two: Pair) -> None:
+    await two.synchronous()
+    await until_at_standby(api)
+    books = await connect(two.url)
+    try:
+        client = cast(Any, SimpleNamespace(account_id=str(api.first.account_id)))
+        charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60, external_id="late")
+    finally:
+        await books.close()
+    before = answered("standby")
+    listed = await api.get("/v1/charges?status=expired", token=await api.token())
+    assert [each["charge_id"] for each in listed.json()["data"]] == [charge_id]
+    assert answered("standby") == before + 1
+
+
+async def until_at_standby(api: Api) -> None:
+    """Until lists are answered by the standby."""
+    token = await api.token()
+
+    async def asked() -> bool:
+        before = answered("standby")
+        assert (await api.get("/v1/payments", token=token)).status == 200
+        return answered("standby") > before
+
+    await until_answer(asked)
+
+
+async def test_pages_and_files_of_people_come_from_it_too(api: Api, two: Pair) -> None:
+    await two.synchronous()
+    merchant = api.first
+    pool = await open_pool(two.url, name="tests", size=4)
+    settings = settings_with(DATABASE_READ_URL=two.standby.app_dsn)
+    books = Books(pool, merchant.account_id, Seal(settings.secret_key))
+    try:
+        async with serving(pool, utc_now, settings) as address, person_of(address, merchant) as person:
+            before = answered("standby")
+            assert (await person.opened("/painel")).status == 200
+            shown = (await books.charge(4_321)).charge_id[-8:]
+            for path in ("/painel/cobrancas", "/painel/cobrancas.csv"):
+                assert shown in (await person.get(path)).html
+            assert answered("standby") == before + 4  # the list counts besides
+    finally:
+        await pool.close()
+
+
+async def test_a_standby_that_left_the_set_and_fell_behind_is_asked_again_when_it_is_back(api: Api, two: Pair) -> None:
+    await two.synchronous()
+    await until_at_standby(api)
+    await two.synchronous(on=False)
+    await two.run(two.standby, "SELECT pg_wal_replay_pause()")
+    before = answered("standby")
+    assert await stale(api, AT_ONCE * 4) == []
+    assert answered("standby") == before
+    await two.run(two.standby, "SELECT pg_wal_replay_resume()")
+    await until_at_standby(api)
+
+
+async def test_a_read_whose_standby_dies_is_asked_again_at_the_primary(api: Api, two: Pair) -> None:
+    await two.synchronous(on=False)
+    primary = await open_pool(two.url, name="tests", size=2)
+    standby = await open_pool(two.standby.app_dsn, name="tests", size=2, size_min=0, target="any")
+    reads = Reads(primary, standby)
+    asked: list[bool] = []
+
+    async def read(conn: Any) -> int:
+        asked.append(await conn.fetchval("SELECT pg_is_in_recovery()"))
+        if asked == [True]:
+            await asyncio.to_thread(kill, two.standby)
+        return int(await conn.fetchval("SELECT 7"))
+
+    try:
+        await until_answer(lambda: replayed(two, primary))
+        assert await reads.ask(read) == 7
+        assert asked == [True, False]
+        assert (await api.get("/v1/payments", token=await api.token())).status == 200
+        await asyncio.to_thread(two.standby.restart)
+        await until_at_standby(api)
+    finally:
+        await reads.close()
+        await primary.close()
+
+
+async def replayed(two: Pair, primary: Any) -> bool:
+    """Whether the standby has replayed what there is, so that it is asked."""
+    async with session(primary) as conn:
+        written = await conn.fetchval("SELECT pg_current_wal_lsn()::text")
+    return bool(await two.run(two.standby, f"SELECT pg_last_wal_replay_lsn() >= '{written}'"))

@@ -1,0 +1,360 @@
+"""quita-cli as a merchant's engineer has it: downloaded from the documentation, with nothing of this repository."""
+
+import hmac
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from domain.events import EventKind
+from domain.webhooks.signature import secret_text
+from runtime.local.embedded import free_port
+from tests.support.merchant import ApiMerchant, new_merchant
+from tests.support.system import System, until
+
+SECRET = secret_text(bytes([7]) * 32)
+LINE_S_MAX = 60.0
+
+
+class Terminal:
+    """A user of his own, with a configuration of his own."""
+
+    def __init__(self, program: Path, home: Path, env: Mapping[str, str]) -> None:
+        self.home = home
+        self.env = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(home), **env}
+        self._words = [sys.executable, "-I", "-W", "error", str(program)]
+
+    def run(self, *words: str, stdin: str = "", **env: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self._words, *words], env=self.env | env, input=stdin, capture_output=True, text=True, timeout=LINE_S_MAX,
+            check=False,
+        )  # fmt: skip
+
+    def told(self, *words: str, **env: str) -> list[dict[str, Any]]:
+        """What it answers a program, a line each."""
+        done = self.run(*words, "--json", **env)
+        assert (done.returncode, done.stderr) == (0, ""), (words, done.stdout, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def program(system: System, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "quita-cli.pyz"
+    answer = httpx.get(f"{system.docs_url}/quita-cli.pyz", timeout=30)
+    assert answer.status_code == 200
+    path.write_bytes(answer.content)
+    return path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(system) as opened:
+        yield opened
+
+
+@pytest.fixture
+def terminal(system: System, merchant: ApiMerchant, program: Path, tmp_path: Path) -> Terminal:
+    credential = merchant.record.test
+    keys = {"URL": system.base_url, "CLIENT_ID": credential.client_id, "CLIENT_SECRET": credential.client_secret}
+    return Terminal(program, tmp_path, {f"QUITA_{name}": value for name, value in keys.items()})
+
+
+def test_login_keeps_the_secret_for_its_user_alone(terminal: Terminal, merchant: ApiMerchant) -> None:
+    typed = "\n".join(terminal.env.pop(f"QUITA_{name}") for name in ("URL", "CLIENT_ID", "CLIENT_SECRET")) + "\n"
+    (terminal.home / "quita").mkdir()
+    (terminal.home / "quita" / "keys.new").write_text("left by a crash", encoding="utf-8")
+    done = terminal.run("login", stdin=typed)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert merchant.record.test.client_secret not in done.stdout
+    path = terminal.home / "quita" / "keys.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (who,) = terminal.told("me")
+    assert (who["account_id"], who["mode"]) == (merchant.sandbox.account_id, "test")
+    other = terminal.run("me", "--profile", "shop-2")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "run `quita-cli login`" in other.stderr
+
+
+def test_a_wrong_secret_is_not_stored_and_no_secret_is_an_argument(terminal: Terminal) -> None:
+    done = terminal.run("login", QUITA_CLIENT_SECRET="wrong")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "refuses the credential" in done.stderr
+    assert not (terminal.home / "quita").exists()
+    helps = [terminal.run(*words, "--help").stdout for words in ((), ("login",), ("listen",), ("certify",))]
+    assert all(helps)
+    assert not [each for each in helps if "--client-secret" in each or "--secret" in each]
+
+
+def test_a_charge_is_created_looked_up_listed_paid_and_cancelled(terminal: Terminal) -> None:
+    (made,) = terminal.told(
+        "charges", "create", "12.30", "--external-id", "cli-1", "--metadata", "store=recife-2", "--metadata", "a=b=c"
+    )
+    assert (made["amount"], made["metadata"]) == ("12.30", {"store": "recife-2", "a": "b=c"})
+    assert terminal.told("charges", "get", made["charge_id"]) == [made]
+    assert [each["charge_id"] for each in terminal.told("charges", "list", "--external-id", "cli-1")] == [
+        made["charge_id"]
+    ]
+    (paid,) = terminal.told("charges", "pay", made["charge_id"])
+    assert paid["status"] == "paid"
+    over = terminal.run("charges", "cancel", made["charge_id"])
+    assert over.returncode == 1
+    assert over.stderr.startswith("quita-cli: CHARGE_NOT_PENDING: The charge is no longer pending: it is paid.")
+    assert "/errors/CHARGE_NOT_PENDING" in over.stderr
+    people = terminal.run("charges", "get", made["charge_id"]).stdout.splitlines()
+    assert people[0].split() == [made["charge_id"], "paid", "12.30", "pix", "cli-1"]
+    assert people[1] == made["payment_url"]
+    assert terminal.run("charges", "create", "12,30").stderr.splitlines()[1].startswith("  amount: must be a string")
+    assert terminal.run("charges", "create").returncode == 2
+
+
+async def test_trigger_makes_each_event_of_the_sandbox_happen(terminal: Terminal, merchant: ApiMerchant) -> None:
+    kinds = [kind for kind in EventKind if not kind.startswith("withdrawal.")]
+    for kind in kinds:
+        (told,) = terminal.told("trigger", kind)
+
+        def there(kind: str = kind, charge_id: str = told["charge_id"]) -> bool:
+            return any(each["type"] == kind for each in terminal.told("events", "list", "--charge-id", charge_id))
+
+        until(there, within_s=30)
+    refused = terminal.run("trigger", "withdrawal.succeeded")
+    assert refused.returncode == 2
+    assert "charge.expired" in refused.stderr
+
+
+class Recording(ThreadingHTTPServer):
+    """A receiver that believes everything, or whatever `status` says."""
+
+    daemon_threads = True
+
+    def __init__(self, status: Callable[[Mapping[str, str], bytes], int] = lambda headers, body: 200) -> None:
+        super().__init__(("127.0.0.1", 0), _Post)
+        self.status = status
+        self.received: list[tuple[Mapping[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hooks?shop=1"
+
+
+class _Post(BaseHTTPRequestHandler):
+    server: Recording
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = dict(self.headers)
+        self.server.received.append((headers, body))
+        self.send_response(self.server.status(headers, body))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def receiving(receiver: Recording) -> Iterator[Recording]:
+    thread = threading.Thread(target=receiver.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.shutdown()
+        receiver.server_close()
+        thread.join()
+
+
+async def test_listen_forwards_what_an_endpoint_would_receive_signed(terminal: Terminal, merchant: ApiMerchant) -> None:
+    before = terminal.told("events", "list", "--limit", "1")
+    after = str(before[0]["sequence"] if before else 0)
+    charge_id = (await merchant.sandbox.paid("10.00"))["charge_id"]
+    with receiving(Recording()) as receiver:
+        begun, item = terminal.told(
+            "listen", receiver.url, "--after-sequence", after, "--once", "1", QUITA_WEBHOOK_SECRET=SECRET
+        )
+    ((headers, body),) = receiver.received
+    assert (begun["secret"], item["status"], item["type"]) == (SECRET, 200, "payment.received")
+    signed = f"{headers['X-Service-Timestamp']}.".encode() + body
+    assert headers["X-Service-Signature"] == "sha256=" + hmac.new(SECRET.encode(), signed, sha256).hexdigest()
+    (event,) = await merchant.sandbox.events(charge_id=charge_id)
+    assert json.loads(body) == {name: event[name] for name in event if name not in ("type", "sequence", "created_at")}
+
+
+async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, program: Path, tmp_path: Path) -> None:
+    async with new_merchant(system) as merchant:
+        credential = merchant.record.test
+        terminal = Terminal(program, tmp_path, {
+            "QUITA_URL": system.base_url, "QUITA_CLIENT_ID": credential.client_id,
+            "QUITA_CLIENT_SECRET": credential.client_secret,
+        })  # fmt: skip
+        with receiving(Recording()) as receiver:
+            system.json("webhook", "set", merchant.sandbox.account_id, receiver.url)
+            await merchant.sandbox.paid("10.00")
+            until(lambda: len(receiver.received) == 1, within_s=30)
+            (event,) = terminal.told("events", "list")
+            for number, name in ((2, event["event_id"]), (3, str(event["sequence"])), (4, f"1-{event['sequence']}")):
+                assert terminal.told("events", "resend", name) == [{"deliveries": 1}]
+                until(lambda number=number: len(receiver.received) == number, within_s=30)
+        assert len({body for _, body in receiver.received}) == 1
+        assert terminal.run("events", "resend", "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1").returncode == 1
+
+
+async def test_logs_show_what_was_asked_and_answered(terminal: Terminal, merchant: ApiMerchant) -> None:
+    charge_id = (await merchant.sandbox.created("10.00"))["charge_id"]
+    path = f"/v1/charges/{charge_id}"
+    for change in ("cancel", "cancel"):
+        await merchant.sandbox.post(f"{path}/{change}")
+    until(lambda: len(terminal.told("logs", "tail", "--path", path, "--once", "2")) == 2, within_s=30)
+    rows = terminal.told("logs", "tail", "--path", path, "--once", "2")
+    assert [(row["method"], row["path"], row["status"], row["code"]) for row in rows] == [
+        ("POST", f"{path}/cancel", 200, None), ("POST", f"{path}/cancel", 409, "CHARGE_NOT_PENDING"),
+    ]  # fmt: skip
+    (row,) = terminal.told("logs", "tail", "--path", path, "--status", "4xx", "--once", "1")
+    assert row == rows[1]
+    assert row["client_id"] == merchant.record.test.client_id
+
+
+async def test_requests_are_told_to_their_own_account_and_mode_alone(merchant: ApiMerchant, system: System) -> None:
+    await merchant.sandbox.created("10.00")
+    asked: list[dict[str, Any]] = []
+    for _ in range(100):
+        asked = (await merchant.sandbox.get("/v1/requests?path=/v1/charges/pix&limit=1")).body["data"]
+        if asked:
+            break
+        time.sleep(0.1)
+    assert asked
+    assert (await merchant.production.get("/v1/requests?path=/v1/charges/pix")).body["data"] == []
+    async with new_merchant(system) as other:
+        assert (await other.sandbox.get("/v1/requests")).body["data"] == []
+    for wrong in ({"status": "404"}, {"cursor": "x"}, {"since": "1"}):
+        assert (await merchant.sandbox.get("/v1/requests", **wrong)).status == 400
+
+
+async def test_the_clock_of_the_sandbox_goes_where_it_is_sent(system: System, program: Path, tmp_path: Path) -> None:
+    async with new_merchant(system) as merchant:
+        credential = merchant.record.test
+        env = {"URL": system.base_url, "CLIENT_ID": credential.client_id, "CLIENT_SECRET": credential.client_secret}
+        terminal = Terminal(program, tmp_path, {f"QUITA_{name}": value for name, value in env.items()})
+        assert terminal.told("clock", "show")[0]["advanced_seconds"] == 0
+        (there,) = terminal.told("clock", "advance", "P3D")
+        assert there["advanced_seconds"] == 3 * 86_400
+        (further,) = terminal.told("clock", "advance", re.sub(r"T.*", "T23:59:59Z", there["now"]))
+        assert further["advanced_seconds"] >= there["advanced_seconds"]
+
+
+RECEIVERS = {"receiver.py": sys.executable, "receiver.mjs": "node", "receiver.php": "php"}
+
+
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_a_receiver_as_it_is_downloaded_passes_the_certification(
+    name: str, system: System, terminal: Terminal, tmp_path: Path
+) -> None:
+    runtime = shutil.which(RECEIVERS[name])
+    if runtime is None:
+        pytest.skip(f"{RECEIVERS[name]} is not installed here")
+    path = tmp_path / name
+    path.write_bytes(httpx.get(f"{system.docs_url}/receiver/{name}", timeout=30).content)
+    port = free_port()
+    words = [runtime, "-S", f"127.0.0.1:{port}", str(path)] if name.endswith(".php") else [runtime, str(path)]
+    env = terminal.env | {"CLIENT_ID": "", "CLIENT_SECRET": "", "PORT": str(port), "WEBHOOK_SECRETS": SECRET,
+                          "QUITA_URL": "http://127.0.0.1:9"}  # fmt: skip
+    process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: _answers(port), within_s=30)
+        done = terminal.run("certify", f"http://127.0.0.1:{port}/", QUITA_WEBHOOK_SECRET=SECRET)
+    finally:
+        process.kill()
+        process.wait(30)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "12 of 12 passed"
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx.post(f"http://127.0.0.1:{port}/", content=b"{}", timeout=5).status_code == 401
+    except httpx.HTTPError:
+        return False
+
+
+class Believing:
+    """A receiver that verifies as `faults` let it, and remembers what it has."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        self.seen: set[str] = set()
+
+    def status(self, headers: Mapping[str, str], body: bytes) -> int:
+        timestamp = headers["X-Service-Timestamp"]
+        key = SECRET.removeprefix("whsec_") if self.fault == "key" else SECRET
+        signed = json.dumps(json.loads(body)).encode() if self.fault == "parsed" else body
+        ours = "sha256=" + hmac.new(key.encode(), timestamp.encode() + b"." + signed, sha256).hexdigest()
+        given = [headers.get("X-Service-Signature"), headers.get("X-Service-Signature-Previous")]
+        if self.fault == "rotation":
+            given.pop()
+        if self.fault != "anybody" and ours not in given:
+            return 400 if self.fault == "status" else 401
+        if self.fault != "clock" and abs(time.time() - int(timestamp)) > 300:
+            return 401
+        event = json.loads(body)
+        if self.fault == "duplicates" and event["event_id"] in self.seen:
+            return 409
+        if self.fault == "kinds" and event["event"] not in ("payment.received", "charge.cancelled"):
+            return 422
+        if self.fault == "size" and len(body) > 10_000:
+            return 413
+        if self.fault == "redirect":
+            return 302
+        self.seen.add(event["event_id"])
+        return 204
+
+
+FORGED = ["signed by somebody else", "not signed", "changed on its way"]
+GOOD = ["genuine", "sent twice", "sent eight times at once", "secret rotated", "a kind you do not know", "out of order",
+        "48 KiB, slowly"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed"),
+    [
+        ("", []),
+        ("anybody", FORGED),
+        ("status", FORGED),
+        ("clock", ["ten minutes old", "ten minutes ahead"]),
+        ("rotation", ["secret rotated"]),
+        ("duplicates", ["sent twice", "sent eight times at once"]),
+        ("kinds", ["a kind you do not know", "out of order"]),
+        ("size", ["48 KiB, slowly"]),
+        ("key", GOOD),
+        ("parsed", GOOD),
+        ("redirect", GOOD),
+    ],
+)
+def test_the_certification_names_what_a_receiver_has_to_mend(terminal: Terminal, fault: str, failed: list[str]) -> None:
+    with receiving(Recording(Believing(fault).status)) as receiver:
+        done = terminal.run("certify", receiver.url, "--json", QUITA_WEBHOOK_SECRET=SECRET)
+    *checks, total = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["check"] for each in checks if not each["passed"]] == failed
+    assert all(bool(each["repair"]) is not each["passed"] for each in checks)
+    assert (done.returncode, total) == (1 if failed else 0, {"checks": 12, "failed": len(failed)})
+
+
+def test_the_certification_of_an_address_where_nobody_is_says_so(terminal: Terminal) -> None:
+    done = terminal.run("certify", f"http://127.0.0.1:{free_port()}/", QUITA_WEBHOOK_SECRET=SECRET)
+    assert done.returncode == 1
+    assert done.stdout.count("no answer") == 12
+    assert terminal.run("certify", "shop.example.com", QUITA_WEBHOOK_SECRET=SECRET).returncode == 1
+    assert "begins with whsec_" in terminal.run("certify", "http://127.0.0.1/", QUITA_WEBHOOK_SECRET="x").stderr

@@ -1,0 +1,273 @@
+"""The database is lost, and stood up again as it was at an instant, with the commands an operator has."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from readmodels.verify import verify
+from runtime.backups.restore import RESTORED
+from runtime.backups.settings import BackupSettings, read_backups
+from runtime.backups.store import BaseBackup, archive, base_backups, is_late, prune
+from runtime.backups.store import verify as compare
+from runtime.local.embedded import EmbeddedPostgres
+from sql.migrate import migrate
+from tests.support.in_process import Api, open_api
+from tests.support.system import ROOT, remove_home, temporary_home, until
+
+
+@pytest.fixture
+def lost() -> Iterator[EmbeddedPostgres]:
+    """The cluster that will be lost."""
+    home, postgres = temporary_home(), EmbeddedPostgres()
+    try:
+        postgres.start(home, fsync=False)
+        yield postgres
+    finally:
+        postgres.stop()
+        remove_home(home)
+
+
+@pytest.fixture
+def backups(tmp_path: Path, lost: EmbeddedPostgres) -> dict[str, str]:
+    tmp_path.chmod(0o755)
+    copied = tmp_path / "copied"
+    return {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "BACKUP_DIR": str(tmp_path / "backups of ours"),
+        "BACKUP_DATABASE_URL": lost.dsn, "BACKUP_COPY_COMMAND": f'rm -rf {copied}; cp -r "$BACKUP_DIR" {copied}',
+    }  # fmt: skip
+
+
+def quita(env: dict[str, str], *arguments: str, code: int = 0) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "backup", *arguments, "--json"],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads(done.stdout) if code == 0 or done.stdout else done.stderr
+
+
+@contextlib.contextmanager
+def running(env: dict[str, str], folder: Path) -> Iterator[None]:
+    """`quita backup run`, until the block ends; it then ends with 0."""
+    log = folder / "backup.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", "backup", "run"], cwd=ROOT, env=env, stdout=out, stderr=out
+        )
+    try:
+        yield
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Any]:
+    conn = await asyncpg.connect(url)
+    try:
+        yield conn
+    finally:
+        await conn.close()
+
+
+async def _received(dsn: str) -> None:
+    """Wait until the archive has what is written now."""
+    async with connected(dsn) as conn:
+        written = await conn.fetchval("SELECT pg_current_wal_insert_lsn()::text")
+
+        async def there() -> bool:
+            # A server that has nothing to do writes its buffers out when it is asked to.
+            await conn.execute("SELECT pg_switch_wal()")
+            asked = "SELECT bool_or(flush_lsn >= $1::text::pg_lsn) FROM pg_stat_replication WHERE application_name = $2"
+            return bool(await conn.fetchval(asked, written, "pg_receivewal"))
+
+        for _ in range(200):
+            if await there():
+                return
+            await conn.execute("SELECT pg_sleep(0.1)")
+        raise AssertionError("the log is not received")
+
+
+def stood_up(home: Path, archived: Path, lost_home: Path) -> EmbeddedPostgres:
+    """A server on what was restored in this home, with the passwords of the one that was lost; ready when it has
+    recovered. Root's server runs as another user, who may read the archive in `home`/postgres/wal."""
+    for name in ("postgres.password", "postgres.app.password", "postgres.report.password"):
+        shutil.copy(lost_home / name, home / name)
+    shutil.copytree(archived, home / "postgres" / "wal")
+    owner = (lost_home / "postgres" / "data").stat()
+    for path in (home / "postgres", *(home / "postgres").rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid)
+    restored = EmbeddedPostgres()
+    restored.start(home, fsync=False)
+    return restored
+
+
+async def _charge(api: Api) -> str:
+    made: str = (await api.create())["charge_id"]
+    return made
+
+
+async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
+    servers: Any, lost: EmbeddedPostgres, backups: dict[str, str], tmp_path: Path
+) -> None:
+    """What was created before it is there, with its projections; what came after it is not."""
+    await migrate(lost.dsn, app_url=lost.app_dsn, report_url=lost.report_dsn)
+    assert "there is no base backup" in quita(backups, "list", code=1)["late"]
+    with running(backups, tmp_path):
+        async with open_api(lost.app_dsn, servers.redis_url) as api:
+            in_base = await _charge(api)
+            until(lambda: (tmp_path / "copied" / "base").is_dir() and base_backups(_settings(backups)), within_s=240)
+            in_log = await _charge(api)
+            async with connected(lost.dsn) as conn:
+                instant = await conn.fetchval("SELECT clock_timestamp()")
+            after = await _charge(api)
+            await _received(lost.dsn)
+    assert quita(backups, "list")["late"] is None
+    assert quita(backups, "verify")["faults"] == []
+    os.kill(lost.pid, signal.SIGKILL)
+
+    home = temporary_home()
+    (home / "postgres").mkdir(mode=0o711, parents=True)
+    into, wal = home / "postgres" / "data", home / "postgres" / "wal"
+    told = quita(backups, "restore", "--to", instant.isoformat(), "--into", str(into), "--wal", str(wal))
+    assert told["folder"] == str(into)
+    restored = stood_up(home, tmp_path / "backups of ours" / "wal", lost._home)
+    try:
+        async with connected(restored.dsn) as conn:
+            async with asyncio.timeout(60):  # it answers reads before it has recovered
+                while await conn.fetchval("SELECT pg_is_in_recovery()"):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            found = {str(row["charge_id"]) for row in await conn.fetch("SELECT charge_id FROM charge")}
+            assert in_base in found
+            assert in_log in found
+            assert after not in found
+            assert await conn.fetchval("SELECT current_setting($1, true)", RESTORED) == instant.isoformat()
+        assert await migrate(restored.dsn, app_url=restored.app_dsn, report_url=restored.report_dsn) == []
+        assert await verify(restored.app_dsn) == []
+        async with open_api(restored.app_dsn, servers.redis_url) as api:
+            assert await _charge(api) not in found
+    finally:
+        restored.stop()
+        remove_home(home)
+
+
+def _settings(env: dict[str, str]) -> BackupSettings:
+    return read_backups(env)
+
+
+def _made(folder: Path, name: str, ended_at: datetime, segment: str) -> None:
+    (folder / "base" / name).mkdir(parents=True)
+    made = BaseBackup(name, ended_at, ended_at, 1, segment)
+    (folder / "base" / f"{name}.json").write_bytes(msgspec.json.encode(made))
+
+
+_NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def _kept(tmp_path: Path) -> BackupSettings:
+    return read_backups({"BACKUP_DIR": str(tmp_path), "BACKUP_KEPT_DAYS": "7"})
+
+
+def test_what_the_kept_days_need_stays_and_the_rest_goes(tmp_path: Path) -> None:
+    """The newest base backup before the bound is what the first kept instants are restored from."""
+    for days, segment in ((20, "0B"), (9, "0D"), (8, "0E"), (1, "FF")):
+        _made(tmp_path, f"b{99 - days}", _NOW - timedelta(days=days), f"0000000100000000000000{segment}")
+    (tmp_path / "wal").mkdir()
+    names = ["0000000100000000000000" + number for number in ("0B", "0C", "0D", "0E", "0F")]
+    for name in (*names, "00000002.history"):
+        (tmp_path / "wal" / name).touch()
+    settings = _kept(tmp_path)
+    assert prune(settings, now=_NOW) == ["b79", "b90"]
+    assert [each.name for each in base_backups(settings)] == ["b91", "b98"]
+    assert sorted(path.name for path in (tmp_path / "wal").iterdir()) == [*names[3:], "00000002.history"]
+    assert prune(settings, now=_NOW) == []
+
+
+def test_a_hole_in_the_log_is_told(tmp_path: Path) -> None:
+    (tmp_path / "wal").mkdir(parents=True)
+    # Segments are numbered to FF, then the next 32 bits count; a timeline begins where it branched off.
+    for name in ("0000000100000000000000FE", "0000000100000000000000FF", "000000010000000100000000",
+                 "000000010000000100000002", "000000020000000100000001.partial"):  # fmt: skip
+        (tmp_path / "wal" / name).touch()
+    settings = _kept(tmp_path)
+    assert archive(settings).holes == ["000000010000000100000002"]
+    assert compare(settings, [], tell=print) == ["the log is missing before 000000010000000100000002"]
+
+
+def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
+    settings = _kept(tmp_path)
+    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+    (tmp_path / "wal").mkdir()
+    assert is_late(settings, now=_NOW) == "the log is not received"
+    segment = tmp_path / "wal" / "000000010000000000000001.partial"
+    segment.touch()
+    os.utime(segment, (_NOW.timestamp(),) * 2)
+    assert is_late(settings, now=_NOW) is None
+    assert is_late(settings, now=_NOW + timedelta(minutes=16)) == "the log is not received"
+    assert "newest base backup" in (is_late(settings, now=_NOW + timedelta(days=3)) or "")
+
+
+@pytest.mark.parametrize("name", ["BACKUP_EVERY_H", "BACKUP_KEPT_DAYS"])
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "a day", "1000000"])
+def test_a_setting_that_cannot_be_is_refused_by_name(tmp_path: Path, name: str, given: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        read_backups({"BACKUP_DIR": str(tmp_path), name: given})
+
+
+def test_every_setting_of_backups_is_told_to_operators() -> None:
+    told = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    names = {"folder": "DIR", "programs": "PROGRAMS"}
+    for field in BackupSettings.__struct_fields__:
+        assert f"`BACKUP_{names.get(field, field.upper())}`" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("restore", "--to", "2026-01-01T00:00:00", "--into", "x"), "with its offset"),
+        (("restore", "--to", "2026-01-01T00:00:00Z", "--into", "x"), "there is no base backup"),
+        (("verify",), "there is no base backup"),
+        (("take",), "BACKUP_DATABASE_URL is not set"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    from cli.main import main
+
+    monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
+    monkeypatch.delenv("BACKUP_DATABASE_URL", raising=False)
+    assert main(["backup", *arguments]) == 1
+    shown = capsys.readouterr().err.strip().splitlines()
+    assert said in shown[-1]
+
+
+def test_a_folder_that_holds_a_database_is_not_restored_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli.main import main
+
+    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+    monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
+    assert main(["backup", "restore", "--to", "latest", "--into", str(tmp_path)]) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["backup", "restore", "--to", "2026-11-19T12:00:00Z", "--into", str(tmp_path / "x")]) == 1
+    assert "the oldest base backup ended at 2026-11-20T12:00:00" in capsys.readouterr().err

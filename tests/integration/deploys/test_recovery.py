@@ -1,0 +1,123 @@
+"""A database that was restored to an earlier instant pays nobody twice and hands out no number twice."""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from commands.charges.control_numbers import take_block
+from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from domain.instants import to_millisecond
+from readmodels.verify import verify
+from runtime.backups.restore import RESTORED
+from runtime.ids import new_id
+from runtime.postgres import open_pool, transaction
+from tests.support.banking import RunningBank, make_account, running_bank, utc_now, worker_context
+from tests.support.database import own_database, owner_of
+from tests.support.system import ROOT
+from tests.support.wallet import put_money
+from workers.context import Context
+from workers.orders.withdrawal import WithdrawalOrderWorker
+
+INSTANT = "2026-11-20T12:00:00+00:00"
+
+
+class Restored:
+    """A restored database, a worker that starts on it at once, and the operator's commands."""
+
+    def __init__(self, url: str, owner_url: str, pool: Any, context: Context, bank: RunningBank) -> None:
+        self.url, self.owner_url, self.pool, self.context, self.bank = url, owner_url, pool, context, bank
+
+    def recover(self, *arguments: str, code: int = 0) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "cli.main", "recover", *arguments, "--json"],
+            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "QUITA_HOME": "/nonexistent",
+                 "DATABASE_URL": self.url, "DATABASE_OWNER_URL": self.owner_url},
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout) if done.stdout else done.stderr
+
+    async def withdraw(self, account_id: UUID) -> str:
+        withdrawal_id = new_id()
+        asked = NewWithdrawal(
+            account_id=account_id, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
+            amount_cents=1000, description=None, external_id=None, actor="test", request_id="test",
+        )  # fmt: skip
+        async with transaction(self.pool) as conn:
+            assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0)
+        return withdrawal_id.hex
+
+    async def sent(self) -> list[str]:
+        """A worker does what is due; what the bank has sent by then."""
+        await WithdrawalOrderWorker(self.context).drain()
+        return [row["id"] for row in await self.pool.fetch("SELECT id FROM simulated_transfer")]
+
+
+@pytest.fixture
+async def restored(servers: Any) -> AsyncIterator[Restored]:
+    async with own_database(servers, "restored") as url:
+        owner_url = owner_of(servers, url)
+        conn = await asyncpg.connect(owner_url)
+        name = await conn.fetchval("SELECT current_database()")
+        await conn.execute(f"ALTER DATABASE {name} SET {RESTORED} = '{INSTANT}'")
+        await conn.close()
+        pool = await open_pool(url, name="tests", size=8)
+        try:
+            async with running_bank(pool) as bank:
+                production = bank.adapter(transfers_url=f"{bank.url}/transfers/v1")
+                async with worker_context(pool, servers.redis_url, production) as context:
+                    yield Restored(url, owner_url, pool, context, bank)
+        finally:
+            await pool.close()
+
+
+async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restored: Restored) -> None:
+    account_id = await make_account(restored.pool)
+    await put_money(restored.pool, account_id, 10_000)
+    asked = await restored.withdraw(account_id)
+    assert await restored.sent() == []
+    state = restored.recover("status", code=1)
+    assert (state["held"], state["restored_to"], state["began_at"]) == (True, INSTANT, None)
+    assert (state["orders"], state["cents"]) == (1, 1000)
+    assert "not begun" in restored.recover("release", "--compared-by", "Ana", code=1)
+
+    restored.recover("begin")
+    assert await restored.sent() == [], "what was begun is held until it is released"
+    restored.recover("release", "--compared-by", "Ana")
+    assert await restored.sent() == [asked]
+    state = restored.recover("status")
+    assert state["held"] is False
+    assert "compared by Ana" in state["released_by"]
+    assert "released before" in restored.recover("release", "--compared-by", "Ana", code=1)
+    assert await verify(restored.url) == []
+
+
+async def test_no_number_of_a_boleto_is_handed_out_again(restored: Restored) -> None:
+    """However often it is asked for, numbers are raised once a restore: ten digits are what the bank's field has."""
+    async with restored.pool.acquire() as conn:
+        before = (await take_block(conn)).control
+        begun = restored.recover("begin", "--numbers", "1234")
+        assert (begun["begun"], begun["boletos_to"]) == (True, before + 1250)
+        after = (await take_block(conn)).control
+        assert after > before + 1234
+        assert restored.recover("begin", "--numbers", "1234")["begun"] is False
+        assert (await take_block(conn)).control == after + 50
+
+
+async def test_the_application_cannot_release_what_is_held(restored: Restored) -> None:
+    restored.recover("begin")
+    async with restored.pool.acquire() as conn:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await conn.execute("UPDATE recovery SET released_at = now()")
+
+
+async def test_a_server_that_was_never_restored_holds_nothing(pool: Any) -> None:
+    assert await pool.fetchval("SELECT payouts_held()") is False

@@ -1,0 +1,114 @@
+"""The list of charges: who owes how much, and one charge found by whatever somebody has of it in hand."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+
+DOCUMENT = "52998224725"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Any) -> AsyncIterator[Any]:
+    """A merchant's owner at the dashboard, and the merchant's books."""
+    settings = settings_with()
+    merchant = await a_merchant(pool)
+    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+        yield owner, Books(pool, merchant.account_id, Seal(settings.secret_key)), address, merchant
+
+
+async def found(owner: Person, text: str, root: str = "/painel") -> str:
+    """Where the search leads to."""
+    seen = await owner.ask("GET", f"{root}/cobrancas/busca", params={"q": text})
+    assert seen.status == 303, seen.text[:300]
+    return seen.where.removeprefix(root)
+
+
+async def test_each_charge_tells_who_is_to_pay_it_on_the_page_and_in_the_file(shop: Any) -> None:
+    owner, books, address, merchant = shop
+    await books.charge(1250, external_id="ped-1", payer={"name": "Maria da Silva", "document": DOCUMENT})
+    assert "Maria da Silva" in (await owner.opened("/painel/cobrancas")).text
+    assert "Maria da Silva;***.982.247-**" in (await owner.opened("/painel/cobrancas.csv")).html
+    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+        text = (await developer.opened("/painel/cobrancas")).text + (
+            await developer.opened("/painel/cobrancas.csv")
+        ).html
+    assert "Maria" not in text
+    assert DOCUMENT not in text
+
+
+async def test_tabs_and_sum_tell_how_many_there_are_and_how_much_they_are(shop: Any) -> None:
+    owner, books, *_ = shop
+    for cents in (1000, 2050):
+        await books.charge(cents)
+    await books.paid(await books.charge(700))
+    text = (await owner.opened("/painel/cobrancas")).text
+    assert "Todas 3 Em aberto 2 Pagas 1" in text
+    assert "3 cobranças, R$\u00a037,50" in text
+    pending = (await owner.opened("/painel/cobrancas?status=pending")).text
+    assert "Todas 3 Em aberto 2 Pagas 1" in pending  # the tabs do not change with the tab
+    assert "2 cobranças, R$\u00a030,50" in pending
+
+
+async def test_counts_that_would_take_long_are_left_out_and_the_page_is_shown(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(1000, external_id="ped-9")
+    monkeypatch.setattr("web.painel.charges.charge_list._COUNTED_S", 0.0)
+    seen = await owner.opened("/painel/cobrancas")
+    assert doc.charge_id in seen.html
+    assert "1 cobrança," not in seen.text
+
+
+async def test_one_charge_is_found_by_what_is_in_hand_of_it(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(900, external_id="Pedido 77/3", payer={"name": "Ana", "document": DOCUMENT})
+    await books.charge(900)
+    await books.paid(doc)
+    receipt = await books.pool.fetchval("SELECT source FROM payment WHERE account_id = $1", books.account_id)
+    page = f"/cobrancas/{doc.charge_id}"
+    for text in (
+        doc.charge_id,
+        doc.charge_id.upper(),
+        f"  {doc.charge_id} ",
+        doc.txid,
+        f"https://x.example/pagar/{doc.public_id}?a=1",
+    ):
+        assert await found(owner, str(text)) == page
+    assert len(receipt) != 32 or await found(owner, receipt) == page
+    assert await found(owner, "Pedido 77/3") == "/cobrancas?external_id=Pedido+77%2F3"
+    for written in (DOCUMENT, "529.982.247-25"):
+        assert await found(owner, written) == f"/cobrancas?payer_document={DOCUMENT}"
+    listed = await owner.opened(f"/painel/cobrancas?payer_document={DOCUMENT}")
+    assert "1 cobrança," in listed.text
+
+
+async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: Any, pool: Any) -> None:
+    owner, books, *_ = shop
+    mine = await books.charge(900, external_id="meu")
+    test = await books.charge(900, test=True, external_id="de-teste")
+    other = await a_merchant(pool)
+    theirs = await Books(pool, other.account_id, books.seal).charge(900, external_id="de-outra")
+    for text in (
+        theirs.charge_id,
+        str(theirs.txid),
+        theirs.public_id,
+        "de-outra",
+        "de-teste",
+        test.charge_id,
+        "<b>x</b>",
+        "\x00",
+    ):
+        seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": text})
+        assert (seen.status, "<b>x</b>" in seen.html) == (200, False), text
+    seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": "de-outra"})
+    assert "Nenhuma cobrança tem de-outra" in seen.text
+    assert await found(owner, test.charge_id, "/painel/teste") == f"/cobrancas/{test.charge_id}"
+    assert await found(owner, mine.charge_id) == f"/cobrancas/{mine.charge_id}"

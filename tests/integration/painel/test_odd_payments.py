@@ -1,0 +1,99 @@
+"""A payment that came otherwise than asked for waits on the first page until it went back or somebody settled it."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest_asyncio
+
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+
+SETTINGS = settings_with()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Any) -> AsyncIterator[Any]:
+    merchant = await a_merchant(pool)
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+        yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
+
+
+async def twice_paid(books: Books, *, at: datetime | None = None, test: bool = False) -> str:
+    """The payment_id of the second payment of a charge."""
+    doc = await books.charge(700, external_id="ped-1", at=at, test=test)
+    await books.paid(doc, 700, 700, at=at)
+    found: UUID = await books.pool.fetchval(
+        "SELECT payment_id FROM payment WHERE charge_id = $1 AND anomaly IS NOT NULL", UUID(doc.charge_id)
+    )
+    return f"/painel/{'teste/' if test else ''}pagamentos/{found}/divergencia"
+
+
+async def waiting(owner: Person) -> bool:
+    text = (await owner.opened("/painel")).text
+    assert ("nenhuma divergência a resolver" in text) != ("com divergência" in text)
+    return "com divergência" in text
+
+
+async def test_it_waits_however_old_until_it_is_settled_with_a_note_by_somebody(shop: Any) -> None:
+    owner, books, address, merchant = shop
+    assert not await waiting(owner)
+    page = await twice_paid(books, at=datetime.now(UTC) - timedelta(days=60))
+    assert await waiting(owner)
+    shown = await owner.opened(page)
+    assert "Pago em duplicidade" in shown.text
+    for note in ("", "   ", "x" * 201):
+        refused = await owner.post(page, form=shown, note=note)
+        assert (refused.status, "Escreva o que foi feito" in refused.text) == (400, True)
+    assert await waiting(owner)
+    settled = await owner.post(page, on=page, note="crédito no pedido 1042")
+    assert (settled.status, settled.where) == (303, f"{page}?feito=divergencia")
+    after = (await owner.opened(page)).text
+    assert "crédito no pedido 1042" in after
+    assert owner.email in after
+    assert not await waiting(owner)
+    assert "Resolveu um pagamento com divergência" in (await owner.opened("/painel/auditoria")).text
+    async with colleague_of(books.pool, address, merchant, "support") as support:
+        seen = await support.opened(page)
+        assert "Marcar como resolvida" not in seen.text
+        assert (await support.post(page, note="eu não")).status == 403
+
+
+async def test_who_settles_it_second_changes_nothing(shop: Any) -> None:
+    owner, books, *_ = shop
+    page = await twice_paid(books)
+    first, second = await owner.opened(page), await owner.opened(page)
+    assert (await owner.post(page, form=first, note="primeira")).status == 303
+    assert (await owner.post(page, form=second, note="segunda")).status == 303
+    assert "primeira" in (await owner.opened(page)).text
+
+
+async def test_it_leaves_when_all_of_it_went_back(shop: Any) -> None:
+    owner, books, *_ = shop
+    page = await twice_paid(books)
+    await books.pool.execute(
+        "UPDATE payment SET refunding_cents = 699 WHERE account_id = $1 AND anomaly IS NOT NULL", books.account_id
+    )
+    assert await waiting(owner)
+    await books.pool.execute(
+        "UPDATE payment SET refunding_cents = 700 WHERE account_id = $1 AND anomaly IS NOT NULL", books.account_id
+    )
+    assert not await waiting(owner)
+    assert (await owner.get(page)).status == 200
+
+
+async def test_anothers_payment_an_even_one_and_a_test_one_are_no_odd_payments_here(shop: Any, pool: Any) -> None:
+    owner, books, *_ = shop
+    other = Books(pool, (await a_merchant(pool)).account_id, books.seal)
+    theirs, tested = await twice_paid(other), await twice_paid(books, test=True)
+    await books.paid(await books.charge(100))
+    even = await pool.fetchval(
+        "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NULL AND NOT test", books.account_id
+    )
+    for page in (theirs, tested.replace("/teste", ""), f"/painel/pagamentos/{even}/divergencia"):
+        assert (await owner.get(page)).status == 404
+        assert (await owner.post(page, note="x")).status == 404
+    assert not await waiting(owner)
+    assert await pool.fetchval("SELECT count(*) FROM odd_payment_settled WHERE account_id = $1", books.account_id) == 0

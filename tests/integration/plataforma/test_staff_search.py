@@ -1,0 +1,91 @@
+"""Staff find what a caller has in hand over all accounts, change nothing by it, and leave a trace without the text."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, Seen, a_merchant, settings_with, staff_of
+from tests.support.pages import serving
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+SEAL = Seal(SETTINGS.secret_key)
+DOCUMENT = "52998224725"
+PATH = "/plataforma/busca"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def staff(pool: Any) -> AsyncIterator[Person]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, staff_of(pool, address) as person:
+        yield person
+
+
+async def searched(staff: Person, text: str) -> Seen:
+    seen = await staff.post(PATH, on=PATH, q=text)
+    assert seen.status == 200, seen.text[:300]
+    return seen
+
+
+async def test_a_charge_is_found_by_whatever_a_caller_has_of_it(staff: Person, pool: Any) -> None:
+    merchant = await a_merchant(pool, "Padaria do Bairro")
+    books = Books(pool, merchant.account_id, SEAL)
+    doc = await books.charge(4321, external_id="Pedido 88-Z", payer={"name": "Ana", "document": DOCUMENT})
+    await books.paid(doc)
+    receipt = await pool.fetchval("SELECT source FROM payment WHERE account_id = $1", merchant.account_id)
+    in_hand = [
+        doc.charge_id,
+        str(doc.txid),
+        f"https://x.example/pagar/{doc.public_id}",
+        "529.982.247-25",
+        "Pedido 88-Z",
+    ]
+    for text in [*in_hand, *([receipt] if len(receipt) == 32 else [])]:
+        seen = await searched(staff, text)
+        assert "Padaria do Bairro" in seen.text, text
+        assert doc.charge_id in seen.html
+        assert receipt in seen.html  # its payment
+        assert "R$\u00a043,21" in seen.text
+        assert "Ana" not in seen.text
+    test = await books.charge(99, test=True, external_id="Pedido 88-T")
+    assert "TESTE" in (await searched(staff, test.charge_id)).text
+    assert "Nada encontrado" in (await searched(staff, "Pedido 88-T")).text
+
+
+async def test_a_request_is_found_by_its_id(staff: Person, pool: Any) -> None:
+    merchant = await a_merchant(pool, "Sapataria Passo")
+    await pool.execute(
+        "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, code, duration_us)"
+        " VALUES ($1, false, now(), $2, 'c', 'POST', '/v1/charges/pix', 400, 'AMOUNT_INVALID', 1500)",
+        merchant.account_id, f"req_{merchant.account_id.hex[-16:]}",
+    )  # fmt: skip
+    text = (await searched(staff, f"req_{merchant.account_id.hex[-16:]}")).text
+    assert "Sapataria Passo" in text
+    assert "POST /v1/charges/pix" in text
+    assert "400 AMOUNT_INVALID" in text
+
+
+async def test_each_search_is_in_the_audit_log_without_what_was_typed(staff: Person, pool: Any) -> None:
+    merchant = await a_merchant(pool)
+    await Books(pool, merchant.account_id, SEAL).charge(payer={"name": "Ana", "document": "11144477735"})
+    await searched(staff, "111.444.777-35")
+    row = await pool.fetchrow("SELECT * FROM audit WHERE email = $1 AND action = 'platform.searched'", staff.email)
+    assert str(merchant.account_id) in str(dict(row))
+    assert "payer" in str(row["facts"])
+    for typed in ("111.444.777-35", "11144477735"):
+        assert typed not in str(dict(row))
+    assert "Procurou em todas as lojas" in (await staff.opened("/plataforma/auditoria")).text
+
+
+@pytest.mark.parametrize("text", ["nada disso", "x" * 255, "E" + "9" * 31, "0" * 47, "<b>x</b>", "'; --", "req_não"])
+async def test_what_is_nowhere_is_said(staff: Person, text: str) -> None:
+    seen = await searched(staff, text)
+    assert "Nada encontrado" in seen.text
+    assert "<b>x</b>" not in seen.html
+
+
+async def test_nothing_and_too_much_are_refused(staff: Person) -> None:
+    for text in ("", "  ", "x" * 256, "a\nb"):
+        assert (await staff.post(PATH, on=PATH, q=text)).status == 400

@@ -1,0 +1,117 @@
+"""A new migration file that would stop requests, or break the code of the release before, is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from sql.migration_files import MigrationFile, read_migrations
+from sql.migration_rules import faults
+
+_BASE = MigrationFile("0001_base", "CREATE TABLE charge (id int);", baseline=True)
+
+DANGEROUS = {
+    "ALTER TABLE charge ALTER COLUMN note SET NOT NULL": "NOT VALID",
+    "ALTER TABLE charge ALTER note TYPE bigint": "add a column",
+    "ALTER TABLE charge RENAME COLUMN note TO remark": "one name",
+    "ALTER TABLE charge RENAME TO bill": "one name",
+    "ALTER TABLE charge DROP COLUMN note": "contract",
+    "ALTER TABLE charge DROP note": "contract",
+    "ALTER TABLE charge ALTER COLUMN note DROP DEFAULT": "contract",
+    "DROP TABLE charge": "contract",
+    "DROP VIEW charge_view": "contract",
+    "ALTER TYPE mood ADD VALUE 'good'": "does not know",
+    "ALTER TABLE charge ADD COLUMN at timestamptz DEFAULT clock_timestamp()": "for each row",
+    "ALTER TABLE charge ADD COLUMN id2 uuid NOT NULL DEFAULT gen_random_uuid()": "for each row",
+    "ALTER TABLE charge ADD at timestamptz DEFAULT now(), ADD id2 float DEFAULT random()": "for each row",
+    "ALTER TABLE charge ADD COLUMN number bigint GENERATED ALWAYS AS IDENTITY": "rewrites",
+    "ALTER TABLE charge ADD COLUMN twice bigint GENERATED ALWAYS AS (cents * 2) STORED": "rewrites",
+    "ALTER TABLE charge ADD COLUMN number bigserial": "rewrites",
+    "ALTER TABLE charge ADD COLUMN note text NOT NULL": "a default",
+    "ALTER TABLE charge ADD COLUMN note text REFERENCES account": "add it apart",
+    "ALTER TABLE charge ADD COLUMN note text UNIQUE": "add it apart",
+    "ALTER TABLE charge ADD CONSTRAINT c CHECK (cents > 0)": "NOT VALID",
+    "ALTER TABLE charge ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES account (a)": "NOT VALID",
+    "ALTER TABLE charge ADD CONSTRAINT c UNIQUE (a)": "USING INDEX",
+    "CREATE INDEX charge_note ON charge (note)": "CONCURRENTLY",
+    "CREATE UNIQUE INDEX charge_note ON charge (note)": "CONCURRENTLY",
+    "CREATE INDEX CONCURRENTLY charge_note ON charge (note)": "outside a transaction",
+    "UPDATE charge SET note = ''": "batches",
+    "WITH old AS (TABLE charge) DELETE FROM charge": "batches",
+    "LOCK TABLE charge": "stops everything",
+    "TRUNCATE charge": "stops everything",
+    "VACUUM FULL charge": "rewrites",
+    "ALTER TABLE charge ADD a int; ALTER TABLE account ADD b int": "a file for each",
+}
+
+HARMLESS = [
+    "CREATE TABLE note (id int PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp());"
+    " CREATE INDEX note_at ON note (at); ALTER TABLE note ALTER at SET NOT NULL",
+    "ALTER TABLE charge ADD COLUMN note text, ADD COLUMN at timestamptz NOT NULL DEFAULT now()",
+    "ALTER TABLE charge ADD COLUMN cents numeric(12, 2) NOT NULL DEFAULT 0, ADD COLUMN doc jsonb DEFAULT '{}'",
+    "ALTER TABLE charge ADD CONSTRAINT c NOT NULL note NOT VALID",
+    "ALTER TABLE charge ADD CONSTRAINT c CHECK (cents > 0) NOT VALID",
+    "ALTER TABLE charge ADD CONSTRAINT c UNIQUE USING INDEX charge_a",
+    "ALTER TABLE charge SET (autovacuum_vacuum_threshold = 100)",
+    "CREATE OR REPLACE FUNCTION f() RETURNS void LANGUAGE sql AS $$ UPDATE charge SET note = ''; DROP TABLE x $$",
+    "CREATE VIEW bill AS SELECT id FROM charge -- and not: DROP TABLE charge",
+    "COMMENT ON TABLE charge IS 'DROP TABLE charge; it''s'",
+]
+
+
+def _found(text: str, *, outside: bool = False, needs: str | None = None) -> list[str]:
+    return faults([_BASE, MigrationFile("0016_new", text, baseline=False, outside=outside, needs=needs)])
+
+
+@pytest.mark.parametrize("statement", DANGEROUS)
+def test_what_stops_requests_or_breaks_the_release_before_is_refused_with_what_to_do(statement: str) -> None:
+    found = _found(f"-- expand\n{statement};\n")
+    assert any(DANGEROUS[statement] in each for each in found), found
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_adds_is_taken(text: str) -> None:
+    assert _found(f"-- expand\n{text};\n") == []
+
+
+def test_something_is_taken_away_after_a_file_that_code_knows_by_then() -> None:
+    text = "-- contract after 0001_base\nALTER TABLE charge DROP COLUMN note;\n"
+    assert _found(text, needs="0001_base") == []
+    assert "no earlier file" in _found(text, needs="0017_later")[0]
+    assert _found("ALTER TABLE charge ALTER COLUMN note SET NOT NULL", needs="0001_base") != []
+
+
+def test_outside_a_transaction_stands_only_what_may_be_run_twice() -> None:
+    good = "CREATE INDEX CONCURRENTLY a ON charge (a);\nALTER TABLE charge VALIDATE CONSTRAINT c;\n"
+    assert _found(good, outside=True) == []
+    assert _found("CREATE INDEX a ON charge (a);", outside=True) != []
+    assert "contract" in _found("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True)[0]
+    assert _found("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True, needs="0001_base") == []
+    assert _found("ALTER TABLE charge ADD a int;", outside=True) != []
+
+
+def test_every_file_of_this_version_keeps_the_rules() -> None:
+    files = read_migrations()
+    assert [each.name for each in files.values()] == sorted(files)
+    assert faults(files.values()) == []
+
+
+@pytest.mark.parametrize("first", ["", "-- ", "-- , contract after 0001_base", "-- contract", "-- a comment"])
+def test_a_file_that_does_not_say_what_it_is_is_not_read(tmp_path: Path, first: str) -> None:
+    (tmp_path / "0016_new.sql").write_text(f"{first}\nALTER TABLE charge ADD a int;\n")
+    with pytest.raises(ValueError, match="first line"):
+        read_migrations(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "outside", "needs"),
+    [
+        ("-- expand", False, None),
+        ("-- outside a transaction", True, None),
+        ("-- contract after 0001_base", False, "0001_base"),
+        ("-- outside a transaction, contract after 0001_base", True, "0001_base"),
+    ],
+)
+def test_the_first_line_says_what_a_file_is(tmp_path: Path, first: str, outside: bool, needs: str | None) -> None:
+    (tmp_path / "0016_new.sql").write_text(f"{first}\nSELECT 1;\n")
+    read = read_migrations(tmp_path)["0016_new"]
+    assert (read.outside, read.needs) == (outside, needs)

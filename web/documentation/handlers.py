@@ -1,0 +1,281 @@
+"""The public documentation: guides in two languages, the API's reference, its events, and a page for every code it
+refuses with.
+
+The guides are the texts of docs/, so there is no second one to go stale. Error answers of the API link to
+/docs/errors/<code>; those pages are made from the table of codes, reference and events from the OpenAPI document.
+Nothing here changes while a process runs: a page is made with its first request, and kept.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from litestar import MediaType, Request, get
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+from litestar.response import Redirect, Response
+from litestar.types import ControllerRouterHandler
+from markupsafe import Markup
+
+from domain.errors import Code
+from domain.events import DEFAULT_KINDS, EventKind
+from runtime.settings import Settings
+from web.documentation import reference, search
+from web.documentation.guides import GUIDES, ROOTS, START, Guide, Language, prefers_portuguese
+from web.documentation.markdown import headings, html_of, tabs
+from web.documentation.reference import SCHEMAS, Reference
+from web.documentation.remedies import REMEDIES
+from web.documentation.remedies_pt import REMEDIES_PT
+from web.documentation.words import EVENTS_PT, words_of
+from web.pages import rendered
+
+_CODES = sorted(Code, key=lambda code: (code.status, code.name))
+# Long enough for a reader who goes back and forth, short enough for a correction.
+_KEPT = {"Cache-Control": "public, max-age=300"}
+_REMEDIES: Final[dict[Language, dict[Code, str]]] = {"en": REMEDIES, "pt": REMEDIES_PT}
+# The reference is the API's own document, whose words are English.
+_ENGLISH_ALONE: Final = "/docs/api"
+Made = tuple[str, dict[str, object]]
+AnyRequest = Request[Any, Any, Any]
+
+
+class Docs:
+    """The pages made so far, by path."""
+
+    def __init__(self, settings: Settings, openapi: bytes) -> None:
+        self.settings = settings
+        self._openapi = openapi
+        self._pages: dict[str, str] = {}
+        self._reference: Reference | None = None
+
+    @property
+    def reference(self) -> Reference | None:
+        """None in a process that was given no OpenAPI document."""
+        if self._reference is None and self._openapi:
+            self._reference = reference.read(self._openapi)
+        return self._reference
+
+    def page(self, path: str, make: Callable[[], Made], language: Language = "en") -> Response[str]:
+        """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
+        html = self._pages.get(path)
+        if html is None:
+            template, values = make()
+            html = self._pages[path] = rendered(template, {**self._around(path, language), **values})
+        return Response(html, headers=_KEPT, media_type=MediaType.HTML)
+
+    def _around(self, path: str, language: Language) -> dict[str, object]:
+        """The navigation of every page."""
+        tags = self.reference.tags if self.reference is not None else {}
+        return {
+            "here": path,
+            "lang": "pt-BR" if language == "pt" else "en",
+            "t": words_of(language),
+            "root": ROOTS[language],
+            "start": start_of(language),
+            "other": _other(path, language),
+            "base_url": self.settings.base_url,
+            "guides": [each for each in GUIDES[language].values() if each.name != START],
+            "tags": {name: title for name, (title, _) in tags.items()},
+            "sections": [],
+            "code_tabs": _tabs,
+        }
+
+    def text(self, guide: Guide) -> str:
+        text = guide.text
+        for place in ("base_url", "app_url", "docs_url"):
+            text = text.replace(f"{{{place}}}", getattr(self.settings, place))
+        return text
+
+
+def _tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> Markup:
+    return Markup(tabs(group, samples, what))  # noqa: S704 - tabs escapes what it is given
+
+
+def start_of(language: Language) -> str:
+    """/docs itself goes by the reader's Accept-Language; this is the page of one language."""
+    return "/docs/en" if language == "en" else ROOTS[language]
+
+
+def _other(path: str, language: Language) -> str:
+    """The same page in the other language."""
+    if path.startswith(_ENGLISH_ALONE):
+        return ROOTS["pt"]
+    if language == "en":
+        return ROOTS["pt"] if path == start_of("en") else path.replace("/docs", ROOTS["pt"], 1)
+    return start_of("en") if path == ROOTS["pt"] else path.replace(ROOTS["pt"], "/docs", 1)
+
+
+def _guide_page(docs: Docs, found: Guide, path: str, language: Language) -> Response[str]:
+    def make() -> Made:
+        text = docs.text(found)
+        content = Markup(html_of(text, ROOTS[language]))  # noqa: S704 - html_of lets nothing of the text through as HTML
+        return "docs_text.html", {"title": found.title, "content": content, "sections": headings(text, level=2)}
+
+    return docs.page(path, make, language)
+
+
+@get("/docs")
+async def first_page(request: AnyRequest) -> Response[Any]:
+    """The quick start in the reader's language; either has an address of its own."""
+    language: Language = "pt" if prefers_portuguese(request.headers.get("accept-language", "")) else "en"
+    headers = {**_KEPT, "Vary": "Accept-Language"}
+    if language == "pt":
+        return Redirect(ROOTS["pt"], status_code=302, headers=headers)
+    answer = _guide_page(_docs(request), GUIDES["en"][START], start_of("en"), "en")
+    return Response(answer.content, headers=headers, media_type=MediaType.HTML)
+
+
+@get("/docs/en")
+async def quick_start(request: AnyRequest) -> Response[str]:
+    return _guide_page(_docs(request), GUIDES["en"][START], start_of("en"), "en")
+
+
+@get("/docs/pt")
+async def quick_start_pt(request: AnyRequest) -> Response[str]:
+    return _guide_page(_docs(request), GUIDES["pt"][START], ROOTS["pt"], "pt")
+
+
+@get("/docs/{name:str}")
+async def guide(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _named(request, name, "en")
+
+
+@get("/docs/pt/{name:str}")
+async def guide_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _named(request, name, "pt")
+
+
+def _named(request: AnyRequest, name: str, language: Language) -> Response[str]:
+    found = GUIDES[language].get(name)
+    if found is None or name == START:
+        raise NotFoundException
+    return _guide_page(_docs(request), found, f"{ROOTS[language]}/{name}", language)
+
+
+@get("/docs/api")
+async def api_index(request: AnyRequest) -> Response[str]:
+    docs = _docs(request)
+    if docs.reference is None:
+        raise NotFoundException
+    return docs.page("/docs/api", lambda: ("docs_api.html", {"reference": docs.reference}))
+
+
+@get("/docs/api/{name:str}")
+async def api_part(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    docs = _docs(request)
+    found = docs.reference
+    if found is not None and name == SCHEMAS:
+        return docs.page(f"/docs/api/{name}", lambda: ("docs_schemas.html", {"schemas": found.schemas}))
+    if found is None or name not in found.tags:
+        raise NotFoundException
+    title, operations = found.tags[name]
+    sections = [(each.id, each.summary) for each in operations]
+    values: dict[str, object] = {"title": title, "operations": operations, "sections": sections}
+    return docs.page(f"/docs/api/{name}", lambda: ("docs_operations.html", values))
+
+
+@get("/docs/events")
+async def events(request: AnyRequest) -> Response[str]:
+    return _events(request, "en")
+
+
+@get("/docs/pt/events")
+async def events_pt(request: AnyRequest) -> Response[str]:
+    return _events(request, "pt")
+
+
+def _events(request: AnyRequest, language: Language) -> Response[str]:
+    docs = _docs(request)
+    found = docs.reference
+    if found is None:
+        raise NotFoundException
+
+    def make() -> Made:
+        told = [
+            (each, EVENTS_PT[EventKind(each.kind)] if language == "pt" else each.when, each.kind in DEFAULT_KINDS)
+            for each in found.events
+        ]
+        return "docs_events.html", {"events": told, "sections": [(each.kind, each.kind) for each in found.events]}
+
+    return docs.page(f"{ROOTS[language]}/events", make, language)
+
+
+@get("/docs/errors")
+async def error_index(request: AnyRequest) -> Response[str]:
+    return _docs(request).page("/docs/errors", lambda: ("docs_errors.html", {"codes": _CODES}))
+
+
+@get("/docs/pt/errors")
+async def error_index_pt(request: AnyRequest) -> Response[str]:
+    return _docs(request).page("/docs/pt/errors", lambda: ("docs_errors.html", {"codes": _CODES}), "pt")
+
+
+@get("/docs/errors/{name:str}")
+async def error_page(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _error(request, name, "en")
+
+
+@get("/docs/pt/errors/{name:str}")
+async def error_page_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _error(request, name, "pt")
+
+
+def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
+    code = Code.__members__.get(name)
+    if code is None:
+        raise NotFoundException
+    docs = _docs(request)
+
+    def make() -> Made:
+        tags = docs.reference.tags if docs.reference is not None else {}
+        given_by = [
+            (tag, each)
+            for tag, (_, operations) in tags.items()
+            for each in operations
+            if any(refusal.code == name for refusal in each.refusals)
+        ]
+        return "docs_error.html", {"code": code, "remedy": _REMEDIES[language][code], "given_by": given_by}
+
+    return docs.page(f"{ROOTS[language]}/errors/{name}", make, language)
+
+
+@get("/docs/search")
+async def search_page(request: AnyRequest) -> Response[str]:
+    return _search(request, "en")
+
+
+@get("/docs/pt/search")
+async def search_page_pt(request: AnyRequest) -> Response[str]:
+    return _search(request, "pt")
+
+
+def _search(request: AnyRequest, language: Language) -> Response[str]:
+    docs = _docs(request)
+    return docs.page(
+        f"{ROOTS[language]}/search",
+        lambda: ("docs_search.html", {"entries": search.entries(docs.reference, language, start_of(language))}),
+        language,
+    )
+
+
+DOCS_HANDLERS: list[ControllerRouterHandler] = [
+    first_page,
+    quick_start,
+    quick_start_pt,
+    guide,
+    guide_pt,
+    api_index,
+    api_part,
+    events,
+    events_pt,
+    error_index,
+    error_index_pt,
+    error_page,
+    error_page_pt,
+    search_page,
+    search_page_pt,
+]
+
+
+def _docs(request: AnyRequest) -> Docs:
+    docs: Docs = request.app.state.docs
+    return docs

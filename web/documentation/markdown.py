@@ -1,0 +1,144 @@
+"""The texts of docs/ as HTML: CommonMark with tables. HTML in a text is shown as text.
+
+A link to another text of docs/ is written as it works in the repository, `(webhooks.md#the-feed)`, and leads to that
+text's page in the same language. Fences one after the other whose info ends with `tab` are one example in several
+languages: radio buttons choose which of them is seen, without scripts.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, MutableMapping, Sequence
+from html import escape
+from itertools import pairwise
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+_GUIDE = re.compile(r"([a-z_]+)\.md(#.*)?")
+
+
+# Of an example in several languages: what each is called.
+_TABS: Final = {"sh": "curl", "python": "Python", "javascript": "Node.js", "php": "PHP"}
+
+
+class _Guides(MarkdownIt):
+    root = "/docs"
+
+    def normalizeLink(self, url: str) -> str:
+        found = _GUIDE.fullmatch(url)
+        return f"{self.root}/{found[1].replace('_', '-')}{found[2] or ''}" if found else super().normalizeLink(url)
+
+
+def html_of(text: str, root: str = "/docs") -> str:
+    """`root` is where the texts of this language are."""
+    return str(_made(root).render(text))
+
+
+def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
+    """One example in several languages as HTML. `group` is the page's only one of that name; `what` names it for screen
+    readers."""
+    buttons, blocks = [], []
+    for number, (language, text) in enumerate(samples):
+        name = f"{group}-{number}"
+        checked = "" if number else " checked"
+        buttons.append(
+            f'<input type="radio" name="{group}" id="{name}" data-language="{language}"{checked}>'
+            f'<label for="{name}">{language}</label>'
+        )
+        blocks.append(f'<pre tabindex="0" aria-label="{escape(what)}: {language}"><code>{escape(text)}</code></pre>')
+    return f'<div class="tabs" role="group" aria-label="{escape(what)}">{"".join(buttons)}{"".join(blocks)}</div>\n'
+
+
+def headings(text: str, *, level: int) -> list[tuple[str, str]]:
+    """Id and words of each heading of that level."""
+    pairs = pairwise(_made("/docs").parse(text))
+    return [(str(each.attrs["id"]), _words(inline)) for each, inline in pairs if each.tag == f"h{level}" and each.attrs]
+
+
+def _words(inline: Token) -> str:
+    return "".join(each.content for each in inline.children or () if each.type != "html_inline")
+
+
+def _name_headings(state: StateCore) -> None:
+    """Ids as links name them: lowercase words joined by hyphens, numbered when they come again."""
+    seen: Counter[str] = Counter()
+    for opening, inline in pairwise(state.tokens):
+        if opening.type != "heading_open":
+            continue
+        plain = unicodedata.normalize("NFKD", inline.content).encode("ascii", "ignore").decode()
+        name = "-".join(re.findall(r"[a-z0-9]+", plain.lower())) or "section"
+        seen[name] += 1
+        name = f"{name}-{seen[name] - 1}" if seen[name] > 1 else name
+        opening.attrSet("id", name)
+        if opening.tag != "h1" and inline.children is not None:
+            label = escape(_words(inline))
+            link = f'\u00a0<a class="anchor" href="#{name}" aria-label="Link to “{label}”">#</a>'
+            inline.children.append(Token("html_inline", "", 0, content=link))
+
+
+def _shape_tables(state: StateCore) -> None:
+    """An empty head is a cell, the others have a scope. Lines may end within the `code` of all columns but the first:
+    after _, /, @ and ?."""
+    column = 0
+    for cell, inline, closing in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if cell.type == "tr_open":
+            column = 0
+        elif cell.type == "th_open":
+            if inline.content:
+                cell.attrSet("scope", "col")
+            else:
+                cell.tag = closing.tag = "td"
+        elif cell.type == "td_open":
+            column += 1
+            for code in inline.children or ():
+                if code.type == "code_inline" and column > 1:
+                    breakable = re.sub(r"(?<!/)[_/@?](?=\w)", r"\g<0><wbr>", escape(code.content))
+                    code.type, code.content = "html_inline", f"<code>{breakable}</code>"
+
+
+def _group_tabs(state: StateCore) -> None:
+    """Fences marked `tab` that follow one another become one token."""
+    grouped: list[Token] = []
+    groups = 0
+    for token in state.tokens:
+        words = token.info.split()
+        if token.type != "fence" or words[-1:] != ["tab"]:
+            grouped.append(token)
+            continue
+        if not grouped or grouped[-1].type != "tabs":
+            groups += 1
+            grouped.append(Token("tabs", "", 0, meta={"group": f"example-{groups}", "samples": []}))
+        grouped[-1].meta["samples"].append((_TABS[words[0]], token.content.rstrip("\n")))
+    state.tokens = grouped
+
+
+def _tabs(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    meta: Mapping[str, Any] = tokens[at].meta
+    return tabs(meta["group"], meta["samples"], meta["group"].replace("-", " "))
+
+
+_BY_ROOT: MutableMapping[str, _Guides] = {}
+
+
+def _made(root: str) -> _Guides:
+    """The parser whose links to texts lead below `root`; there is one for each language."""
+    if root not in _BY_ROOT:
+        made = _Guides("commonmark", {"html": False})
+        made.enable("table")
+        made.root = root
+        for name, rule in (("name_headings", _name_headings), ("shape_tables", _shape_tables), ("tabs", _group_tabs)):
+            made.core.ruler.push(name, rule)
+        # A table scrolls by itself on a narrow screen, and so does code; both by keyboard too.
+        made.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
+        made.add_render_rule("table_close", lambda *_: "</table></div>")
+        made.add_render_rule("fence", _fence)
+        made.add_render_rule("tabs", _tabs)
+        _BY_ROOT[root] = made
+    return _BY_ROOT[root]
+
+
+def _fence(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+    return f'<pre tabindex="0"><code>{escape(tokens[at].content.rstrip(chr(10)))}</code></pre>\n'

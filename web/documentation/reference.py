@@ -1,0 +1,377 @@
+"""The API reference: the OpenAPI document of this very process, as pages.
+
+The document is handed in as bytes: this package does not import the API, and what a reader
+sees is what GET /v1/openapi.json says, down to each error. Read once a process.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from domain.errors import Code
+from web.documentation.samples import SampleCall, samples_of
+
+SCHEMAS: Final = "schemas"
+_DEPTH_MAX = 6  # bodies are three deep; a schema that contains itself would have no bottom
+_UUID = "01a1fdb9-7c1e-7d3a-9f1e-2b7c64d0a001"
+
+# fmt: off
+# Texts of examples, by the field's name: what no schema says.
+_EXAMPLES: Final[dict[str, str]] = {
+    "name": "Ana Lima", "nome": "Ana Lima", "document": "52998224725", "documento": "52998224725",
+    "email": "ana@example.com", "to": "ana@example.com", "phone": "+5511999990000", "zip_code": "01310100",
+    "cep": "01310100", "street": "Avenida Paulista", "logradouro": "Avenida Paulista", "number": "1578",
+    "numero": "1578", "city": "São Paulo", "cidade": "São Paulo", "state": "SP", "uf": "SP",
+    "amount": "10.50", "external_id": "order-1001", "pix_key": "ana@example.com", "client_id": "$CLIENT_ID",
+    "client_secret": "$CLIENT_SECRET", "description": "Order 1001", "reason": "returned goods",
+}
+# An ordinary request has more than what must be there.
+_SHOWN_TOO: Final[dict[str, tuple[str, ...]]] = {
+    "CreatePix": ("external_id", "expires_in"), "CreateBoleto": ("external_id",), "CreateDual": ("external_id",),
+    "CreateRefund": ("amount", "reason"), "SendEmail": ("to",), "SandboxPayment": ("amount",),
+    "CreateWithdrawal": ("external_id",), "CreateSchedule": ("max_charges", "payer"), "SchedulePayer": ("name",),
+}
+# Rules that are one thing to a machine and another to a reader.
+_PATTERNS: Final = (
+    (re.compile(r"\^\[\^\\x00-\\x08.*"), "no control characters"),
+    (re.compile(r"\^\[\\x21-\\x7e\].*"), "printable ASCII, no blank at either end"),
+    (re.compile(r"\^\[0-9a-f(?:A-F)?\]\{8\}-.*"), ""),  # the format says uuid
+    (re.compile(r"\^\[0-9\]\{4\}-\[0-9\]\{2\}-.*"), ""),  # and date, date-time
+    (re.compile(r"\^\(\?!0.*"), "decimal, at most two places, greater than 0"),
+    (re.compile(r"\^-?\??\[0-9\]\+\\\.\[0-9\]\{2\}\$"), "decimal, two places"),
+)
+# fmt: on
+
+
+class DocumentedField(Struct, frozen=True, kw_only=True):
+    """A parameter, or a field of a body or answer. `type` reads on into `schema`, a schema's name, if there is one."""
+
+    name: str
+    type: str
+    schema: str = ""
+    required: bool = False
+    rules: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    description: str = ""
+
+
+class DocumentedAnswer(Struct, frozen=True):
+    status: str
+    description: str
+    schema: str
+    media_type: str
+    headers: tuple[str, ...]
+
+
+class Refusal(Struct, frozen=True):
+    """`page`: whether the code has one; those of the token endpoint are RFC 6749's."""
+
+    status: str
+    code: str
+    message: str
+    page: bool
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    id: str
+    method: str
+    path: str
+    summary: str
+    tag: str
+    notes: str
+    scopes: tuple[str, ...]
+    parameters: tuple[tuple[str, tuple[DocumentedField, ...]], ...]
+    """By place: path, query, header."""
+    body: str
+    """The name of its schema."""
+    body_required: bool
+    body_fields: tuple[DocumentedField, ...]
+    results: tuple[DocumentedAnswer, ...]
+    refusals: tuple[Refusal, ...]
+    samples: tuple[tuple[str, str], ...]
+    """The call in each language."""
+    example: str
+    """Of its success, as JSON; empty where that is a file."""
+
+
+class Schema(Struct, frozen=True):
+    name: str
+    description: str
+    fields: tuple[DocumentedField, ...]
+
+
+class DocumentedEvent(Struct, frozen=True):
+    """A kind of event: when it happens, its body's schema and fields, and a body as JSON."""
+
+    kind: str
+    when: str
+    schema: str
+    fields: tuple[DocumentedField, ...]
+    example: str
+
+
+class Reference(Struct, frozen=True):
+    """`tags`: name in addresses, and as it is read, with its operations in the document's order."""
+
+    tags: dict[str, tuple[str, tuple[Operation, ...]]]
+    schemas: tuple[Schema, ...]
+    events: tuple[DocumentedEvent, ...] = ()
+
+
+def read(document: bytes) -> Reference:
+    whole = msgspec.json.decode(document)
+    reader = _Reader(whole)
+    operations = [
+        reader.operation(method.upper(), path, told)
+        for path, methods in whole["paths"].items()
+        for method, told in methods.items()
+    ]
+    tags = {
+        _slug(tag["name"]): (tag["name"], tuple(each for each in operations if each.tag == tag["name"]))
+        for tag in whole["tags"]
+    }
+    return Reference(tags, tuple(reader.schemas()), tuple(reader.events(whole.get("webhooks", {}))))
+
+
+class _Reader:
+    def __init__(self, whole: dict[str, Any]) -> None:
+        self._schemas: dict[str, Any] = whole["components"]["schemas"]
+        self._base_url: str = whole["servers"][0]["url"]
+
+    def schemas(self) -> Iterator[Schema]:
+        for name, schema in sorted(self._schemas.items()):
+            yield Schema(name, _sentence(schema.get("description", "")), tuple(self._fields(schema)))
+
+    def events(self, webhooks: dict[str, Any]) -> Iterator[DocumentedEvent]:
+        for kind, ways in webhooks.items():
+            told = ways["post"]
+            content = told["requestBody"]["content"]["application/json"]
+            name = _name(content["schema"])
+            yield DocumentedEvent(
+                kind, told["summary"], name, tuple(self._fields(self._schemas[name])), _pretty(content["example"])
+            )
+
+    def operation(self, method: str, path: str, told: dict[str, Any]) -> Operation:
+        given = told.get("parameters", [])
+        places = tuple(
+            (place, tuple(self._parameter(each) for each in given if each["in"] == place))
+            for place in ("path", "query", "header")
+        )
+        request = told.get("requestBody", {})
+        content: dict[str, Any] = request.get("content", {})
+        body = next((_name(each["schema"]) for each in content.values()), "")
+        scopes = dict.fromkeys(scope for way in told.get("security", []) for scope in way.get("oauth2", ()))
+        # What the description says of scopes stands in a place of its own.
+        notes = re.sub(r"^Scope: [^.]*\.\s*", "", told.get("description", ""))
+        return Operation(
+            id=told["operationId"],
+            method=method,
+            path=path,
+            summary=told["summary"],
+            tag=told["tags"][0],
+            notes=notes,
+            scopes=tuple(scopes),
+            parameters=tuple((place, fields) for place, fields in places if fields),
+            body=body,
+            body_required=request.get("required", False),
+            body_fields=tuple(self._unfolded(self._schemas[body])) if body else (),
+            results=tuple(self._results(told["responses"])),
+            refusals=tuple(self._refusals(told["responses"])),
+            samples=self._samples(method, path, told, body, next(iter(content), "")),
+            example=_example(told["responses"]),
+        )
+
+    def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
+        """A value that the schema lets in, of the field `name`."""
+        assert depth < _DEPTH_MAX, name
+        schema, _ = _but_null(schema)
+        if inner := _name(schema):
+            return self.body(inner, depth=depth + 1)
+        if name == "account_id":
+            return "$ACCOUNT_ID"
+        if "const" in schema:
+            return schema["const"]
+        for key in ("examples", "enum"):
+            if schema.get(key):
+                # Of states of the country, and of nothing else, the first is not the most usual.
+                return _EXAMPLES[name] if key == "enum" and name in ("uf", "state") else schema[key][0]
+        match schema.get("type"), schema.get("format"):
+            case "array", _:
+                return [self.example(name, schema["items"], depth=depth + 1)]
+            case "integer", _:
+                return schema.get("default", schema.get("minimum", 1))
+            case "boolean", _:
+                return True
+            case _, "uuid":
+                return _UUID
+            case _, "date":
+                return "2027-01-31"
+            case _, "date-time":
+                return "2026-11-21T09:54:00.123Z"
+        return _EXAMPLES.get(name, _UUID if name.endswith("_id") else "text")
+
+    def body(self, name: str, *, depth: int = 0) -> dict[str, Any]:
+        """An ordinary body: what must be there, and what usually is."""
+        schema = self._schemas[name]
+        wanted = [*schema.get("required", ())]
+        wanted += schema.get("if", {}).get("required", ())
+        wanted += _SHOWN_TOO.get(name, ())
+        properties = schema.get("properties", {})
+        return {
+            each: self.example(each, properties[each], depth=depth)
+            for each in dict.fromkeys(wanted)
+            if each in properties
+        }
+
+    def _parameter(self, told: dict[str, Any]) -> DocumentedField:
+        return self._field(
+            told["name"],
+            told["schema"],
+            required=told.get("required", False),
+            description=told.get("description", ""),
+        )
+
+    def _fields(self, schema: dict[str, Any]) -> Iterator[DocumentedField]:
+        required = schema.get("required", ())
+        for name, each in schema.get("properties", {}).items():
+            yield self._field(name, each, required=name in required)
+
+    def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[DocumentedField]:
+        """The fields of a body with those of its parts after them, as `payer.name`."""
+        assert depth < _DEPTH_MAX, before
+        required = schema.get("required", ())
+        for name, each in schema.get("properties", {}).items():
+            yield self._field(f"{before}{name}", each, required=name in required)
+            if inner := _name(_but_null(each)[0]):
+                yield from self._unfolded(self._schemas[inner], f"{before}{name}.", depth + 1)
+
+    def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> DocumentedField:
+        bare, nullable = _but_null(schema)
+        kind = _kind(bare)
+        items = bare.get("items", {}) if bare.get("type") == "array" else bare
+        values = items.get("enum", [items["const"]] if "const" in items else [])
+        return DocumentedField(
+            name=name,
+            type=kind if not nullable else f"{kind} or null" if kind else "or null",
+            schema=_name(items),
+            required=required,
+            rules=tuple(_rules(bare)),
+            values=tuple(str(each) for each in values),
+            description=description or schema.get("description") or bare.get("description", ""),
+        )
+
+    def _results(self, responses: dict[str, Any]) -> Iterator[DocumentedAnswer]:
+        for status, told in responses.items():
+            if status.startswith("2"):
+                media_type, content = next(iter(told.get("content", {"": {}}).items()))
+                headers = tuple(told.get("headers", ()))
+                yield DocumentedAnswer(
+                    status, told["description"], _name(content.get("schema", {})), media_type, headers
+                )
+
+    def _refusals(self, responses: dict[str, Any]) -> Iterator[Refusal]:
+        for status, told in responses.items():
+            if status.startswith("2"):
+                continue
+            content = told["content"]["application/json"]
+            # Of the token endpoint the schema's own: RFC 6749 has no page for each.
+            schema = self._schemas[_name(content["schema"])]["properties"]["error"]
+            for name in content.get("examples") or schema["enum"]:
+                code = Code.__members__.get(name)
+                yield Refusal(status, name, code.message if code else told["description"], code is not None)
+
+    def _samples(
+        self, method: str, path: str, told: dict[str, Any], body: str, media_type: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Calls that can be pasted, once their $VARIABLES are set."""
+        return samples_of(
+            SampleCall(
+                method=method,
+                base_url=self._base_url,
+                path=re.sub(r"\{(\w+)\}", lambda found: f"${_variable(found[1])}", path),
+                body=self.body(body) if body and media_type == "application/json" else None,
+                media_type=media_type,
+                keyed=any(each["name"] == "Idempotency-Key" for each in told.get("parameters", [])),
+                saves_file=any("application/pdf" in each.get("content", {}) for each in told["responses"].values()),
+            )
+        )
+
+
+def _example(responses: dict[str, Any]) -> str:
+    """Of the first success; a QR Code's image, which nobody reads, is cut."""
+    for status, told in responses.items():
+        content = told.get("content", {}).get("application/json", {})
+        if status.startswith("2") and "example" in content:
+            return re.sub(r"(data:image/png;base64,.{16})[^\"]*", r"\1...", _pretty(content["example"]))
+    return ""
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"[^A-Z]+", "_", name.upper())
+
+
+def _name(schema: dict[str, Any]) -> str:
+    """The component a schema points to; empty when it is written out."""
+    return str(schema.get("$ref", "")).rpartition("/")[2]
+
+
+def _but_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """A schema without null, and whether null was allowed."""
+    ways = schema.get("anyOf")
+    if ways is not None:
+        others = [each for each in ways if each != {"type": "null"}]
+        if len(others) == 1:
+            return others[0], len(others) < len(ways)
+    if isinstance(schema.get("type"), list):
+        return {**schema, "type": schema["type"][0]}, "null" in schema["type"]
+    return schema, False
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """What it is, in a word or two; empty when that is the name of another schema."""
+    if _name(schema):
+        return ""
+    if schema.get("type") == "array":
+        return f"array of {_kind(schema.get('items', {}))}".rstrip()
+    kind = str(schema.get("type", "string" if "enum" in schema or "const" in schema else "any"))
+    form = schema.get("format")
+    return kind if form in (None, "binary") else f"{kind} ({form})"
+
+
+def _rules(schema: dict[str, Any]) -> Iterator[str]:
+    for key, words in (
+        ("minLength", "at least {} characters"),
+        ("maxLength", "at most {} characters"),
+        ("minimum", "{} or more"),
+        ("maximum", "at most {}"),
+        ("minItems", "at least {} items"),
+        ("maxItems", "at most {} items"),
+        ("default", "{} unless given"),
+    ):
+        if schema.get(key) is not None and not (key == "minLength" and schema[key] == 1):
+            yield words.format(schema[key])
+    pattern = schema.get("pattern")
+    if pattern is None:
+        return
+    for known, words in _PATTERNS:
+        if known.fullmatch(pattern):
+            if words:
+                yield words
+            return
+    yield f"matches {pattern}"
+
+
+def _sentence(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("`", "").strip()
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
