@@ -8,6 +8,7 @@ from typing import Final
 _PATH_MAX: Final = 120
 """Comparing costs time: nobody mistypes a longer one."""
 _LIKE: Final = 0.75
+_PARAMETER_LIKE: Final = 0.9
 _VERSION: Final = "v1"
 _PARAMETER: Final = re.compile(r"\{(\w+)(:\w+)?\}")
 
@@ -42,6 +43,17 @@ def _likeness(given: Sequence[str], known: Sequence[str]) -> float:
     """Of the segment that is least alike: one wrong word makes another path. 1.0 is the same; a parameter is like
     anything but what another path has there."""
     return min(
-        (0.9 if there.startswith("{") else SequenceMatcher(None, here, there).ratio())
+        (_PARAMETER_LIKE if there.startswith("{") else _alike(here, there))
         for here, there in zip(given, known, strict=True)
     )
+
+
+def _alike(here: str, there: str) -> float:
+    """0.0 for what is less alike than _LIKE, found by the lengths where they suffice: a scanner asks for thousands of
+    paths that are nothing's slip."""
+    if here == there:
+        return 1.0
+    if 2 * min(len(here), len(there)) < _LIKE * (len(here) + len(there)):
+        return 0.0
+    matcher = SequenceMatcher(None, here, there)
+    return matcher.ratio() if matcher.quick_ratio() >= _LIKE else 0.0

@@ -68,6 +68,15 @@ CREATE TABLE account_clock (
     CONSTRAINT account_clock_pkey PRIMARY KEY (account_id, test)
 ) WITH (fillfactor=50);
 
+CREATE TABLE anomaly_resolved (
+    payment_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    resolved_at timestamp with time zone NOT NULL,
+    resolved_by text NOT NULL,
+    note text NOT NULL,
+    CONSTRAINT anomaly_resolved_pkey PRIMARY KEY (payment_id)
+);
+
 CREATE TABLE audit (
     audit_id uuid NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -497,15 +506,6 @@ CREATE TABLE notice (
 CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
 
-CREATE TABLE odd_payment_settled (
-    payment_id uuid NOT NULL,
-    account_id uuid NOT NULL,
-    settled_at timestamp with time zone NOT NULL,
-    settled_by text NOT NULL,
-    note text NOT NULL,
-    CONSTRAINT odd_payment_settled_pkey PRIMARY KEY (payment_id)
-);
-
 CREATE TABLE partner_share (
     share_id uuid NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -574,7 +574,7 @@ CREATE TABLE payment (
     CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
     CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX payment_odd ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents) < amount_cents;
+CREATE INDEX payment_anomaly_open ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents) < amount_cents;
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
 
 CREATE TABLE payment_reversal (

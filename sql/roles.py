@@ -53,7 +53,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "charge": Rights("SIU", ("payer_sealed", "payer_document_hash")),
     "boleto": _ROWS,
     "payment": Rights("SIU", ("payer_sealed",)),
-    "odd_payment_settled": _ROWS,
+    "anomaly_resolved": _KEPT,
     "payment_reversal": _KEPT,
     "refund": _ROWS,
     "held_refund": Rights("SIU", ("request",)),

@@ -41,7 +41,7 @@ WORDS: dict[Status, tuple[str, str]] = {
 }
 # fmt: on
 # Money that came and does not fit, told to whoever sent it without a word on why.
-ODD: dict[Anomaly, str] = {
+ANOMALY_WORDS: dict[Anomaly, str] = {
     Anomaly.DUPLICATE: "Esta cobrança foi paga mais de uma vez. {merchant} pode devolver o que foi pago a mais.",
     Anomaly.PAID_AFTER_CANCEL: "Chegou um pagamento depois do fim desta cobrança. {merchant} pode devolvê-lo.",
     Anomaly.AMOUNT_MISMATCH: "Chegou um pagamento de outro valor, que não quita esta cobrança. Fale com {merchant}.",
@@ -167,7 +167,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "origin": request.app.state.settings.app_url,
         "preview_title": f"{brl(found.amount_cents)} para {found.merchant}",
         "preview_text": _preview(found, heading, now),
-        "odd_words": ODD[found.odd].format(merchant=found.merchant) if found.odd else "",
+        "anomaly_words": ANOMALY_WORDS[found.anomaly].format(merchant=found.merchant) if found.anomaly else "",
         "heading": heading,
         "announcement": announcement,
         "title": f"{heading} – {brl(found.amount_cents)} para {found.merchant}",

@@ -2,7 +2,7 @@
 or account, which wait for one another, do not delay those of everybody else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
@@ -20,16 +20,18 @@ from runtime.batching import Batcher
 from runtime.jobs import REFUND_ORDERS, Jobs
 from runtime.postgres import Pool, session, transaction
 
+BALANCE_SCOPE: Final = "payments:read"
 CONNECTIONS_MAX: Final = 2
 
 
 @asynccontextmanager
-async def _with_balance(pool: Pool, owner: Owner) -> AsyncIterator[None]:
-    """Refused(INSUFFICIENT_BALANCE) says what the balance is once the transaction is over; it may have moved since."""
+async def _with_balance(pool: Pool, owner: Owner, scopes: Collection[str]) -> AsyncIterator[None]:
+    """Refused(INSUFFICIENT_BALANCE) tells a caller who may read it what the balance is once the transaction is over; it
+    may have moved since."""
     try:
         yield
     except Refused as refused:
-        if refused.code is not Code.INSUFFICIENT_BALANCE:
+        if refused.code is not Code.INSUFFICIENT_BALANCE or BALANCE_SCOPE not in scopes:
             raise
         async with session(pool) as conn:
             found = await balance(conn, owner)
@@ -54,9 +56,9 @@ class Refunds:
         for batcher in self._batchers.values():
             await batcher.close()
 
-    async def create(self, asked: NewRefund) -> RefundProjection | None:
-        """The pending refund; None when its key was used. Or Refused."""
-        async with _with_balance(self._pool, asked.owner):
+    async def create(self, asked: NewRefund, *, scopes: Collection[str]) -> RefundProjection | None:
+        """The pending refund; None when its key was used. Or Refused. `scopes` are the caller's."""
+        async with _with_balance(self._pool, asked.owner, scopes):
             return await self._batchers[asked.owner.mode].submit(asked)
 
     async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
@@ -84,10 +86,10 @@ class Withdrawals:
         self._grace_s = grace_s
         self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
 
-    async def create(self, asked: NewWithdrawal) -> WithdrawalDoc | None:
-        """The pending withdrawal; None when its key was used. Or Refused."""
+    async def create(self, asked: NewWithdrawal, *, scopes: Collection[str]) -> WithdrawalDoc | None:
+        """The pending withdrawal; None when its key was used. Or Refused. `scopes` are the caller's."""
         owner = Owner.of(asked.account_id, test=False)
-        async with _with_balance(self._pool, owner), self._connections, transaction(self._pool) as conn:
+        async with _with_balance(self._pool, owner, scopes), self._connections, transaction(self._pool) as conn:
             now = self._now()
             made = await create_withdrawal(conn, asked, now=now, bank=self._bank, grace_s=self._grace_s)
             if made is not None:

@@ -90,7 +90,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    made = await context.guard.run(call.key_name, partial(context.refunds.create, asked_for))
+    made = await context.guard.run(call.key_name, partial(context.refunds.create, asked_for, scopes=call.caller.scopes))
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
             return await replay(context, call, made, partial(_find, context, call))

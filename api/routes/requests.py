@@ -1,6 +1,5 @@
 """GET /v1/requests: what the account's own programs asked of this API, and what they were answered."""
 
-from datetime import timedelta
 from functools import partial
 from typing import Annotated, Final
 
@@ -12,6 +11,7 @@ from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
 from domain.instants import iso
 from readmodels.dashboard.request_log import (
+    KEPT,
     RequestFilters,
     RequestPosition,
     RequestRow,
@@ -21,7 +21,6 @@ from readmodels.dashboard.request_log import (
 from readmodels.filters import OneOf
 from readmodels.page import ListFilters
 
-KEPT: Final = timedelta(days=30)
 CLASSES: Final = tuple(each.value for each in StatusClass if each)
 
 

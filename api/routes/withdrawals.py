@@ -68,7 +68,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    return await create_once(context, call, partial(context.withdrawals.create, new), find, project_withdrawal)
+    create = partial(context.withdrawals.create, new, scopes=call.caller.scopes)
+    return await create_once(context, call, create, find, project_withdrawal)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:

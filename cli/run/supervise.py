@@ -173,16 +173,16 @@ class Supervisor:
         return True
 
     def _end(self, children: list[Child]) -> None:
-        processes = [process for child in children for process in child.processes()]
-        for process in processes:
+        processes = [(child.kind, process) for child in children for process in child.processes()]
+        for _, process in processes:
             process.terminate()
         stop_s_max = self.drain_s + _STOP_S_MAX
         deadline = time.monotonic() + stop_s_max
-        for process in processes:
+        for kind, process in processes:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                say(f"{children[0].kind} did not stop in {stop_s_max:.0f} s; killed")
+                say(f"{kind} did not stop in {stop_s_max:.0f} s; killed")
                 process.kill()
                 process.wait()
 

@@ -49,5 +49,7 @@ async def set_contact(conn: Connection, account_id: UUID, contact: Contact) -> N
     await _store(
         conn,
         account_id=account_id,
-        **{f"contact_{name}": getattr(contact, name) for name in ("phone", "whatsapp", "email")},
+        contact_phone=contact.phone,
+        contact_whatsapp=contact.whatsapp,
+        contact_email=contact.email,
     )

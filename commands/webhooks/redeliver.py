@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -33,11 +34,8 @@ async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: d
     endpoint_id = await hold(conn, account_id=owner.account_id)
     if endpoint_id is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
-
-    async def send_again() -> UUID | None:
-        return await again(conn, delivery_id=delivery_id, endpoint_id=endpoint_id, test=owner.test, now=now)
-
-    if await _beside_answers(conn, send_again) is None:
+    one = partial(again, conn, delivery_id=delivery_id, endpoint_id=endpoint_id, test=owner.test, now=now)
+    if await _beside_answers(conn, one) is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
 
 
@@ -54,19 +52,17 @@ async def redeliver_range(
     if to_sequence - from_sequence >= RANGE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": f"a range has at most {RANGE_MAX} numbers"})
     await hold(conn, account_id=owner.account_id)
-
-    async def send_again() -> int:
-        return await again_in_range(
-            conn,
-            account_id=owner.account_id,
-            test=owner.test,
-            from_sequence=from_sequence,
-            to_sequence=to_sequence,
-            apart=_APART,
-            now=now,
-        )
-
-    return await _beside_answers(conn, send_again)
+    every = partial(
+        again_in_range,
+        conn,
+        account_id=owner.account_id,
+        test=owner.test,
+        from_sequence=from_sequence,
+        to_sequence=to_sequence,
+        apart=_APART,
+        now=now,
+    )
+    return await _beside_answers(conn, every)
 
 
 async def _beside_answers(conn: Connection, statement: Callable[[], Awaitable[Found]]) -> Found:

@@ -97,7 +97,7 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     """As in PageState."""
     external_id: str | None
     description: str | None
-    odd: Anomaly | None
+    anomaly: Anomaly | None
     """Money that came and does not fit: twice, after the end, another amount. The latest of them."""
     qr_code: str | None
     """None when it cannot be paid any more, although the boleto beside it still can."""
@@ -182,7 +182,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         version=-row.version if suspended else row.version,
         external_id=told.external_id,
         description=told.description,
-        odd=Anomaly(row.anomalies[-1]) if row.anomalies else None,
+        anomaly=Anomaly(row.anomalies[-1]) if row.anomalies else None,
         qr_code=qr_code,
         pix_expires_at=pix_expires_at,
         linha_digitavel=slip.linha_digitavel if slip is not None else None,

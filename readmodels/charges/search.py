@@ -13,20 +13,45 @@ from msgspec import Struct
 
 import sql
 from banks.choice import typed_numbers
-from domain.documents import well_formed
+from domain.documents import well_formed, without_marks
 from domain.identifiers import parse_id
 from domain.mode import Owner
 from readmodels.charges.charge_list import ChargeFilters, charge_page
 from sql import Connection
 
-END_TO_END: Final = re.compile(r"[ED][0-9A-Za-z]{31}")
-TXID: Final = re.compile(r"[0-9a-f]{32}")
-LINK: Final = re.compile(r"/pagar/([A-Za-z0-9_-]{1,64})")
-MARKS: Final = re.compile(r"[.\-/ ]")
+_END_TO_END: Final = re.compile(r"[ED][0-9A-Za-z]{31}")
+_TXID: Final = re.compile(r"[0-9a-f]{32}")
+_LINK: Final = re.compile(r"/pagar/([A-Za-z0-9_-]{1,64})")
 
 _by_id = sql.maybe("found_charge.by_id", UUID)
 _by_payment = sql.maybe("found_charge.by_payment", UUID)
 _by_link = sql.maybe("found_charge.by_link", UUID)
+
+
+class Typed(Struct, frozen=True):
+    """What a text can be besides a reference. At most one of the first three: they name one charge.
+
+    `numbers`: as the bank has a boleto's (nosso numero); `document`: a CPF or CNPJ, by its shape.
+    """
+
+    charge_id: UUID | None = None
+    end_to_end_id: str | None = None
+    public_id: str | None = None
+    numbers: tuple[str, ...] = ()
+    document: str | None = None
+
+
+def read_typed(text: str) -> Typed:
+    """A txid is the charge's id without its dashes."""
+    bare = without_marks(text).upper()
+    numbers, document = tuple(typed_numbers(bare)), bare if well_formed(bare, letters=True) else None
+    lower = text.lower()
+    if (charge_id := parse_id(lower)) or (_TXID.fullmatch(lower) and (charge_id := UUID(hex=lower))):
+        return Typed(charge_id, numbers=numbers, document=document)
+    if _END_TO_END.fullmatch(text):
+        return Typed(end_to_end_id=text, numbers=numbers, document=document)
+    link = _LINK.search(text)
+    return Typed(public_id=link[1] if link else None, numbers=numbers, document=document)
 
 
 class Found(Struct, frozen=True):
@@ -40,31 +65,31 @@ class Found(Struct, frozen=True):
 async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Callable[[str], str]) -> Found | None:
     """The first look-up that finds anything: a single charge before a list of them. `blind` makes the fingerprint by
     which a payer's document is stored."""
-    if charge_id := await _one(conn, owner, text):
+    typed = read_typed(text)
+    if charge_id := await _one(conn, owner, typed):
         return Found(charge_id)
-    for parameter, value, filters in _filters(text, blind):
+    for parameter, value, filters in _filters(text, typed, blind):
         charges, _ = await charge_page(conn, owner, filters, None, 1)
         if charges:
             return Found(None, parameter, value)
     return None
 
 
-async def _one(conn: Connection, owner: Owner, text: str) -> UUID | None:
+async def _one(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
     whose = {"account_id": owner.account_id, "test": owner.test}
-    if (charge_id := parse_id(text.lower())) or (TXID.fullmatch(text.lower()) and (charge_id := UUID(hex=text))):
-        return await _by_id(conn, charge_id=charge_id, **whose)
-    if END_TO_END.fullmatch(text):
-        return await _by_payment(conn, end_to_end_id=text, **whose)
-    if link := LINK.search(text):
-        return await _by_link(conn, public_id=link[1], **whose)
+    if typed.charge_id:
+        return await _by_id(conn, charge_id=typed.charge_id, **whose)
+    if typed.end_to_end_id:
+        return await _by_payment(conn, end_to_end_id=typed.end_to_end_id, **whose)
+    if typed.public_id:
+        return await _by_link(conn, public_id=typed.public_id, **whose)
     return None
 
 
-def _filters(text: str, blind: Callable[[str], str]) -> Iterator[tuple[str, str, ChargeFilters]]:
+def _filters(text: str, typed: Typed, blind: Callable[[str], str]) -> Iterator[tuple[str, str, ChargeFilters]]:
     yield "external_id", text, ChargeFilters(external_id=text)
-    bare = MARKS.sub("", text)
-    for number in typed_numbers(bare):
+    for number in typed.numbers:
         yield "nosso_numero", number, ChargeFilters(nosso_numero=number)
-    if well_formed(bare.upper(), letters=True):
-        yield "payer_document", bare.upper(), ChargeFilters(payer_document_hash=blind(bare.upper()))
+    if typed.document:
+        yield "payer_document", typed.document, ChargeFilters(payer_document_hash=blind(typed.document))
     yield "txid", text, ChargeFilters(txid=text)

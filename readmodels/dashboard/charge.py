@@ -60,10 +60,6 @@ class _Mail(Struct, frozen=True):
     sent_at: datetime | None
 
 
-class _Doc(Struct, frozen=True):
-    doc: bytes
-
-
 class _Sealed(Struct, frozen=True):
     payer_sealed: bytes | None
 
@@ -83,8 +79,8 @@ _payers = sql.many("dashboard.payers", _SealedOf)
 _life = sql.many("dashboard.life", Happening)
 _who = sql.many("audit.who", _Who)
 _mails = sql.many("dashboard.mails", _Mail)
-_payments = sql.many("dashboard.payments", _Doc)
-_read_payment = msgspec.json.Decoder(PaymentDoc).decode
+_payments = sql.many("dashboard.payments", bytes)
+read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
 _read_payer = msgspec.json.Decoder(PayerDetails).decode
 
 
@@ -111,9 +107,9 @@ async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happe
 
 
 async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[PaymentDoc]:
-    """What was paid for the charge, the odd ones too, newest first; at most PAYMENTS_MAX."""
-    rows = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX)
-    return [_read_payment(row.doc) for row in rows]
+    """What was paid for the charge, those with an anomaly too, newest first; at most PAYMENTS_MAX."""
+    docs = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX)
+    return [read_payment_doc(doc) for doc in docs]
 
 
 async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:

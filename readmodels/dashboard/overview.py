@@ -1,4 +1,4 @@
-"""The dashboard's first page: what is in the wallet, what came in, what is open, what is odd."""
+"""The dashboard's first page: what is in the wallet, what came in, what is open, which anomalies are."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -11,8 +11,8 @@ from domain.charge import Status
 from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
 from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_sums
-from readmodels.money.ledger import ENTRY_TYPES
-from readmodels.money.odd_payments import count_odd
+from readmodels.money.anomalies import count_open_anomalies
+from readmodels.money.ledger import ENTRY_TYPES, find_balance
 from sql import Connection
 
 DAYS = 30
@@ -36,16 +36,12 @@ class Day(Struct, frozen=True):
 
 
 class DashboardTotals(Struct, frozen=True):
-    """`expired` is of the last DAYS days, today included; `anomalies` are those that wait for somebody to look."""
+    """`expired` is of the last DAYS days, today included; `anomalies` are the open ones."""
 
     balance_cents: int
     open: StatusCents
     expired: StatusCents
     anomalies: int
-
-
-class _Standing(Struct, frozen=True):
-    balance_cents: int
 
 
 class Made(Struct, frozen=True):
@@ -58,7 +54,6 @@ class Made(Struct, frozen=True):
 made_with = sql.maybe("idempotency.made", Made)
 """`account_id, test, key`."""
 _days = sql.many("dashboard.days", Day)
-_standing = sql.one("dashboard.standing", _Standing)
 
 
 async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
@@ -76,15 +71,13 @@ async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:
     since = day_begins(now.astimezone(SAO_PAULO).date() - timedelta(days=DAYS - 1))
-    row = await _standing(
-        conn,
-        account_id=owner.account_id,
-        test=owner.test,
-    )
+    balance = await find_balance(conn, account_id=owner.account_id, test=owner.test)
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
     opened = await charge_sums(conn, owner, ChargeFilters(statuses=(pending,)))
     lapsed = await charge_sums(conn, owner, ChargeFilters(statuses=(expired,), created_from=since))
-    return DashboardTotals(row.balance_cents, opened[pending], lapsed[expired], await count_odd(conn, owner))
+    return DashboardTotals(
+        balance.balance_cents, opened[pending], lapsed[expired], await count_open_anomalies(conn, owner)
+    )
 
 
 def received_in(days: Sequence[Day], last: int) -> int:

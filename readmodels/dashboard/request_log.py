@@ -1,8 +1,9 @@
-"""What an account's programs asked of the API in the last 30 days, newest first."""
+"""What an account's programs asked of the API lately, newest first."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from domain.mode import Owner
 from readmodels.page import BEGINNING, END, ListFilters, SortOrder
 from sql import Connection
 
+KEPT: Final = timedelta(days=30)
+"""How long a request is shown; a worker drops its day afterwards."""
 LOOK = 5_000
 """Requests a page looks at before it leaves the search to the next one."""
 

@@ -9,13 +9,10 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from banks.choice import typed_numbers
-from domain.documents import well_formed
-from domain.identifiers import parse_id
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id
-from readmodels.charges.search import END_TO_END, LINK, MARKS, TXID
-from readmodels.dashboard.charge import payments_of
+from readmodels.charges.search import read_typed
+from readmodels.dashboard.charge import PAYMENTS_MAX, read_payment_doc
 from sql import Connection
 
 FOUND_MAX: Final = 20
@@ -58,11 +55,12 @@ class _Place(Struct, frozen=True):
     charge_id: UUID
     account_id: UUID
     test: bool
+    merchant: str
 
 
-class _Name(Struct, frozen=True):
-    account_id: UUID
-    name: str
+class _Paid(Struct, frozen=True):
+    charge_id: UUID
+    doc: bytes
 
 
 _by_id = sql.many("staff_search.by_id", _Place)
@@ -72,7 +70,7 @@ _by_payment = sql.many("staff_search.by_payment", _Place)
 _by_reference = sql.many("staff_search.by_reference", _Place)
 _by_payer = sql.many("staff_search.by_payer", _Place)
 _request = sql.maybe("staff_search.request", FoundRequest)
-_names = sql.many("staff_search.names", _Name)
+_payments = sql.many("staff_search.payments", _Paid)
 
 
 async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str], str]) -> Results:
@@ -87,30 +85,31 @@ async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str
 
 
 async def _places(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_Place]]:
-    if (charge_id := parse_id(text.lower())) or (TXID.fullmatch(text.lower()) and (charge_id := UUID(hex=text))):
-        if found := await _by_id(conn, charge_id=charge_id):
+    typed = read_typed(text)
+    if typed.charge_id:
+        if found := await _by_id(conn, charge_id=typed.charge_id):
             return "charge", found
-    elif END_TO_END.fullmatch(text):
-        if found := await _by_payment(conn, end_to_end_id=text, limit=FOUND_MAX):
+    elif typed.end_to_end_id:
+        if found := await _by_payment(conn, end_to_end_id=typed.end_to_end_id, limit=FOUND_MAX):
             return "payment", found
-    elif link := LINK.search(text):
-        return "link", await _by_link(conn, public_id=link[1])
-    bare = MARKS.sub("", text).upper()
-    for number in typed_numbers(bare):
+    elif typed.public_id:
+        return "link", await _by_link(conn, public_id=typed.public_id)
+    for number in typed.numbers:
         if found := await _by_number(conn, number=number):
             return "number", found
-    if well_formed(bare, letters=True) and (found := await _by_payer(conn, document_hash=blind(bare), limit=FOUND_MAX)):
+    if typed.document and (found := await _by_payer(conn, document_hash=blind(typed.document), limit=FOUND_MAX)):
         return "payer", found
     return "reference", await _by_reference(conn, reference=text, limit=FOUND_MAX)
 
 
 async def _charges(conn: Connection, places: list[_Place]) -> tuple[FoundCharge, ...]:
-    owners = [Owner.of(place.account_id, place.test) for place in places]
-    docs = await charges_by_id(conn, [(place.charge_id, owner) for place, owner in zip(places, owners, strict=True)])
-    names = {row.account_id: row.name for row in await _names(conn, account_ids=[each.account_id for each in places])}
-    found = []
-    for place, owner, doc in zip(places, owners, docs, strict=True):
-        if doc is not None:
-            payments = await payments_of(conn, place.charge_id, owner)
-            found.append(FoundCharge(names[place.account_id], doc, payments))
-    return tuple(found)
+    asked = [(place.charge_id, Owner.of(place.account_id, place.test)) for place in places]
+    docs = await charges_by_id(conn, asked)
+    payments: dict[UUID, list[PaymentDoc]] = {place.charge_id: [] for place in places}
+    for paid in await _payments(conn, charge_ids=list(payments), limit=PAYMENTS_MAX):
+        payments[paid.charge_id].append(read_payment_doc(paid.doc))
+    return tuple(
+        FoundCharge(place.merchant, doc, payments[place.charge_id])
+        for place, doc in zip(places, docs, strict=True)
+        if doc is not None
+    )

@@ -279,6 +279,9 @@ async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) ->
     token = await api.token(api.second, "production")
     reply = await api.post("/v1/withdrawals", {"amount": "12.00"}, token=token, key=secrets.token_hex(8))
     repaired_by(reply, "INSUFFICIENT_BALANCE", "it is 0.00.")
+    blind = await api.token(api.second, "production", "withdrawals:create")
+    reply = await api.post("/v1/withdrawals", {"amount": "12.00"}, token=blind, key=secrets.token_hex(8))
+    assert (reply.code(), "0.00" in reply.body.decode()) == ("INSUFFICIENT_BALANCE", False), reply
 
 
 async def test_cents_in_the_field_named_cents_are_warned_of_in_the_sandbox_alone(merchant: ApiMerchant) -> None:

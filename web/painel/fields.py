@@ -11,10 +11,9 @@ from datetime import date
 
 from domain.boleto.codes import LAST_DUE
 from domain.brazilian import brl, day, parse_brl
-from domain.documents import check_digits_hold, well_formed
+from domain.documents import check_digits_hold, well_formed, without_marks
 from domain.instants import parse_day
 from domain.payer import is_mail_address
-from web.painel.lists import MARKS
 from web.painel.page_request import PageRequest
 
 # A PIX key that is a document or a telephone, however it is punctuated.
@@ -116,7 +115,7 @@ class Filled:
         """None for a field left empty, which is a fault when it is required; `bare`: without punctuation."""
         value = self.value(name)
         if bare:
-            value = MARKS.sub("", value)
+            value = without_marks(value)
         if not value and required:
             self.wrong(name, "Preencha este campo.")
         return value or None

@@ -154,7 +154,7 @@ ACTIONS: Final[dict[str, str]] = {
     "payout_key.cancelled": "Cancelou a troca da chave dos saques",
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
-    "payment.odd_settled": "Resolveu um pagamento com divergência",
+    "payment.anomaly_resolved": "Resolveu um pagamento com divergência",
     "refund.released": "Liberou uma devolução retida", "refund.refused": "Recusou uma devolução retida",
     "payer.erasure_asked": "Pediu para apagar os dados de um pagador",
     "payer.erased": "Apagou os dados de um pagador", "payer.exported": "Exportou os dados de um pagador",

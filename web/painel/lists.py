@@ -4,7 +4,6 @@ A field left empty in a form is no filter. Anything that cannot be read is said 
 a filter that is ignored returns the wrong rows.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -12,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from litestar.exceptions import ClientException
 from msgspec import Struct
 
+from domain.documents import without_marks
 from readmodels.filters import TEXT_MAX, Fault
 from readmodels.page import SortOrder
 from web.painel.page_request import AnyRequest, PageRequest
@@ -20,7 +20,6 @@ PAGE = 25
 _REPEATED_MAX = 20
 # Where a walk stands, and what the page before said: they filter nothing.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
-MARKS = re.compile(r"[.\-/ ]")
 """With which people punctuate a document or a number: what is stored are its letters and digits."""
 _TOO_LONG = f"Use até {TEXT_MAX} caracteres."
 _FAULTS = {
@@ -71,7 +70,7 @@ class ListQuery:
         return text.isprintable()
 
     def unpunctuated(self, number: str) -> str:
-        return MARKS.sub("", number)
+        return without_marks(number)
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
         """What is wrong is said beside the field."""

@@ -9,7 +9,7 @@ from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.overview import DAYS, received_by_day, received_in, standing
-from readmodels.money.odd_payments import COUNT_MAX, newest_odd
+from readmodels.money.anomalies import COUNT_MAX, newest_open_anomalies
 from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 from sql import Connection
 from web.painel.page_request import PageRequest
@@ -17,7 +17,7 @@ from web.painel.plot import plot
 from web.painel.rows import with_payers, with_whom
 
 _LATEST = 8
-_ODD = 5
+_ANOMALOUS = 5
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -35,7 +35,7 @@ async def show(request: PageRequest) -> Response[Any]:
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
         waits = request.session.kyc != "approved"
         company = await find_company(conn, account_id=owner.account_id, now=request.now) if waits else None
-        odd = await newest_odd(conn, owner, _ODD, seal=request.seal) if now_is.anomalies else []
+        anomalous = await newest_open_anomalies(conn, owner, _ANOMALOUS, seal=request.seal) if now_is.anomalies else []
         return {
             "company": company,
             "standing": now_is,
@@ -45,7 +45,7 @@ async def show(request: PageRequest) -> Response[Any]:
             "week_cents": received_in(days, 7),
             "month_cents": received_in(days, DAYS),
             "charges": charges,
-            "odd": await with_payers(conn, odd, owner, request.seal, request.payers),
+            "anomalous": await with_payers(conn, anomalous, owner, request.seal, request.payers),
             "lanes": lanes,
             "endpoint": endpoint,
         }

@@ -14,7 +14,7 @@ from domain.mode import Owner
 from domain.money import parse_amount
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, charges_by_id
-from readmodels.dashboard.charge import payers_of
+from readmodels.dashboard.charge import PayerDetails, payers_of
 from readmodels.money.payment_list import PaymentItem
 from readmodels.money.refund import RefundProjection
 from readmodels.reports.csv_lines import Cents
@@ -56,12 +56,13 @@ async def with_whom(
 ) -> list[ListedCharge]:
     """Charges of a list with their payers."""
     found = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
-    rows = []
-    for doc in docs:
-        payer = found.get(UUID(doc.charge_id))
-        name, document = (None, None) if payer is None else (view.name(payer.name), payer.document)
-        rows.append(ListedCharge(doc, Payer(name, document and masked(document))))
-    return rows
+    return [ListedCharge(doc, _charged(found.get(UUID(doc.charge_id)), view)) for doc in docs]
+
+
+def _charged(payer: PayerDetails | None, view: PayerView) -> Payer:
+    if payer is None:
+        return Payer(None, None)
+    return payer_seen(Payer(payer.name, payer.document and masked(payer.document)), view)
 
 
 async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:

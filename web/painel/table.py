@@ -10,7 +10,7 @@ from web.painel import overview
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
-from web.painel.money import money, odd_payment, payout_key, refunds, withdrawals
+from web.painel.money import anomaly, money, payout_key, refunds, withdrawals
 from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
 from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
@@ -43,8 +43,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/pagamentos",                       money.PAYMENTS.show,      PEOPLE, menu="Pagamentos"),
     Page("GET",  "/pagamentos.csv",                   money.PAYMENTS.csv,       PEOPLE),
     Page("GET",  "/pagamentos.xlsx",                  money.PAYMENTS.xlsx,      PEOPLE),
-    Page("GET",  "/pagamentos/{payment_id:str}/divergencia", odd_payment.show,      PEOPLE),
-    Page("POST", "/pagamentos/{payment_id:str}/divergencia", odd_payment.settle,    MONEY),
+    Page("GET",  "/pagamentos/{payment_id:str}/divergencia", anomaly.show,          PEOPLE),
+    Page("POST", "/pagamentos/{payment_id:str}/divergencia", anomaly.resolve,       MONEY),
     Page("GET",  "/devolucoes",                       refunds.LIST.show,        PEOPLE, menu="Devoluções"),
     Page("GET",  "/devolucoes.csv",                   refunds.LIST.csv,         PEOPLE),
     Page("GET",  "/devolucoes.xlsx",                  refunds.LIST.xlsx,        PEOPLE),

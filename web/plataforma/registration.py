@@ -1,6 +1,5 @@
 """Registrations, for the staff: a merchant from nothing, its data corrected, its limits, a link to who is out."""
 
-import re
 from typing import Any, Final
 
 from litestar.exceptions import NotFoundException
@@ -15,6 +14,7 @@ from commands.merchants.registration import (
 )
 from commands.people.access import REASON_MAX, send_access
 from commands.people.audit import tell_account
+from domain.documents import without_marks
 from domain.errors import Code, Refused
 from domain.payer import STATES
 from readmodels.dashboard.company import Company, find_company
@@ -32,7 +32,6 @@ _FAULTS: Final = {
     "email": "Confira o e-mail. Quem já entra em um painel não pode ser o proprietário de outro.",
     "payout_key": "Não é uma chave Pix: CPF, CNPJ, +55 e telefone, e-mail ou chave aleatória.",
 }
-_MARKS = re.compile(r"[.\-/ ]")
 
 
 async def show_new(request: PageRequest) -> Response[Any]:
@@ -45,7 +44,7 @@ async def create(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     given = MerchantRegistration(
         name=" ".join(filled.value("name").split()),
-        document=_MARKS.sub("", filled.value("document")).upper(),
+        document=without_marks(filled.value("document")).upper(),
         email=filled.value("email").lower(),
         payout_key=filled.value("payout_key"),
         address=address_of(filled),
@@ -73,7 +72,7 @@ async def edit(request: PageRequest) -> Response[Any]:
     company, filled = await _company(request), Filled(request)
     account_id, address = company.account_id, address_of(filled)
     name = " ".join(filled.value("name").split())
-    document = _MARKS.sub("", filled.value("document")).upper()
+    document = without_marks(filled.value("document")).upper()
     try:
         async with request.change("merchant.corrected", subject=str(account_id)) as conn:
             if company.kyc == "approved":

@@ -1,4 +1,4 @@
-"""The request log's daily partitions: create those to come, drop those older than 30 days."""
+"""The request log's daily partitions: create those to come, drop those that are no longer shown."""
 
 from datetime import timedelta
 
@@ -6,10 +6,10 @@ import asyncpg
 import structlog
 
 import sql
+from readmodels.dashboard.request_log import KEPT
 from runtime.postgres import transaction
 from workers.context import Context
 
-KEPT = timedelta(days=30)
 AHEAD = timedelta(days=7)
 _DAYS_MAX = 40
 

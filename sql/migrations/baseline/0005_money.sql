@@ -30,17 +30,17 @@ CREATE TABLE payment (
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
--- What came otherwise than asked for and is not refunded whole: few rows, whatever the account's size.
-CREATE INDEX payment_odd ON payment (account_id, test, payment_id)
+-- Anomalies that are not refunded whole: few rows, whatever the account's size.
+CREATE INDEX payment_anomaly_open ON payment (account_id, test, payment_id)
     WHERE anomaly IS NOT NULL AND refunded_cents + refunding_cents < amount_cents;
 
 -- What somebody of the merchant says was done about one.
-CREATE TABLE odd_payment_settled (
-    payment_id  uuid PRIMARY KEY,
-    account_id  uuid NOT NULL,
-    settled_at  timestamptz NOT NULL,
-    settled_by  text NOT NULL,
-    note        text NOT NULL
+CREATE TABLE anomaly_resolved (
+    payment_id   uuid PRIMARY KEY,
+    account_id   uuid NOT NULL,
+    resolved_at  timestamptz NOT NULL,
+    resolved_by  text NOT NULL,
+    note         text NOT NULL
 );
 
 -- What the bank gave back of a payment without being asked (MED), each once. The wallet is debited by it.

@@ -41,10 +41,6 @@ LEFT JOIN LATERAL (
 WHERE d.until IS NOT NULL
 ORDER BY d.at;
 
--- name: standing
-SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
-                 ORDER BY sequence DESC LIMIT 1), 0)::bigint AS balance_cents;
-
 -- name: payer
 -- The payer of a charge as the merchant named it; sealed.
 SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;

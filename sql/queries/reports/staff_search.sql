@@ -2,47 +2,59 @@
 -- probed: a hundred thousand probes are a third of a second, and only staff ask.
 
 -- name: by_id
-SELECT charge_id, account_id, test FROM charge WHERE charge_id = :charge_id;
+SELECT c.charge_id, c.account_id, c.test, a.name AS merchant
+FROM charge c JOIN account a ON a.account_id = c.account_id
+WHERE c.charge_id = :charge_id;
 
 -- name: by_number
-SELECT c.charge_id, c.account_id, c.test FROM boleto b JOIN charge c ON c.charge_id = b.charge_id WHERE b.number = :number;
+SELECT c.charge_id, c.account_id, c.test, a.name AS merchant
+FROM boleto b JOIN charge c ON c.charge_id = b.charge_id JOIN account a ON a.account_id = c.account_id
+WHERE b.number = :number;
 
 -- name: by_link
-SELECT charge_id, account_id, test FROM read_charge WHERE public_id = :public_id;
+SELECT r.charge_id, r.account_id, r.test, a.name AS merchant
+FROM read_charge r JOIN account a ON a.account_id = r.account_id
+WHERE r.public_id = :public_id;
 
 -- name: by_payment
-SELECT p.charge_id, p.account_id, p.test
+SELECT p.charge_id, a.account_id, m.test, a.name AS merchant
 FROM account a CROSS JOIN (VALUES (false), (true)) AS m (test)
 CROSS JOIN LATERAL (
-    SELECT charge_id, account_id, test FROM payment
-    WHERE account_id = a.account_id AND test = m.test AND source = :end_to_end_id
+    SELECT charge_id FROM payment WHERE account_id = a.account_id AND test = m.test AND source = :end_to_end_id
 ) AS p
 LIMIT :limit;
 
 -- name: by_reference
 -- Production alone, the newest of each account.
-SELECT r.charge_id, r.account_id, r.test
+SELECT r.charge_id, a.account_id, r.test, a.name AS merchant
 FROM account a CROSS JOIN LATERAL (
-    SELECT charge_id, account_id, test, created_at FROM read_charge
+    SELECT charge_id, test, created_at FROM read_charge
     WHERE account_id = a.account_id AND NOT test AND external_id = :reference
     ORDER BY created_at DESC, charge_id DESC LIMIT :limit
 ) AS r
 ORDER BY r.created_at DESC, r.charge_id DESC LIMIT :limit;
 
 -- name: by_payer
-SELECT r.charge_id, r.account_id, r.test
+SELECT r.charge_id, a.account_id, r.test, a.name AS merchant
 FROM account a CROSS JOIN LATERAL (
-    SELECT charge_id, account_id, test, created_at FROM read_charge
+    SELECT charge_id, test, created_at FROM read_charge
     WHERE account_id = a.account_id AND NOT test AND payer_document_hash = :document_hash
     ORDER BY created_at DESC, charge_id DESC LIMIT :limit
 ) AS r
 ORDER BY r.created_at DESC, r.charge_id DESC LIMIT :limit;
+
+-- name: payments
+-- Of each charge the latest :limit, newest first.
+SELECT g.charge_id, p.doc
+FROM unnest(:charge_ids::uuid[]) AS g(charge_id)
+CROSS JOIN LATERAL (
+    SELECT paid_at, payment_id, doc FROM payment_view WHERE charge_id = g.charge_id
+    ORDER BY paid_at DESC, payment_id DESC LIMIT :limit
+) AS p
+ORDER BY p.paid_at DESC, p.payment_id DESC;
 
 -- name: request
 -- request_log_id.
 SELECT q.account_id, a.name AS merchant, q.test, q.at, q.request_id, q.method, q.path, q.status, q.code, q.duration_us
 FROM request_log q JOIN account a ON a.account_id = q.account_id
 WHERE left(q.request_id, 12) = left(:request_id, 12) AND q.request_id = :request_id LIMIT 1;
-
--- name: names
-SELECT account_id, name FROM account WHERE account_id = ANY(:account_ids::uuid[]);

@@ -102,7 +102,7 @@ async def test_a_days_figure_leaves_out_what_was_no_payment(env: Environment, po
     assert f"Saldo {brl(35_00)}" in page.text
 
 
-async def test_odd_payments_and_a_registration_that_waits_are_said_on_the_first_page(
+async def test_anomalies_and_a_registration_that_waits_are_said_on_the_first_page(
     env: Environment, pool: Pool, address: str
 ) -> None:
     charge = await env.books.charge(10_00, external_id="pedido-7")

@@ -73,7 +73,7 @@ async def test_only_roles_that_deal_with_payers_read_who_they_are(pool: Pool, ad
     books = Books(pool, merchant.account_id, SEAL)
     charge = await books.charge(payer=PAYER, external_id="pedido-1")
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
-    # An odd payment is shown on the first page, which everybody opens.
+    # A payment with an anomaly is shown on the first page, which everybody opens.
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
     mail_id = new_id()
     to = SEAL.seal(PAYER["email"].encode(), MAIL_TO, mail_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -96,10 +97,8 @@ async def search(request: PageRequest) -> Response[Any]:
     text = read_text(asked, "q")
     found = None
     if text is not None:
-        wanted = text
-        found = await request.reads.ask(
-            lambda conn: search_charge(conn, request.owner, wanted, blind=request.seal.blind)
-        )
+        find = partial(search_charge, owner=request.owner, text=text, blind=request.seal.blind)
+        found = await request.reads.ask(find)
     if found is None:
         asked.given.clear()
         values = {"asked": asked, "walked": None, "searched": text or "", "action": request.here("/cobrancas")}

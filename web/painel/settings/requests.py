@@ -1,6 +1,5 @@
-"""What the account's programs asked of the API in the last 30 days, of this page's mode; and one request by its id."""
+"""What the account's programs asked of the API lately, of this page's mode; and one request by its id."""
 
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -8,6 +7,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from readmodels.dashboard.request_log import (
+    KEPT,
     LOOK,
     RequestFilters,
     RequestPosition,
@@ -22,7 +22,6 @@ from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 
-KEPT_DAYS = 30
 _ID_MAX = 64
 _CLASSES = {
     StatusClass.FINE: "Aceitas (2xx)",
@@ -70,11 +69,11 @@ def _filters(asked: ListQuery, request: PageRequest) -> RequestFilters:
 LIST = ListPage(
     name="requests",
     path="/requisicoes",
-    words={"classes": _CLASSES, "look": LOOK, "days": KEPT_DAYS},
+    words={"classes": _CLASSES, "look": LOOK, "days": KEPT.days},
     filters=RequestFilters,
     more_names=("situacao", "caminho", "chave", "dia", "requisicao"),
     read=_filters,
-    fetch=lambda request: partial(request_page, since=request.now - timedelta(days=KEPT_DAYS)),
+    fetch=lambda request: partial(request_page, since=request.now - KEPT),
     position=RequestPosition,
     at=lambda row: RequestPosition(row.at, row.request_id),
 )

@@ -1,4 +1,4 @@
-"""A payment that came otherwise than asked for waits on the first page until it went back or somebody settled it."""
+"""An anomaly waits on the first page until it went back or somebody resolved it."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ async def waiting(owner: Person) -> bool:
     return "com divergência" in text
 
 
-async def test_it_waits_however_old_until_it_is_settled_with_a_note_by_somebody(shop: Any) -> None:
+async def test_it_waits_however_old_until_it_is_resolved_with_a_note_by_somebody(shop: Any) -> None:
     owner, books, address, merchant = shop
     assert not await waiting(owner)
     page = await twice_paid(books, at=datetime.now(UTC) - timedelta(days=60))
@@ -48,8 +48,8 @@ async def test_it_waits_however_old_until_it_is_settled_with_a_note_by_somebody(
         refused = await owner.post(page, form=shown, note=note)
         assert (refused.status, "Escreva o que foi feito" in refused.text) == (400, True)
     assert await waiting(owner)
-    settled = await owner.post(page, on=page, note="crédito no pedido 1042")
-    assert (settled.status, settled.where) == (303, f"{page}?feito=divergencia")
+    resolved = await owner.post(page, on=page, note="crédito no pedido 1042")
+    assert (resolved.status, resolved.where) == (303, f"{page}?feito=divergencia")
     after = (await owner.opened(page)).text
     assert "crédito no pedido 1042" in after
     assert owner.email in after
@@ -61,7 +61,7 @@ async def test_it_waits_however_old_until_it_is_settled_with_a_note_by_somebody(
         assert (await support.post(page, note="eu não")).status == 403
 
 
-async def test_who_settles_it_second_changes_nothing(shop: Any) -> None:
+async def test_who_resolves_it_second_changes_nothing(shop: Any) -> None:
     owner, books, *_ = shop
     page = await twice_paid(books)
     first, second = await owner.opened(page), await owner.opened(page)
@@ -84,16 +84,16 @@ async def test_it_leaves_when_all_of_it_went_back(shop: Any) -> None:
     assert (await owner.get(page)).status == 200
 
 
-async def test_anothers_payment_an_even_one_and_a_test_one_are_no_odd_payments_here(shop: Any, pool: Any) -> None:
+async def test_anothers_payment_one_without_an_anomaly_and_a_test_one_are_not_found_here(shop: Any, pool: Any) -> None:
     owner, books, *_ = shop
     other = Books(pool, (await a_merchant(pool)).account_id, books.seal)
     theirs, tested = await twice_paid(other), await twice_paid(books, test=True)
     await books.paid(await books.charge(100))
-    even = await pool.fetchval(
+    plain = await pool.fetchval(
         "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NULL AND NOT test", books.account_id
     )
-    for page in (theirs, tested.replace("/teste", ""), f"/painel/pagamentos/{even}/divergencia"):
+    for page in (theirs, tested.replace("/teste", ""), f"/painel/pagamentos/{plain}/divergencia"):
         assert (await owner.get(page)).status == 404
         assert (await owner.post(page, note="x")).status == 404
     assert not await waiting(owner)
-    assert await pool.fetchval("SELECT count(*) FROM odd_payment_settled WHERE account_id = $1", books.account_id) == 0
+    assert await pool.fetchval("SELECT count(*) FROM anomaly_resolved WHERE account_id = $1", books.account_id) == 0

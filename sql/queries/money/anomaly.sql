@@ -1,0 +1,44 @@
+-- Payments with an anomaly, which is open while it is neither refunded whole nor resolved. They are few, and
+-- payment_anomaly_open holds them alone.
+
+-- name: count
+-- No further than :limit.
+SELECT count(*) FROM (
+    SELECT FROM payment p
+    WHERE p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL
+      AND p.refunded_cents + p.refunding_cents < p.amount_cents
+      AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
+    LIMIT :limit) AS anomalous;
+
+-- name: newest
+WITH anomalous AS MATERIALIZED (
+    SELECT p.payment_id, p.charge_id FROM payment p
+    WHERE p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL
+      AND p.refunded_cents + p.refunding_cents < p.amount_cents
+      AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
+    ORDER BY p.payment_id DESC
+    LIMIT :limit
+)
+SELECT v.doc FROM anomalous AS a
+CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = a.charge_id AND payment_id = a.payment_id) AS v
+ORDER BY a.payment_id DESC;
+
+-- name: find
+-- One, whether it is open or not.
+SELECT v.doc, r.resolved_at, r.resolved_by, r.note
+FROM payment p
+CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = p.charge_id AND payment_id = p.payment_id) AS v
+LEFT JOIN anomaly_resolved r ON r.payment_id = p.payment_id
+WHERE p.payment_id = :payment_id AND p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL;
+
+-- name: resolve
+-- The first note is kept. No row: no payment of this account has an anomaly and this id.
+WITH anomalous AS MATERIALIZED (
+    SELECT payment_id, account_id FROM payment
+    WHERE payment_id = :payment_id AND account_id = :account_id AND test = :test AND anomaly IS NOT NULL
+), written AS (
+    INSERT INTO anomaly_resolved (payment_id, account_id, resolved_at, resolved_by, note)
+    SELECT payment_id, account_id, :now::timestamptz, :by::text, :note::text FROM anomalous
+    ON CONFLICT (payment_id) DO NOTHING
+)
+SELECT payment_id FROM anomalous;
