@@ -91,6 +91,10 @@ class LaneCount(Struct, frozen=True):
     lanes: int
 
 
+class MerchantName(Struct, frozen=True):
+    name: str
+
+
 class Suspension(Struct, frozen=True):
     suspended_at: datetime | None
 
@@ -102,6 +106,8 @@ _of_person = sql.many("platform.merchants_of_person", MerchantRow)
 _of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
 """`account_id`."""
+names_of_merchants = sql.many("platform.merchant_names", MerchantName)
+"""`limit`: the first by their names."""
 _kyc_counts = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)
 _queues = sql.many("platform.queues", Queue)
@@ -114,11 +120,11 @@ async def merchant_page(
 ) -> tuple[Sequence[MerchantRow], TimePosition | None]:
     """One page of the merchants (of one state), and where the next one begins; of a search all that it finds."""
     if filters.text is not None:
-        return await _merchants_like(conn, filters.text), None
+        return await merchants_like(conn, filters.text), None
     return await time_page(_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
 
 
-async def _merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
+async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
     """FOUND_MAX at most."""
     if (account_id := parse_id(text)) is not None:
         return await _of_id(conn, account_id=account_id)

@@ -44,11 +44,33 @@ class By(StrEnum):
     PERIOD = "period"
 
 
+class Share(NamedTuple):
+    """The total of a ratio: one column's total by another's."""
+
+    part: str
+    whole: str
+
+
+class MeanOver(NamedTuple):
+    """The total of a mean: its rows weighed by this column."""
+
+    weight: str
+
+
+class NoTotal(NamedTuple):
+    """Rows of it say nothing together: balances, percentiles, numbers of lines."""
+
+
+Total = Share | MeanOver | NoTotal | None
+"""How a column's rows make a total; None is their sum, of money and counts."""
+
+
 class Column(NamedTuple):
     name: str
     heading: str
     """In Portuguese."""
     kind: ColumnKind
+    total: Total = None
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):
@@ -88,6 +110,10 @@ class Report(NamedTuple):
     of_one_account: bool = False
     live: bool = False
     """Read from the tables themselves and not from the totals: it does not lag."""
+    plotted: str = ""
+    """The column that a plot of it shows."""
+    named_by: str = ""
+    """The column that names a row of one that is not by day."""
 
 
 class Freshness(Struct, frozen=True):

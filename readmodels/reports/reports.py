@@ -14,7 +14,18 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 import sql
-from readmodels.reports.report import ALL_ACCOUNTS, Column, ColumnKind, Lend, Report, ReportQuery, Row
+from readmodels.reports.report import (
+    ALL_ACCOUNTS,
+    Column,
+    ColumnKind,
+    Lend,
+    MeanOver,
+    NoTotal,
+    Report,
+    ReportQuery,
+    Row,
+    Share,
+)
 from readmodels.reports.settlement import settlement
 from readmodels.reports.totals import aging, totals
 
@@ -58,9 +69,10 @@ _ISSUED_AS = Column("method", "Cobrança", ColumnKind.TEXT)
 
 
 def _of_totals(
-    name: str, title: str, about: str, help: str, columns: tuple[Column, ...], *, grouped: bool = True
+    name: str, title: str, about: str, help: str, columns: tuple[Column, ...], *, plotted: str, named_by: str = ""
 ) -> Report:
-    return Report(name, title, about, help, columns, totals(name, columns), grouped=grouped)
+    rows = totals(name, columns)
+    return Report(name, title, about, help, columns, rows, grouped=not named_by, plotted=plotted, named_by=named_by)
 
 
 _ALL: Sequence[Report] = (
@@ -77,6 +89,7 @@ _ALL: Sequence[Report] = (
             Column("late", "Após o vencimento", ColumnKind.COUNT),
             Column("anomalous", "Com anomalia", ColumnKind.COUNT),
         ),
+        plotted="amount",
     ),
     Report(
         "aging",
@@ -92,6 +105,8 @@ _ALL: Sequence[Report] = (
         aging,
         dated=False,
         grouped=False,
+        plotted="amount",
+        named_by="label",
     ),
     _of_totals(
         "conversion",
@@ -105,10 +120,11 @@ _ALL: Sequence[Report] = (
             Column("amount", "Valor", ColumnKind.MONEY),
             Column("paid", "Pagas", ColumnKind.COUNT),
             Column("paid_amount", "Valor pago", ColumnKind.MONEY),
-            Column("conversion", "Conversão (%)", ColumnKind.RATIO),
-            Column("median_seconds", "Mediana (s)", ColumnKind.COUNT),
-            Column("p90_seconds", "90% até (s)", ColumnKind.COUNT),
+            Column("conversion", "Conversão (%)", ColumnKind.RATIO, Share("paid", "charges")),
+            Column("median_seconds", "Mediana (s)", ColumnKind.COUNT, NoTotal()),
+            Column("p90_seconds", "90% até (s)", ColumnKind.COUNT, NoTotal()),
         ),
+        plotted="conversion",
     ),
     _of_totals(
         "expiry",
@@ -125,9 +141,10 @@ _ALL: Sequence[Report] = (
             Column("cancelled", "Canceladas", ColumnKind.COUNT),
             Column("cancelled_amount", "Valor cancelado", ColumnKind.MONEY),
             Column("failed", "Com falha", ColumnKind.COUNT),
-            Column("expiry", "Expiração (%)", ColumnKind.RATIO),
-            Column("cancellation", "Cancelamento (%)", ColumnKind.RATIO),
+            Column("expiry", "Expiração (%)", ColumnKind.RATIO, Share("expired", "charges")),
+            Column("cancellation", "Cancelamento (%)", ColumnKind.RATIO, Share("cancelled", "charges")),
         ),
+        plotted="expired_amount",
     ),
     _of_totals(
         "refunds",
@@ -144,6 +161,7 @@ _ALL: Sequence[Report] = (
             Column("failed", "Recusadas", ColumnKind.COUNT),
             Column("failed_amount", "Valor recusado", ColumnKind.MONEY),
         ),
+        plotted="asked_amount",
     ),
     _of_totals(
         "integrators",
@@ -161,7 +179,8 @@ _ALL: Sequence[Report] = (
             Column("taken_back", "Estornada", ColumnKind.MONEY),
             Column("net", "Líquida", ColumnKind.MONEY),
         ),
-        grouped=False,
+        plotted="payment_amount",
+        named_by="name",
     ),
     _of_totals(
         "webhooks",
@@ -176,9 +195,10 @@ _ALL: Sequence[Report] = (
             Column("timed_out", "Sem resposta", ColumnKind.COUNT),
             Column("unreachable", "Sem conexão", ColumnKind.COUNT),
             Column("lost", "Perdidas por nós", ColumnKind.COUNT),
-            Column("success", "Sucesso (%)", ColumnKind.RATIO),
-            Column("mean_ms", "Média (ms)", ColumnKind.COUNT),
+            Column("success", "Sucesso (%)", ColumnKind.RATIO, Share("delivered", "attempts")),
+            Column("mean_ms", "Média (ms)", ColumnKind.COUNT, MeanOver("attempts")),
         ),
+        plotted="success",
     ),
     Report(
         "webhook_lanes",
@@ -197,6 +217,8 @@ _ALL: Sequence[Report] = (
         _webhook_lanes,
         dated=False,
         grouped=False,
+        plotted="pending",
+        named_by="account",
         live=True,
     ),
     Report(
@@ -207,11 +229,11 @@ _ALL: Sequence[Report] = (
         (
             _DAY,
             Column("record", "Registro", ColumnKind.TEXT),
-            Column("sequence", "Nº", ColumnKind.COUNT),
+            Column("sequence", "Nº", ColumnKind.COUNT, NoTotal()),
             Column("created_at", "Instante", ColumnKind.INSTANT),
             Column("type", "Lançamento", ColumnKind.TEXT),
             Column("amount", "Valor", ColumnKind.MONEY),
-            Column("balance", "Saldo", ColumnKind.MONEY),
+            Column("balance", "Saldo", ColumnKind.MONEY, NoTotal()),
             Column("entry_id", "Id do lançamento", ColumnKind.TEXT),
             Column("charge_id", "Cobrança", ColumnKind.TEXT),
             Column("payment_id", "Pagamento", ColumnKind.TEXT),
@@ -223,6 +245,7 @@ _ALL: Sequence[Report] = (
         ),
         settlement,
         grouped=False,
+        plotted="balance",
         of_one_account=True,
         live=True,
     ),

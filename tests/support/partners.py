@@ -179,3 +179,12 @@ async def fold_all_that_is_settled(pool: Pool) -> None:
     if horizon is not None:
         async with transaction(pool) as conn:
             await fold_up_to(conn, horizon)
+
+
+async def received_on(pool: Pool, account_id: UUID, *received: tuple[int, int]) -> None:
+    """Payments of so many days ago, the oldest first, each with its cents; they are in the totals."""
+    for days, cents in received:
+        at = to_millisecond(datetime.now(UTC)) - timedelta(days=days)
+        charge_id = await new_charge(pool, account_id, cents, at=at, lifetime=timedelta(minutes=10))
+        await paid_again(pool, charge_id, cents, None, now=at)
+    await fold_all(pool)

@@ -20,10 +20,10 @@ from web.plataforma import (
     payers,
     payout_key,
     registration,
-    reports,
     search,
     suspense,
 )
+from web.plataforma.reports import pages as reports
 
 
 def _page(

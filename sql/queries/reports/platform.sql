@@ -26,6 +26,10 @@ WHERE u.email = :email;
 -- name: merchants_of_id
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account WHERE account_id = :account_id;
 
+-- name: merchant_names
+-- Names to choose from, along account_name.
+SELECT name FROM account ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
+
 -- name: merchant
 -- One merchant, with the production balance.
 SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key, a.refunds_to_others, a.created_at,

@@ -157,3 +157,14 @@ FROM read_ledger
 WHERE account_id = :account_id AND NOT test AND (created_at, sequence) >= (:from_at, :from_sequence) AND created_at < :before
 ORDER BY created_at, sequence
 LIMIT :limit;
+
+-- name: settled_at
+-- The balance and number with which each of these instants began: one look along read_ledger_created for each.
+SELECT coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0)::bigint AS balance_cents
+FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g (at, place)
+LEFT JOIN LATERAL (
+    SELECT sequence, balance_after_cents FROM read_ledger
+    WHERE account_id = :account_id AND NOT test AND created_at < g.at
+    ORDER BY created_at DESC, sequence DESC LIMIT 1
+) AS e ON true
+ORDER BY g.place;

@@ -15,7 +15,7 @@ import pytest_asyncio
 from commands.merchants.merchants import create_merchant
 from commands.people.people import add_staff
 from commands.webhooks.endpoint import set_endpoint
-from domain.brazilian import span
+from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
 from readmodels.dashboard.platform import queues
 from readmodels.reports.report import ask
@@ -23,12 +23,13 @@ from readmodels.reports.reports import REPORTS
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
 from tests.support.in_process import Api
 from tests.support.pages import serving
+from tests.support.partners import received_on
 from web.painel.page_request import PageRequest
 from web.painel.table import TABLE as PAINEL_TABLE
-from web.plataforma import reports
+from web.plataforma.reports import pages as reports
 from web.plataforma.table import TABLE
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -280,7 +281,7 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
         assert "attachment" in file.headers["Content-Disposition"]
         rows = list(csv.reader(io.StringIO(file.html.removeprefix("\ufeff")), delimiter=";"))
         assert rows[0] == [column.heading for column in report.columns]
-        for wrong in ("de=amanhã", f"de={today}&ate=2020-01-01", "conta=x", "por=semana"):
+        for wrong in ("de=amanhã", f"de={today}&ate=2020-01-01", "conta=ninguém se chama assim", "por=semana"):
             assert (await staff.get(f"/plataforma/relatorios/{name}?{wrong}")).status == 400, (name, wrong)
         assert (await staff.get(f"/plataforma/relatorios/{name}?nada=1")).status == 400
     days = f"?conta={merchant.account_id}&de={today}&ate={today}"
@@ -296,6 +297,56 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
     assert "123,45" in settled.html
     assert "999,99" not in settled.html
     assert (await staff.get("/plataforma/relatorios/settlement/arquivo")).status == 404
+
+
+async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool)
+    await received_on(pool, merchant.account_id, (2, 160_00), (1, 50_00), (0, 150_00))
+    last = datetime.now(SAO_PAULO).date()
+    period = f"conta={merchant.account_id}&de={last - timedelta(days=1)}&ate={last}"
+    page = await staff.opened(f"/plataforma/relatorios/receipts?{period}")
+    assert f"Valor {brl(200_00)} antes {brl(160_00)} {brl(160_00)} +25,0 %" in page.text
+    assert "Pagamentos 2 antes 1 1 +100,0 %" in page.text
+    assert f"Total 2 {brl(200_00)} 0 0" in page.text
+    assert page.html.count('class="plot-bar') == 2
+    assert f"{brl(150_00)}</title>" in page.html
+    closed = await staff.opened(f"/plataforma/relatorios/settlement?{period}")
+    assert f"Valor {brl(200_00)} antes {brl(160_00)} {brl(160_00)} +25,0 %" in closed.text
+    nothing = await staff.opened(
+        f"/plataforma/relatorios/receipts?conta={merchant.account_id}&de=2020-01-01&ate=2020-01-02"
+    )
+    assert "Nenhuma linha" in nothing.text
+    assert "plot-bar" not in nothing.html
+
+
+async def test_a_report_is_asked_of_a_merchant_by_its_name(pool: Pool, staff: Person) -> None:
+    word = f"Boticário {new_id().hex[-10:]}"
+    first, second = await a_merchant(pool, word), await a_merchant(pool, f"{word} Filial")
+    path = "/plataforma/relatorios/receipts"
+
+    async def asked(text: str) -> Seen:
+        return await staff.ask("GET", path, params={"conta": text})
+
+    document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", first.account_id)
+    for text in (word, word.upper(), str(first.account_id), first.dashboard.email):
+        seen = await asked(text)
+        assert (seen.status, f"Só {word} ." in seen.text) == (200, True), text
+        assert f"/plataforma/relatorios/receipts/arquivo?conta={first.account_id}" in seen.html, text
+    assert document
+    several = await asked(word[:-1])
+    assert (several.status, "Qual loja?" in several.text) == (400, True)
+    for merchant in (first, second):
+        assert f"?conta={merchant.account_id}" in several.html
+    assert "Baixar CSV" not in several.text
+    third = await a_merchant(pool, word)
+    again = await asked(word)
+    assert again.status == 400
+    assert f"?conta={third.account_id}" in again.html
+    assert f"?conta={second.account_id}" not in again.html
+    unknown = await asked("ninguém se chama assim")
+    assert (unknown.status, "Nenhuma loja com este nome" in unknown.text) == (400, True)
+    file = await staff.ask("GET", f"{path}/arquivo", params={"conta": "ninguém se chama assim"})
+    assert file.status == 404
 
 
 async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(

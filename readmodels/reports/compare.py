@@ -1,0 +1,137 @@
+"""What is said of a report's rows together: their total, that of the period before, and the points of a plot.
+
+Totals are asked for as one row of the whole period, so they are exact where a page shows part of the rows, and cost one
+more range of the same index.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import sql
+from domain.instants import day_begins
+from readmodels.reports.report import (
+    By,
+    Column,
+    ColumnKind,
+    MeanOver,
+    NoTotal,
+    Report,
+    ReportQuery,
+    Row,
+    Share,
+    keeping,
+)
+from sql import Connection
+
+PLOTTED_DAYS_MAX: Final = 92
+"""A plot of more days has a bar a month: narrower bars cannot be told apart on a phone."""
+PLOTTED_ROWS_MAX: Final = 40
+_NUMBERS: Final = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
+
+
+class Point(Struct, frozen=True):
+    """One bar: the first day of what it covers, or a name."""
+
+    at: date | str
+    value: int
+
+
+class _Balance(Struct, frozen=True, gc=False):
+    sequence: int
+    balance_cents: int
+
+
+find_balances = sql.many("report.settled_at", _Balance)
+
+
+def before(asked: ReportQuery) -> ReportQuery:
+    """The period of the same length that ends the day before this one begins."""
+    last = asked.first - timedelta(days=1)
+    return replace(asked, first=last - (asked.last - asked.first), last=last)
+
+
+def compares(report: Report) -> bool:
+    """Whether there is a period before: what is of now has none, because nothing keeps what it was."""
+    return report.dated
+
+
+def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:
+    """One row as long as the columns: sums, and what follows from them; None where rows say nothing together."""
+    found = list(rows)
+    at = {column.name: place for place, column in enumerate(columns)}
+
+    def sums(name: str) -> int:
+        return sum(row[at[name]] or 0 for row in found)
+
+    def one(column: Column) -> int | None:
+        match column.total:
+            case Share(part, whole):
+                of = sums(whole)
+                return round(10_000 * sums(part) / of) if of else None
+            case MeanOver(weight):
+                of = sums(weight)
+                return round(sum((row[at[column.name]] or 0) * row[at[weight]] for row in found) / of) if of else None
+            case NoTotal():
+                return None
+            case None:
+                return sums(column.name) if column.kind in _NUMBERS else None
+
+    return tuple(one(column) for column in columns)
+
+
+async def whole(report: Report, conn: Connection, asked: ReportQuery) -> Row:
+    """The total of a dated report, however many rows it has."""
+    assert report.dated, "what is of now is added up where its rows are"
+    if report.of_one_account:
+        return await _settled(report, conn, asked)
+    once = replace(asked, by=By.PERIOD)
+    return total_of(report.columns, [row async for row in report.rows(keeping(conn), once)])
+
+
+async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
+    """What moved, how many lines, and the balance at the end: from two of the running balances."""
+    opening, closing = await _balances(conn, asked.account_id, [asked.first, asked.last + timedelta(days=1)])
+    known = {
+        "amount": closing.balance_cents - opening.balance_cents,
+        "balance": closing.balance_cents,
+        "entries": closing.sequence - opening.sequence,
+    }
+    return tuple(known.get(column.name) for column in report.columns)
+
+
+async def _balances(conn: Connection, account_id: UUID | None, days: Sequence[date]) -> list[_Balance]:
+    """With which each of these days began."""
+    assert account_id is not None, "checked by ask()"
+    return await find_balances(conn, account_id=account_id, edges=[day_begins(each) for each in days])
+
+
+async def plotted(report: Report, conn: Connection, asked: ReportQuery) -> list[Point]:
+    """A bar for each day of a dated report, for each month of a long one; of one that knows no days, for each row."""
+    days = [asked.first + timedelta(days=n) for n in range((asked.last - asked.first).days + 1)]
+    if report.of_one_account:
+        ends = await _balances(conn, asked.account_id, [each + timedelta(days=1) for each in days])
+        return [Point(on, end.balance_cents) for on, end in zip(days, ends, strict=True)]
+    if not report.grouped:
+        return named(report, [row async for row in report.rows(keeping(conn), asked)])
+    months = len(days) > PLOTTED_DAYS_MAX
+    by = By.MONTH if months else By.DAY
+    groups: dict[date, list[Row]] = {each.replace(day=1) if months else each: [] for each in days}
+    async for row in report.rows(keeping(conn), replace(asked, by=by)):
+        groups[row[0]].append(row)
+    at = [column.name for column in report.columns].index(report.plotted)
+    return [Point(on, total_of(report.columns, rows)[at] or 0) for on, rows in groups.items()]
+
+
+def named(report: Report, rows: Iterable[Row]) -> list[Point]:
+    """A bar for each row: of many, the highest."""
+    names = [column.name for column in report.columns]
+    label, at = names.index(report.named_by), names.index(report.plotted)
+    points = [Point(str(row[label] or ""), row[at] or 0) for row in rows]
+    if len(points) > PLOTTED_ROWS_MAX:
+        points = sorted(points, key=lambda point: point.value, reverse=True)[:PLOTTED_ROWS_MAX]
+    return points

@@ -1,0 +1,76 @@
+"""A report's rows together: their total, that of the period before, and the points of its plot."""
+
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+from domain.instants import SAO_PAULO
+from readmodels.reports.compare import before, plotted, total_of, whole
+from readmodels.reports.report import Column, ColumnKind, MeanOver, NoTotal, ReportQuery, Share, keeping
+from readmodels.reports.reports import REPORTS
+from runtime.postgres import Pool, session
+from tests.support.banking import make_account
+from tests.support.partners import received_on
+
+TODAY = date(2031, 3, 31)
+
+
+def asked(first: date, last: date, account_id: UUID | None = None) -> ReportQuery:
+    return ReportQuery(first=first, last=last, today=TODAY, account_id=account_id)
+
+
+def test_the_period_before_is_as_long_and_ends_the_day_before() -> None:
+    earlier = before(asked(date(2031, 3, 1), date(2031, 3, 31)))
+    assert (earlier.first, earlier.last) == (date(2031, 1, 29), date(2031, 2, 28))
+    assert before(earlier).last == date(2031, 1, 28)
+
+
+def test_a_ratio_of_a_total_is_that_of_its_parts_and_a_mean_is_weighed() -> None:
+    columns = (
+        Column("day", "Dia", ColumnKind.DATE),
+        Column("tried", "Tentativas", ColumnKind.COUNT),
+        Column("done", "Feitas", ColumnKind.COUNT),
+        Column("success", "%", ColumnKind.RATIO, Share("done", "tried")),
+        Column("mean_ms", "ms", ColumnKind.COUNT, MeanOver("tried")),
+        Column("median", "Mediana", ColumnKind.COUNT, NoTotal()),
+    )
+    rows = [(TODAY, 99, 99, 10_000, 10, 5), (TODAY, 1, 0, 0, 1_010, 7)]
+    assert total_of(columns, rows) == (None, 100, 99, 9_900, 20, None)
+    assert total_of(columns, []) == (None, 0, 0, None, None, None)
+
+
+def test_every_report_has_something_to_plot_and_a_ratio_is_never_a_sum() -> None:
+    for report in REPORTS.values():
+        named = {column.name: column for column in report.columns}
+        assert report.plotted in named, report.name
+        assert report.grouped or report.of_one_account or report.named_by in named, report.name
+        for column in report.columns:
+            assert (column.kind is ColumnKind.RATIO) == isinstance(column.total, Share), column.name
+            parts = column.total if isinstance(column.total, Share | MeanOver) else ()
+            assert set(parts) <= set(named), column.name
+
+
+async def test_totals_and_plots_are_the_books_to_the_cent(pool: Pool) -> None:
+    account_id, now = await make_account(pool), datetime.now(UTC)
+    await received_on(pool, account_id, (40, 30_00), (2, 7_00), (0, 50_00), (0, 100_00))
+    today = now.astimezone(SAO_PAULO).date()
+    month = ReportQuery(first=today - timedelta(days=29), last=today, today=today, account_id=account_id)
+    receipts, settlement = REPORTS["receipts"], REPORTS["settlement"]
+    async with session(pool) as conn:
+        rows = [row async for row in receipts.rows(keeping(conn), month)]
+        total = await whole(receipts, conn, month)
+        assert total == total_of(receipts.columns, rows) == (None, None, 3, 157_00, 0, 0)
+        assert (await whole(receipts, conn, before(month)))[3] == 30_00
+        year = ReportQuery(first=today - timedelta(days=364), last=today, today=today, account_id=account_id)
+        assert (
+            sum(point.value for point in await plotted(receipts, conn, year)) == (await whole(receipts, conn, year))[3]
+        )
+        points = await plotted(receipts, conn, month)
+        assert (len(points), sum(point.value for point in points)) == (30, total[3])
+        ends = await plotted(settlement, conn, month)
+        closing = {row[0]: row[6] async for row in settlement.rows(keeping(conn), month) if row[1] == "closing"}
+        assert {point.at: point.value for point in ends} == closing
+        moved = await whole(settlement, conn, month)
+        lines = [row async for row in settlement.rows(keeping(conn), month)]
+        assert moved[5] == sum(row[5] for row in lines if row[1] == "closing")
+        assert moved[6] == lines[-1][6]
+        assert moved[13] == sum(row[13] for row in lines if row[1] == "closing")

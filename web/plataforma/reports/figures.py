@@ -1,0 +1,115 @@
+"""A report's values as the page writes them: cells, the total beside that of the period before, and a plot."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from msgspec import Struct
+
+from domain.brazilian import brl, day, moment, thousands
+from readmodels.reports.compare import Point
+from readmodels.reports.report import Column, ColumnKind, Report, Row
+from web.painel.plot import Drawn, Plot, bars
+from web.plataforma.labels import CELLS
+
+_NUMBERS = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
+
+
+class Compared(Struct, frozen=True):
+    """One number of the total, as text. `was` and `change` are empty where nothing is compared."""
+
+    heading: str
+    now: str
+    was: str = ""
+    change: str = ""
+
+
+def is_number(column: Column) -> bool:
+    return column.kind in _NUMBERS
+
+
+def is_seen(column: Column) -> bool:
+    """A code that stands beside its words is for programs: it is in the file and not on the page."""
+    return column.name != "bucket"
+
+
+def cells(report: Report, row: Row) -> list[str]:
+    return [_cell(column, value) for column, value in zip(report.columns, row, strict=True) if is_seen(column)]
+
+
+def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
+    """Of each column that has a total."""
+    rows = []
+    for column, value, old in zip(report.columns, now, was or (None,) * len(now), strict=True):
+        if not is_number(column) or (value is None and old is None):
+            continue
+        shown = _cell(column, value) or "–"
+        if was is None:
+            rows.append(Compared(column.heading, shown))
+        else:
+            rows.append(Compared(column.heading, shown, _cell(column, old) or "–", _change(column, value, old)))
+    return rows
+
+
+def _change(column: Column, value: int | None, old: int | None) -> str:
+    """In percent; of a percentage in points, because a percentage of one is misread."""
+    if value is None or old is None:
+        return "–"
+    if column.kind is ColumnKind.RATIO:
+        return f"{_signed(value - old, places=2)} p.p."
+    if old == 0:
+        return "sem base" if value else "igual"
+    return f"{_signed(round(1_000 * (value - old) / abs(old)), places=1)} %"
+
+
+def _signed(number: int, *, places: int) -> str:
+    """With so many decimal places: -45 of one is "−4,5"."""
+    sign = "+" if number > 0 else "−" if number < 0 else ""
+    whole, rest = divmod(abs(number), 10**places)
+    return f"{sign}{thousands(whole)},{rest:0{places}}"
+
+
+def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | None:
+    """None where there is nothing to see."""
+    if not any(each.value for each in points):
+        return None
+    column = next(each for each in report.columns if each.name == report.plotted)
+    ratio = column.kind is ColumnKind.RATIO
+    told = [
+        Drawn(each.value, f"{_at(each)}: {_cell(column, each.value)}{' %' if ratio else ''}", each.at == today)
+        for each in points
+    ]
+    highest = _cell(column, max(each.value for each in points))
+    label = f"{column.heading}, {len(points)} barras de {_at(points[0])} a {_at(points[-1])}; a mais alta é {highest}."
+    return bars(told, label, top=10_000 if ratio else 0)
+
+
+def plot_head(report: Report, points: Sequence[Point]) -> tuple[str, str]:
+    """What is plotted, and its highest value."""
+    column = next(each for each in report.columns if each.name == report.plotted)
+    return column.heading, _cell(column, max(each.value for each in points))
+
+
+def _at(point: Point) -> str:
+    return day(point.at) if isinstance(point.at, date) else point.at
+
+
+def ends(points: Sequence[Point]) -> tuple[str, str]:
+    return _at(points[0]), _at(points[-1])
+
+
+def _cell(column: Column, value: date | datetime | str | int | None) -> str:
+    match column.kind, value:
+        case _, None:
+            return ""
+        case ColumnKind.MONEY, int():
+            return f"−{brl(-value)}" if value < 0 else brl(value)
+        case ColumnKind.RATIO, int():
+            return f"{value // 100},{value % 100:02}"
+        case ColumnKind.INSTANT, datetime():
+            return moment(value)
+        case ColumnKind.DATE, date():
+            return day(value)
+        case ColumnKind.COUNT, int():
+            return thousands(value)
+        case _:
+            return CELLS.get(column.name, {}).get(str(value), str(value))
