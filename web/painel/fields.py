@@ -28,11 +28,16 @@ class Filled:
         """As it was sent with `request`; without one an empty form, in which `shown` stands."""
         self._request = request
         self._shown = shown or {}
+        self._meant: dict[str, str] = {}
         self.faults: dict[str, str] = {}
 
     def value(self, name: str) -> str:
         """As it was typed, for the field."""
         return self._shown.get(name, "") if self._request is None else self._request.field(name)
+
+    def means(self, name: str, value: str) -> None:
+        """What stands in the field is taken for this; the field goes on showing what stands in it."""
+        self._meant[name] = value
 
     def has(self, name: str) -> bool:
         """Whether a box is ticked."""
@@ -113,7 +118,7 @@ class Filled:
 
     def _given(self, name: str, *, required: bool, bare: bool = False) -> str | None:
         """None for a field left empty, which is a fault when it is required; `bare`: without punctuation."""
-        value = self.value(name)
+        value = self._meant.get(name) or self.value(name)
         if bare:
             value = without_marks(value)
         if not value and required:

@@ -50,6 +50,18 @@ SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :a
 SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
+-- name: charges_of_payer
+-- read_charge_payer, the newest first: what the merchant knew of this payer when he charged him last. One probe of charge's
+-- key for each.
+SELECT r.charge_id, (
+    SELECT c.payer_sealed FROM charge c
+    WHERE c.charge_id = r.charge_id AND c.account_id = :account_id AND c.payer_sealed IS NOT NULL
+) AS payer_sealed
+FROM read_charge r
+WHERE r.account_id = :account_id AND r.test = :test AND r.payer_document_hash = :document_hash
+ORDER BY r.created_at DESC, r.charge_id DESC
+LIMIT :limit;
+
 -- name: life
 -- journal_of_charge. What happened to a charge after its creation, the latest :limit of it, oldest first. The caller has
 -- checked that the charge is the account's; the statement checks it again.

@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from banks.boletos import BoletoPayer
@@ -24,6 +25,7 @@ from commands.people.audit import AlreadySent
 from commands.schedules import has_address
 from domain.documents import well_formed
 from domain.errors import Code, Refused
+from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
@@ -32,6 +34,7 @@ from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
+from web.painel.charges import prefill
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -54,9 +57,19 @@ _SAID_ON_FORM: Final = frozenset({
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    form = request.http.query_params.get("forma", "pix")
+    form = request.http.query_params.get("forma", "")
     due_on = _today(request) + timedelta(days=_DAYS_TO_PAY)
     shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat()}
+    before = request.http.query_params.get(prefill.FROM)
+    if before is not None:
+        charge_id = parse_id(before)
+        if charge_id is None:
+            raise NotFoundException
+        doc, known = await prefill.from_charge(request, charge_id)
+        if known.get("lifetime", "") not in LIFETIMES:
+            known.pop("lifetime", None)
+        shown |= {**known, prefill.FROM: doc.charge_id}
+        form = form or ("pix" if doc.boleto is None else "boleto")
     return _form(request, form if form in _FORMS else "pix", Filled(shown=shown))
 
 
@@ -66,6 +79,10 @@ async def create(request: PageRequest) -> Response[Any]:
     if form not in _FORMS:
         filled.wrong("form", "Escolha Pix ou boleto.")
         return _form(request, PIX, filled)
+    await prefill.with_known_document(request, filled)
+    if request.field(prefill.SEARCH):
+        filled, said = await prefill.looked_up(request, filled)
+        return _form(request, form, filled, payer_said=said)
     try:
         charge_id = await (_pix(request, filled) if form == "pix" else _boleto(request, filled))
     except AlreadySent:
@@ -261,11 +278,14 @@ def _today(request: PageRequest) -> date:
     return request.account_now.astimezone(SAO_PAULO).date()
 
 
-def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400) -> Response[Any]:
+def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400, payer_said: str = "") -> Response[Any]:
     values = {
         "form": form,
         "filled": filled,
         "base": request.here("/cobrancas/nova"),
+        "before": filled.value(prefill.FROM),
+        "payers_kept": request.payers.whole,
+        "payer_said": payer_said,
         "boletos": BOLETOS,
         "lifetimes": LIFETIMES,
         "states": STATE_WORDS,

@@ -1,0 +1,171 @@
+"""Charging somebody again: the next form is filled from a charge, or from what is known of a payer by the document."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest_asyncio
+
+from banks.protocol import Location
+from commands.bank_orders.pix_locations import add_to_pool
+from commands.payers.erase import erase_payer
+from commands.people.audit import Origin
+from domain.mode import Mode, Owner
+from domain.payer import MASKED, WHOLE
+from readmodels.dashboard.known_payer import KnownPayer
+from runtime.ids import new_token
+from runtime.postgres import transaction
+from runtime.seal import CHARGE_PAYER, Seal
+from tests.support.dashboard import Books, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+from web.painel.charges.prefill import payer_fields
+
+SETTINGS = settings_with()
+SEAL = Seal(SETTINGS.secret_key)
+DOCUMENT = "52998224725"
+MASK = "***.982.247-**"
+PAYER = {"name": "Maria da Silva", "document": DOCUMENT, "email": "maria@loja.example", "phone": "+5511987654321"}
+PLACE = {"street": "Rua das Flores", "number": "10", "city": "Olinda", "state": "PE", "zip_code": "53020140"}
+NEW = "/painel/cobrancas/nova"
+PIX: dict[str, Any] = {"forma": "pix", "lifetime": "3600"}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Any) -> AsyncIterator[Any]:
+    """A merchant's owner at the dashboard, and the merchant's books."""
+    merchant = await a_merchant(pool)
+    async with pool.acquire() as conn:
+        places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(4)]
+        await add_to_pool(conn, Mode.PRODUCTION, "001", places)
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+        yield owner, Books(pool, merchant.account_id, SEAL), address, merchant
+
+
+def filled(seen: Seen) -> dict[str, str]:
+    """What stands in the fields of the page's form."""
+    fields = {
+        name: unescape(value)
+        for name, value in re.findall(
+            r'<input id="i-[a-z_]+" name="([a-z_]+)" type="(?!checkbox)[a-z]+" value="([^"]*)"', seen.html
+        )
+    }
+    for name, options in re.findall(r'<select id="i-[a-z]+" name="([a-z]+)"[^>]*>(.*?)</select>', seen.html, re.S):
+        fields[name] = next(iter(re.findall(r'value="([^"]*)" selected', options)), "")
+    return fields
+
+
+async def kept(books: Books, charge_id: str) -> dict[str, str]:
+    """The payer as he was sealed."""
+    sealed = await books.pool.fetchval("SELECT payer_sealed FROM charge WHERE charge_id = $1", UUID(charge_id))
+    found: dict[str, str] = msgspec.json.decode(SEAL.open(sealed, CHARGE_PAYER, UUID(charge_id)))
+    return found
+
+
+async def test_a_charge_is_made_again_with_its_payer_whose_document_no_page_tells(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(
+        1234_56, payer=PAYER, external_id="ped-1", description="Mensalidade", lifetime=timedelta(days=7)
+    )
+    page = await owner.opened(f"/painel/cobrancas/{doc.charge_id}")
+    link = re.search(r'href="([^"]*)">Cobrar de novo<', page.html)
+    assert link
+    form = await owner.opened(link[1])
+    assert filled(form) == {
+        "amount": "1.234,56", "lifetime": "604800", "external_id": "", "description": "Mensalidade",
+        "payer_name": "Maria da Silva", "payer_document": MASK, "payer_email": "maria@loja.example",
+        "payer_phone": "+5511987654321",
+    }  # fmt: skip
+    assert DOCUMENT not in form.html
+    sent = {**filled(form), "forma": "pix", "de": doc.charge_id}
+    done = await owner.post(NEW, form=form, **sent)
+    assert done.status == 303, done.text[:300]
+    again = done.where.split("/")[-1].split("?")[0]
+    assert again != doc.charge_id
+    assert await kept(books, again) == PAYER
+    hashes = await books.pool.fetch(
+        "SELECT DISTINCT payer_document_hash FROM read_charge WHERE account_id = $1", books.account_id
+    )
+    assert len(hashes) == 1
+    # Somebody else's document is the one that is typed.
+    other = await owner.post(NEW, form=await owner.opened(link[1]), **{**sent, "payer_document": "111.444.777-35"})
+    assert (await kept(books, other.where.split("/")[-1].split("?")[0]))["document"] == "11144477735"
+
+
+async def test_a_boleto_is_asked_for_again_without_its_due_date(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(10_00, payer={**PAYER, **PLACE})
+    form = await owner.opened(f"{NEW}?de={doc.charge_id}&forma=boleto")
+    found = filled(form)
+    assert (found["due_date"], found["zip_code"], found["street"], found["state"]) == (
+        "", "53020140", "Rua das Flores", "PE",
+    )  # fmt: skip
+    assert f'href="{NEW}?forma=pix&amp;de={doc.charge_id}"' in form.html, "the other form keeps what is filled in"
+
+
+async def test_a_payer_is_found_by_the_document_and_the_rest_is_filled_in(shop: Any) -> None:
+    owner, books, *_ = shop
+    now = datetime.now(UTC)
+    await books.charge(payer={**PAYER, **PLACE, "name": "Maria Antiga"}, at=now - timedelta(days=2))
+    await books.charge(payer=PAYER, at=now - timedelta(days=1))
+    await books.charge(payer={**PAYER, "name": "Teste"}, test=True)
+    typed: dict[str, Any] = {
+        "forma": "boleto", "kind": "boleto", "amount": "10", "payer_document": "529.982.247-25", "number": "99",
+        "payer_name": "Outra", "buscar": "pagador",
+    }  # fmt: skip
+    seen = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed)
+    assert seen.status == 200, seen.text[:300]
+    found = filled(seen)
+    # The newest name, and the address of the newest charge that has one.
+    assert (found["payer_name"], found["street"], found["number"]) == ("Maria da Silva", "Rua das Flores", "10")
+    assert (found["payer_document"], found["amount"]) == ("529.982.247-25", "10")
+    assert "Dados da cobrança mais recente" in seen.text
+    unknown = await owner.post(NEW, on=NEW, **{**typed, "forma": "pix", "payer_document": "111.444.777-35"})
+    assert (unknown.status, filled(unknown)["payer_name"]) == (200, "Outra")
+    assert "Nenhuma cobrança com este CPF ou CNPJ" in unknown.text
+    wrong = await owner.post(NEW, on=NEW, **{**typed, "forma": "pix", "payer_document": "123"})
+    assert (wrong.status, "Informe um CPF" in wrong.text) == (400, True)
+    assert await books.pool.fetchval("SELECT count(*) FROM charge WHERE account_id = $1", books.account_id) == 3
+
+
+async def test_nothing_is_filled_in_of_a_payer_who_was_erased(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(payer=PAYER)
+    await books.paid(doc)
+    async with transaction(books.pool) as conn:
+        origin = Origin("somebody@example.com", "x", "req")
+        account = Owner(books.account_id, Mode.PRODUCTION)
+        await erase_payer(conn, account, SEAL.blind(DOCUMENT), "asked", origin, now=datetime.now(UTC))
+    form = await owner.opened(f"{NEW}?de={doc.charge_id}")
+    assert filled(form)["amount"] == "10,00"
+    assert not any(value for name, value in filled(form).items() if name.startswith("payer_"))
+    seen = await owner.post(NEW, form=form, **PIX, payer_document=DOCUMENT, buscar="pagador")
+    assert "Nenhuma cobrança com este CPF ou CNPJ" in seen.text
+    # The masked text alone means nothing any more.
+    sent = await owner.post(NEW, form=form, **PIX, amount="10", payer_document=MASK, de=doc.charge_id)
+    assert (sent.status, "Informe um CPF" in sent.text) == (400, True)
+
+
+async def test_a_charge_of_nobody_and_of_others_fills_nothing(shop: Any) -> None:
+    owner, books, address, merchant = shop
+    stranger = Books(books.pool, (await a_merchant(books.pool)).account_id, SEAL)
+    theirs = await stranger.charge(payer=PAYER)
+    for charge_id in (theirs.charge_id, (await books.charge(test=True)).charge_id, str(uuid4()), "x"):
+        assert (await owner.get(f"{NEW}?de={charge_id}")).status == 404, charge_id
+    seen = await owner.post(NEW, on=NEW, **PIX, amount="10", payer_document=MASK, de=theirs.charge_id)
+    assert (seen.status, "Informe um CPF" in seen.text) == (400, True)
+    searched = await owner.post(NEW, on=NEW, **PIX, payer_document=DOCUMENT, buscar="pagador")
+    assert "Nenhuma cobrança com este CPF ou CNPJ" in searched.text
+    doc = await books.charge(payer=PAYER)
+    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+        assert "Cobrar de novo" not in (await developer.opened(f"/painel/cobrancas/{doc.charge_id}")).text
+        assert (await developer.get(f"{NEW}?de={doc.charge_id}")).status == 403
+
+
+def test_who_sees_payers_masked_is_filled_in_nothing_of_them() -> None:
+    payer = KnownPayer(**PAYER, **PLACE)
+    assert payer_fields(payer, MASKED) == {}
+    assert payer_fields(payer, WHOLE)["payer_document"] == MASK
