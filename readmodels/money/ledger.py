@@ -1,17 +1,17 @@
 """The wallet: balance and statement. The balance is the newest line's balance_after, so the two can never disagree."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated
 from uuid import UUID
 
 from msgspec import Struct
 
 import sql
-from domain.instants import iso
+from domain.instants import SAO_PAULO, iso
 from domain.mode import Mode, Owner
 from domain.money import reais
 from readmodels.filters import OneOf
-from readmodels.page import Bounds, ListFilters, SequencePosition, sequence_page, window_of
+from readmodels.page import BEGINNING, END, Bounds, ListFilters, SequencePosition, sequence_page, window_of
 from sql import Connection
 
 ENTRY_TYPES = (
@@ -68,6 +68,14 @@ class _Row(Struct, frozen=True, gc=False):
     created_at: datetime
 
 
+class EntrySum(Struct, frozen=True, gc=False):
+    """The lines of one type; `cents` is signed, credits are positive."""
+
+    type: str
+    lines: int
+    cents: int
+
+
 class HeldShares(Struct, frozen=True):
     """A partner's shares that are in no balance yet. Cents; `earliest` is when the first of them was earned."""
 
@@ -80,6 +88,7 @@ find_held_shares = sql.one("read_ledger.held_shares", HeldShares)
 find_balance = sql.one("read_ledger.balance", _Balance)
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", _Row)
+_sums = sql.many("read_ledger.sums", EntrySum)
 
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
@@ -104,6 +113,22 @@ async def ledger_page(
         type=filters.type,
     )
     return [_present(row, owner.mode) for row in rows], last
+
+
+async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) -> list[EntrySum]:
+    """Of what the filters, whose range is of whole São Paulo days, select: by type, in the order of ENTRY_TYPES."""
+    assert not owner.test, "only production's totals are kept"
+    begin, end = filters.created_from, filters.created_to
+    rows = await _sums(
+        conn,
+        account_id=owner.account_id,
+        created_from=begin or BEGINNING,
+        created_to=end or END,
+        first=date.min if begin is None else begin.astimezone(SAO_PAULO).date(),
+        after=date.max if end is None else end.astimezone(SAO_PAULO).date(),
+    )
+    wanted = [row for row in rows if filters.type in (None, row.type)]
+    return sorted(wanted, key=lambda row: ENTRY_TYPES.index(row.type))
 
 
 def _present(row: _Row, mode: Mode) -> LedgerItem:

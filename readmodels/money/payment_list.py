@@ -57,7 +57,16 @@ class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):
     test: bool
 
 
+class PaymentSum(Struct, frozen=True, gc=False):
+    """How many payments, and the sum of what was paid."""
+
+    count: int
+    cents: int
+
+
 _page = sql.list_of("read_payment.page", DocRow)
+_sum = sql.list_of("read_payment.sum", PaymentSum)
+_sum_of_all = sql.one("read_payment.sum_of_all", PaymentSum)
 _read = msgspec.json.Decoder(PaymentDoc).decode
 
 
@@ -71,22 +80,32 @@ async def payment_page(
     seal: Seal,
 ) -> tuple[list[PaymentItem], TimePosition | None]:
     """One page in the order (paid_at, payment_id), and where the next one begins."""
-    rows, last = await time_page(
-        _page,
-        conn,
-        filters.order,
-        after,
-        limit,
-        account_id=owner.account_id,
-        test=owner.test,
-        charge_id=filters.charge_id,
-        external_id=filters.external_id,
-        method=filters.method,
-        anomaly=filters.anomaly,
-        paid_from=filters.paid_from or BEGINNING,
-        paid_to=filters.paid_to or END,
-    )
+    rows, last = await time_page(_page, conn, filters.order, after, limit, **_given(owner, filters))
     return [read_payment(row.doc, owner, seal) for row in rows], last
+
+
+async def payment_sum(conn: Connection, owner: Owner, filters: PaymentFilters) -> PaymentSum:
+    """Of what the filters select. Totals are kept by the day of the credit: what was paid on some days, and what other
+    filters chose, is added up payment by payment."""
+    chosen = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
+    if not owner.test and all(each is None for each in chosen):
+        methods = METHODS if filters.method is None else (filters.method,)
+        return await _sum_of_all(conn, account_id=owner.account_id, methods=methods)
+    (found,) = await _sum(conn, **_given(owner, filters))
+    return found
+
+
+def _given(owner: Owner, filters: PaymentFilters) -> dict[str, object]:
+    return {
+        "account_id": owner.account_id,
+        "test": owner.test,
+        "charge_id": filters.charge_id,
+        "external_id": filters.external_id,
+        "method": filters.method,
+        "anomaly": filters.anomaly,
+        "paid_from": filters.paid_from or BEGINNING,
+        "paid_to": filters.paid_to or END,
+    }
 
 
 def read_payment(document: bytes, owner: Owner, seal: Seal) -> PaymentItem:

@@ -1,13 +1,11 @@
 """Charges: the list with the API's filters, how many there are of each status, and the search for one."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-import asyncpg
 from litestar.response import Response
 from msgspec.structs import replace
 
@@ -34,9 +32,8 @@ from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest, go
 from web.painel.rows import ListedCharge, instant, metadata_text, with_whom
+from web.painel.totals import counted
 
-_COUNTED_S: Final = 1.0
-"""The page waits no longer for its counts: of a sandbox, charges are counted one by one."""
 _COLUMNS: Columns[ListedCharge] = {
     "charge_id": lambda row: row.doc.charge_id,
     "referencia": lambda row: row.doc.external_id,
@@ -80,11 +77,9 @@ async def _with_whom(conn: Connection, docs: Sequence[ChargeDoc], request: PageR
 
 async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
     """`counts` by status whatever status is asked for, None when they take too long; `shown` of what is asked for."""
-    try:
-        async with asyncio.timeout(_COUNTED_S), request.shares.of(request.owner):
-            wanted = replace(filters, statuses=())
-            counts = await request.reads.ask(lambda conn: charge_sums(conn, request.owner, wanted))
-    except (TimeoutError, asyncpg.QueryCanceledError):
+    wanted = replace(filters, statuses=())
+    counts = await counted(request, lambda conn: charge_sums(conn, request.owner, wanted))
+    if counts is None:
         return {"counts": None}
     chosen = [counts[status] for status in filters.statuses or STATUSES]
     shown = StatusCents(sum(each.count for each in chosen), sum(each.cents for each in chosen))

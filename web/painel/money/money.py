@@ -1,6 +1,7 @@
 """Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
 
 from calendar import monthrange
+from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import partial
 from typing import Any
@@ -10,8 +11,8 @@ from litestar.response import Response
 
 from domain.instants import SAO_PAULO, parse_day
 from readmodels.dashboard.overview import closings
-from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page
-from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page
+from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page, ledger_sums
+from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page, payment_sum
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
 from web.painel.csv_export import Columns
@@ -19,6 +20,7 @@ from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant, with_payers
+from web.painel.totals import counted
 
 _YEAR_LEAST = 2020  # PIX began in it
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
@@ -108,6 +110,18 @@ def _month(text: str) -> date | None:
     return first if first.year >= _YEAR_LEAST else None
 
 
+async def _ledger_totals(request: PageRequest, filters: LedgerFilters) -> Mapping[str, object]:
+    """`sums` by type, None when they take too long."""
+    sums = await counted(request, lambda conn: ledger_sums(conn, request.owner, filters))
+    if sums is None:
+        return {"sums": None}
+    return {"sums": sums, "lines": sum(each.lines for each in sums), "net_cents": sum(each.cents for each in sums)}
+
+
+async def _payment_totals(request: PageRequest, filters: PaymentFilters) -> Mapping[str, object]:
+    return {"total": await counted(request, lambda conn: payment_sum(conn, request.owner, filters))}
+
+
 LEDGER = ListPage(
     name="ledger",
     path="/extrato",
@@ -116,6 +130,7 @@ LEDGER = ListPage(
     position=SequencePosition,
     at=lambda item: SequencePosition(item.sequence),
     columns=_LEDGER_COLUMNS,
+    more=_ledger_totals,
 )
 PAYMENTS = ListPage(
     name="payments",
@@ -126,4 +141,5 @@ PAYMENTS = ListPage(
     at=lambda item: TimePosition(instant(item.paid_at), UUID(item.payment_id)),
     rows=lambda conn, items, request: with_payers(conn, items, request.owner, request.seal, request.payers),
     columns=_PAYMENT_COLUMNS,
+    more=_payment_totals,
 )
