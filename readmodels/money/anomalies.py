@@ -1,5 +1,6 @@
 """Payments with an anomaly that is open: neither refunded whole nor resolved by somebody with a note."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from readmodels.money.payment_list import PaymentItem, read_payment
+from readmodels.page import ListFilters, TimePosition, time_page
 from runtime.seal import Seal
 from sql import Connection
 
@@ -24,6 +26,24 @@ class AnomalousPayment(Struct, frozen=True):
     note: str | None
 
 
+class AnomalyFilters(ListFilters, frozen=True, kw_only=True):
+    """Of all merchants: none."""
+
+
+class AnomalyEverywhere(Struct, frozen=True):
+    """One of some merchant's; `at` is when the payment was credited. Who paid is not told."""
+
+    at: datetime
+    id: UUID
+    account_id: UUID
+    merchant: str
+    charge_id: UUID
+    amount_cents: int
+    refunded_cents: int
+    method: str
+    anomaly: str
+
+
 class _Found(Struct, frozen=True):
     doc: bytes
     resolved_at: datetime | None
@@ -33,6 +53,8 @@ class _Found(Struct, frozen=True):
 
 _count = sql.one("anomaly.count", int)
 _newest = sql.many("anomaly.newest", bytes)
+_count_everywhere = sql.one("anomaly.count_everywhere", int)
+_everywhere = sql.list_of("anomaly.everywhere", AnomalyEverywhere)
 _find = sql.maybe("anomaly.find", _Found)
 
 
@@ -44,6 +66,18 @@ async def count_open_anomalies(conn: Connection, owner: Owner) -> int:
 async def newest_open_anomalies(conn: Connection, owner: Owner, limit: int, *, seal: Seal) -> list[PaymentItem]:
     docs = await _newest(conn, account_id=owner.account_id, test=owner.test, limit=limit)
     return [read_payment(doc, owner, seal) for doc in docs]
+
+
+async def count_anomalies_everywhere(conn: Connection) -> int:
+    """Of production; at most COUNT_MAX."""
+    return await _count_everywhere(conn, limit=COUNT_MAX)
+
+
+async def anomalies_everywhere(
+    conn: Connection, owner: Owner, filters: AnomalyFilters, after: TimePosition | None, limit: int
+) -> tuple[Sequence[AnomalyEverywhere], TimePosition | None]:
+    """One page of the open ones of production over all merchants, and where the next one begins."""
+    return await time_page(_everywhere, conn, filters.order, after, limit)
 
 
 async def find_anomalous(conn: Connection, owner: Owner, payment_id: UUID, *, seal: Seal) -> AnomalousPayment | None:

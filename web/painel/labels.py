@@ -174,6 +174,7 @@ ACTIONS: Final[dict[str, str]] = {
     "webhook.previous_revoked": "Encerrou o segredo antigo do webhook",
     "webhook.kinds_chosen": "Escolheu os eventos do webhook", "webhook.resumed": "Retomou as entregas",
     "webhook.removed": "Removeu o webhook", "webhook.tried": "Enviou um webhook de teste",
+    "order.retried": "Tentou de novo um pedido ao banco",
     "webhook.redelivered": "Reenviou uma entrega", "webhook.range_redelivered": "Reenviou uma faixa de eventos",
     "charge.cancelled": "Cancelou uma cobrança", "charge.paid_in_test": "Simulou um pagamento",
     "charge.expired_in_test": "Expirou uma cobrança de teste",
@@ -199,7 +200,7 @@ FACTS: Final[dict[str, str]] = {
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
     "charge_id": "cobrança", "reference": "referência", "refund": "devolução", "note": "observação",
-    "found_by": "encontrado por", "accounts": "lojas",
+    "found_by": "encontrado por", "delivery": "entrega", "accounts": "lojas",
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
@@ -271,6 +272,7 @@ DONE: Final[dict[str, str]] = {
     "pausada": "Programação pausada. Nenhuma cobrança sai enquanto isso.",
     "continuada": "Programação retomada.",
     "encerrada": "Programação cancelada. As cobranças já emitidas continuam como estão.",
+    "pedido-tentado": "Pedido na vez. O banco é perguntado em instantes.",
     "teste": "Evento de teste criado. Ele aparece abaixo e chega ao seu servidor em instantes.",
 }
 REFUSED: Final[dict[Code, tuple[str, str]]] = {

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from commands.bank_orders.kinds import OrderKind
 from commands.merchants.kyc import Kyc
 from domain.refund import Hold
 from web.painel.labels import ENTRY_TYPES, METHODS
@@ -37,5 +38,16 @@ HOLDS: Final[dict[str, str]] = {
 }
 HELD_STATES: Final[dict[str, str]] = {"open": "Esperando", "released": "Liberada", "refused": "Recusada"}
 HELD_CHIPS: Final[dict[str, str]] = {"open": "chip-warn", "released": "chip-paid", "refused": "chip-expired"}
+LANE_STATES: Final[dict[str, str]] = {"broken": "Com falhas", "paused": "Pausado"}
+LANE_CHIPS: Final[dict[str, str]] = {"broken": "chip-lane-broken", "paused": "chip-lane-paused"}
+ORDER_KINDS: Final[dict[str, str]] = {
+    OrderKind.COB_REGISTER: "Registro de um Pix", OrderKind.COB_REMOVE: "Cancelamento de um Pix",
+    OrderKind.COB_REVISE: "Prazo de um Pix", OrderKind.PIX_SIMULATE: "Pagamento simulado de um Pix",
+    OrderKind.BOLETO_REGISTER: "Registro de um boleto", OrderKind.BOLETO_WRITE_OFF: "Baixa de um boleto",
+    OrderKind.BOLETO_REDATE: "Novo vencimento de um boleto", OrderKind.BOLETO_PAY: "Pagamento simulado de um boleto",
+    OrderKind.BOLETO_RECONCILE: "Conferência de um boleto", OrderKind.REFUND_RETURN: "Devolução de um Pix",
+    OrderKind.REFUND_TRANSFER: "Devolução por transferência", OrderKind.WITHDRAWAL_SEND: "Saque",
+}
+ORDER_ENDS: Final[dict[str, str]] = {"refused": "recusado pelo banco", "abandoned": "ninguém esperava mais"}
 LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
 # fmt: on

@@ -84,6 +84,7 @@ async def merchant_view(
     fault_of: str = "",
     reason: str = "",
     payout_key: Filled | None = None,
+    webhook: Filled | None = None,
 ) -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
@@ -114,8 +115,9 @@ async def merchant_view(
         "payout": payout,
         "key": payout.pix_key,
         "payout_form": payout_key or Filled(),
+        "webhook_form": webhook or Filled(),
     }
-    faulty = fault or (payout_key is not None and payout_key.faults)
+    faulty = fault or any(form is not None and form.faults for form in (payout_key, webhook))
     return request.show("plataforma/merchant.html", values, status=400 if faulty else 200)
 
 

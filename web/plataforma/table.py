@@ -13,6 +13,7 @@ from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
 from web.plataforma import (
+    anomalies,
     held_refunds,
     merchants,
     overview,
@@ -21,8 +22,10 @@ from web.plataforma import (
     payout_key,
     registration,
     search,
+    stuck,
     suspense,
 )
+from web.plataforma.merchant import webhooks
 from web.plataforma.reports import pages as reports
 
 
@@ -61,6 +64,12 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/lojas/{account_id:str}/pagador",     payers.show),
     _page("POST", "/lojas/{account_id:str}/pagador/arquivo", payers.download),
     _page("POST", "/lojas/{account_id:str}/pagador/apagar", payers.erase),
+    _page("POST", "/lojas/{account_id:str}/webhook/retomar", webhooks.go_on),
+    _page("POST", "/lojas/{account_id:str}/webhook/reenviar", webhooks.send_range_again),
+    _page("POST", "/lojas/{account_id:str}/webhook/entregas/{delivery_id:str}/reenviar", stuck.redeliver_one),
+    _page("GET",  "/pendencias",                         stuck.show, menu="Pendências"),
+    _page("POST", "/pendencias/pedidos/{order_id:str}/tentar", stuck.retry),
+    _page("GET",  "/divergencias",                       anomalies.show, menu="Divergências"),
     _page("GET",  "/a-identificar",                      suspense.show_list, menu="A identificar"),
     _page("GET",  "/a-identificar/{suspense_id:str}",    suspense.show),
     _page("POST", "/a-identificar/{suspense_id:str}/atribuir", suspense.assign),

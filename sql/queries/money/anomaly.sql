@@ -23,6 +23,26 @@ SELECT v.doc FROM anomalous AS a
 CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = a.charge_id AND payment_id = a.payment_id) AS v
 ORDER BY a.payment_id DESC;
 
+-- name: count_everywhere
+-- Of production, over all accounts; no further than :limit.
+SELECT count(*) FROM (
+    SELECT FROM payment p
+    WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+      AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
+    LIMIT :limit) AS anomalous;
+
+-- name: everywhere
+-- both ways
+-- payment_anomaly_everywhere. Of production, over all accounts; who paid is not read.
+SELECT p.credited_at AS at, p.payment_id AS id, p.account_id, a.name AS merchant, p.charge_id, p.amount_cents,
+       p.refunded_cents, p.method, p.anomaly
+FROM payment p JOIN account a ON a.account_id = p.account_id
+WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+  AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
+  AND (p.credited_at, p.payment_id) {<} (:at, :id)
+ORDER BY p.credited_at {DESC}, p.payment_id {DESC}
+LIMIT :limit;
+
 -- name: find
 -- One, whether it is open or not.
 SELECT v.doc, r.resolved_at, r.resolved_by, r.note

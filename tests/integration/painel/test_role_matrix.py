@@ -170,6 +170,12 @@ P     GET  /plataforma/lojas/{}/dados
 P     POST /plataforma/lojas/{}/dados
 P     POST /plataforma/lojas/{}/limites
 P     POST /plataforma/lojas/{}/acesso
+P     POST /plataforma/lojas/{}/webhook/retomar
+P     POST /plataforma/lojas/{}/webhook/reenviar
+P     POST /plataforma/lojas/{}/webhook/entregas/{}/reenviar
+P     GET  /plataforma/pendencias
+P     POST /plataforma/pendencias/pedidos/{}/tentar
+P     GET  /plataforma/divergencias
 P     POST /plataforma/lojas/{}/chave
 P     POST /plataforma/lojas/{}/chave/confirmar
 P     POST /plataforma/lojas/{}/chave/cancelar

@@ -1,0 +1,93 @@
+"""What does not go on by itself, over all merchants: orders to banks, deliveries and receivers of webhooks."""
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from sql import Connection
+
+SHOWN_MAX: Final = 50
+"""Of each kind. Who has more than that looks for one cause and not at rows."""
+HELD_MAX: Final = 1_000
+"""Deliveries held for one receiver are counted no further."""
+AFTER: Final = timedelta(minutes=10)
+"""An order that is open for longer is shown: a bank that answers at all has answered by then."""
+_LOOK_MAX: Final = 5_000
+
+
+class StuckOrder(Struct, frozen=True):
+    """`detail` is what was seen at the last attempt; `lost`: its worker died, and no other has taken it yet."""
+
+    order_id: UUID
+    account_id: UUID | None
+    merchant: str | None
+    charge_id: UUID | None
+    bank: str
+    kind: str
+    attempts: int
+    created_at: datetime
+    due_at: datetime
+    lost: bool
+    detail: str | None
+
+
+class GivenUp(Struct, frozen=True):
+    """`state`: refused by the bank, or abandoned."""
+
+    order_id: UUID
+    account_id: UUID | None
+    merchant: str | None
+    charge_id: UUID | None
+    bank: str
+    kind: str
+    state: str
+    attempts: int
+    created_at: datetime
+    ended_at: datetime
+
+
+class StuckDelivery(Struct, frozen=True):
+    delivery_id: UUID
+    account_id: UUID
+    merchant: str
+    type: str
+    sequence: int
+    attempt: int
+    created_at: datetime
+
+
+class FailingLane(Struct, frozen=True):
+    """`held` is at most HELD_MAX."""
+
+    account_id: UUID
+    merchant: str
+    state: str
+    since: datetime | None
+    reason: str | None
+    held: int
+
+
+_orders = sql.many("stuck.orders", StuckOrder)
+_given_up = sql.many("stuck.given_up", GivenUp)
+_deliveries = sql.many("stuck.deliveries", StuckDelivery)
+_lanes = sql.many("stuck.lanes", FailingLane)
+
+
+async def stuck_orders(conn: Connection, *, now: datetime) -> list[StuckOrder]:
+    return await _orders(conn, before=now - AFTER, look=_LOOK_MAX, limit=SHOWN_MAX)
+
+
+async def orders_given_up(conn: Connection) -> list[GivenUp]:
+    """The newest, among the latest that ended."""
+    return await _given_up(conn, look=_LOOK_MAX, limit=SHOWN_MAX)
+
+
+async def stuck_deliveries(conn: Connection) -> list[StuckDelivery]:
+    return await _deliveries(conn, limit=SHOWN_MAX)
+
+
+async def failing_lanes(conn: Connection) -> list[FailingLane]:
+    return await _lanes(conn, limit=SHOWN_MAX, count_max=HELD_MAX)

@@ -1,0 +1,76 @@
+-- What does not go on by itself, of production and over all merchants, for staff. Each statement reads bounded ranges of
+-- the indexes that the queues are claimed by.
+
+-- name: orders
+-- Orders that were asked for before :before and have not ended, in the order in which they are due. A withdrawal of an
+-- account that is not approved waits for a decision, and is not stuck (bank_order.claim_money). One whose lease is over
+-- waits for the next round of a worker.
+WITH open AS MATERIALIZED (
+    SELECT q.* FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
+    CROSS JOIN LATERAL (
+        SELECT order_id, account_id, charge_id, bank, kind, lane, state, attempts, created_at, due_at, outcome FROM bank_order
+        WHERE lane = l.lane AND NOT test AND state = 'waiting'
+        ORDER BY due_at, order_id LIMIT :look) AS q
+    UNION ALL
+    SELECT * FROM (
+        SELECT order_id, account_id, charge_id, bank, kind, lane, state, attempts, created_at, due_at, outcome FROM bank_order
+        WHERE state = 'working' AND lease_until <= statement_timestamp() AND NOT test
+        ORDER BY lease_until LIMIT :look) AS lost
+)
+SELECT o.order_id, o.account_id, a.name AS merchant, o.charge_id, o.bank, o.kind, o.attempts, o.created_at, o.due_at,
+       o.state = 'working' AS lost, o.outcome ->> 'detail' AS detail
+FROM open o
+LEFT JOIN account a ON a.account_id = o.account_id
+WHERE o.created_at < :before
+  AND (o.kind <> 'withdrawal_send' OR (
+      SELECT w.status <> 'pending' OR a.kyc = 'approved' FROM withdrawal w
+      WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id))
+ORDER BY o.created_at, o.order_id
+LIMIT :limit;
+
+-- name: given_up
+-- Of the latest :look orders that ended, those that the bank refused or that nobody waited for any more.
+SELECT d.order_id, d.account_id, a.name AS merchant, d.charge_id, d.bank, d.kind, d.state, d.attempts, d.created_at, d.ended_at
+FROM (
+    SELECT order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at FROM bank_order_done
+    ORDER BY order_id DESC LIMIT :look
+) AS d
+LEFT JOIN account a ON a.account_id = d.account_id
+WHERE d.state <> 'done' AND NOT d.test
+ORDER BY d.order_id DESC
+LIMIT :limit;
+
+-- name: retry
+-- Due now, unless a worker has it; by its key (bank_order.sql).
+UPDATE bank_order SET due_at = least(due_at, :now)
+WHERE order_id = :order_id AND NOT test AND state <> 'working'
+RETURNING lane;
+
+-- name: deliveries
+-- Deliveries that workers died of, the newest of each receiver: one probe of webhook_delivery_state for each lane.
+SELECT d.delivery_id, d.account_id, a.name AS merchant, d.type, d.sequence, d.attempt, d.created_at
+FROM webhook_lane l
+CROSS JOIN LATERAL (
+    SELECT delivery_id, account_id, type, sequence, attempt, created_at FROM webhook_delivery
+    WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'stuck'
+    ORDER BY type, sequence LIMIT :limit
+) AS d
+JOIN account a ON a.account_id = d.account_id
+WHERE NOT l.test
+ORDER BY d.created_at DESC, d.delivery_id
+LIMIT :limit;
+
+-- name: lanes
+-- Receivers that fail, those that are paused first. What is held for them is counted no further than :count_max.
+SELECT e.account_id, a.name AS merchant, l.state, coalesce(l.paused_at, l.failing_since) AS since, l.paused_reason AS reason,
+       (SELECT count(*) FROM (
+           SELECT FROM webhook_delivery d
+           WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held' LIMIT :count_max) AS few) AS held
+FROM (
+    SELECT endpoint_id, state, paused_at, failing_since, paused_reason FROM webhook_lane
+    WHERE state <> 'open' AND NOT test
+    ORDER BY state DESC, coalesce(paused_at, failing_since), endpoint_id LIMIT :limit
+) AS l
+JOIN webhook_endpoint e ON e.endpoint_id = l.endpoint_id
+JOIN account a ON a.account_id = e.account_id
+ORDER BY l.state DESC, since, e.account_id;

@@ -1,0 +1,193 @@
+"""What does not go on by itself, over all merchants: staff see it, try it again, and it is written down."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest_asyncio
+
+from domain.brazilian import brl
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with, staff_of
+from tests.support.pages import serving
+from tests.support.webhooks import Merchant, happen, merchant_at
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+PATH = "/plataforma/pendencias"
+NOWHERE = "https://receiver.example.com/hook"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
+    async with staff_of(pool, address) as person:
+        yield person
+
+
+async def an_order(
+    pool: Pool,
+    account_id: UUID,
+    *,
+    kind: str = "refund_return",
+    age: timedelta = timedelta(hours=30),
+    state: str = "waiting",
+    test: bool = False,
+) -> UUID:
+    """That nobody ends: it is due in an hour."""
+    order_id, now = new_id(), datetime.now(UTC)
+    await pool.execute(
+        "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,"
+        " lease_until, outcome, created_at)"
+        " VALUES ($1, $2, $3, $4, '001', $5, '{}', $6, 9, $7, $8, '{\"detail\": \"no answer\"}', $9)",
+        order_id, account_id, new_id(), test, kind, state, now + timedelta(hours=1),
+        now + timedelta(hours=1) if state == "working" else None, now - age,
+    )  # fmt: skip
+    return order_id
+
+
+def link(order_id: UUID) -> str:
+    return f"{PATH}/pedidos/{order_id}/tentar"
+
+
+async def test_an_order_that_does_not_end_is_shown_and_due_at_once_when_tried_again(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool, "Loja do Pedido Parado")
+    stuck = await an_order(pool, merchant.account_id)
+    others = [
+        await an_order(pool, merchant.account_id, age=timedelta(minutes=1)),
+        await an_order(pool, merchant.account_id, test=True),
+        await an_order(pool, merchant.account_id, state="working"),
+    ]
+    try:
+        page = await staff.opened(PATH)
+        assert "Loja do Pedido Parado Devolução de um Pix" in page.text
+        assert "no answer" in page.text
+        assert link(stuck) in page.html
+        assert not any(link(each) in page.html for each in others)
+        before = await pool.fetchrow("SELECT * FROM bank_order WHERE order_id = $1", stuck)
+        done = await staff.post(link(stuck), form=page)
+        assert (done.status, done.where) == (303, f"{PATH}?feito=pedido-tentado")
+        after = await pool.fetchrow("SELECT * FROM bank_order WHERE order_id = $1", stuck)
+        assert before is not None
+        assert after is not None
+        assert after["due_at"] <= datetime.now(UTC)
+        assert {**after, "due_at": None} == {**before, "due_at": None}
+        assert "Tentou de novo um pedido ao banco" in (await staff.opened("/plataforma/auditoria")).text
+        for each in (others[1], others[2], new_id()):
+            refused = await staff.post(link(each), on=PATH)
+            assert (refused.status, "terminou, ou está sendo feito" in refused.text) == (400, True)
+            assert not await pool.fetchval("SELECT count(*) FROM audit WHERE subject = $1", str(each))
+    finally:
+        await pool.execute("DELETE FROM bank_order WHERE order_id = ANY($1)", [stuck, *others])
+
+
+async def test_what_a_bank_refused_is_shown_and_not_offered_again(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool, "Loja do Pedido Recusado")
+    order_id, now = new_id(), datetime.now(UTC)
+    await pool.execute(
+        "INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at,"
+        " ended_at) VALUES ($1, $2, $3, false, '001', 'refund_transfer', 'refused', 2, $4, $4)",
+        order_id, merchant.account_id, new_id(), now,
+    )  # fmt: skip
+    page = await staff.opened(PATH)
+    assert "Loja do Pedido Recusado Devolução por transferência" in page.text
+    assert "recusado pelo banco 2 tentativas" in page.text
+    assert link(order_id) not in page.html
+
+
+async def _with_webhook(pool: Pool, name: str) -> Merchant:
+    merchant = await merchant_at(pool, NOWHERE)
+    await pool.execute("UPDATE account SET name = $2 WHERE account_id = $1", merchant.account_id, name)
+    return merchant
+
+
+async def test_a_delivery_that_stopped_workers_is_sent_again_and_stands_in_both_logs(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    owned = await a_merchant(pool)
+    merchant = await _with_webhook(pool, "Loja da Entrega Parada")
+    await happen(pool, merchant)
+    await pool.execute(
+        "UPDATE webhook_delivery SET state = 'stuck', attempt = 5, losses = 5 WHERE account_id = $1",
+        merchant.account_id,
+    )
+    delivery_id = await pool.fetchval(
+        "SELECT delivery_id FROM webhook_delivery WHERE account_id = $1", merchant.account_id
+    )
+    page = await staff.opened(PATH)
+    again = f"/plataforma/lojas/{merchant.account_id}/webhook/entregas/{delivery_id}/reenviar"
+    assert "Loja da Entrega Parada Pagamento recebido" in page.text
+    assert again in page.html
+    # Of another account it is not found, and nothing is written down.
+    foreign = again.replace(str(merchant.account_id), str(owned.account_id))
+    assert (await staff.post(foreign, form=page)).status == 400
+    assert (await staff.post(again, on=PATH)).status == 303
+    row = await pool.fetchrow("SELECT state, losses FROM webhook_delivery WHERE delivery_id = $1", delivery_id)
+    assert tuple(row or ()) == ("pending", 0)
+    assert again not in (await staff.opened(PATH)).html
+    log = await pool.fetch(
+        "SELECT email, action FROM audit WHERE subject = $1 ORDER BY email", str(merchant.account_id)
+    )
+    assert [tuple(each) for each in log] == [
+        ("Plataforma", "webhook.redelivered"), (staff.email, "webhook.redelivered"),
+    ]  # fmt: skip
+
+
+async def test_a_merchants_deliveries_are_resumed_and_a_range_is_sent_again(pool: Pool, staff: Person) -> None:
+    merchant = await _with_webhook(pool, "Loja do Webhook Pausado")
+    await happen(pool, merchant, 3)
+    await pool.execute(
+        "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true"
+        " FROM webhook_endpoint e WHERE e.endpoint_id = webhook_lane.endpoint_id AND e.account_id = $1 AND NOT test",
+        merchant.account_id,
+    )
+    await pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", merchant.account_id)
+    one = f"/plataforma/lojas/{merchant.account_id}"
+    assert "Loja do Webhook Pausado Pausado" in (await staff.opened(PATH)).text
+    page = await staff.opened(one)
+    assert f"{one}/webhook/retomar" in page.html
+    assert (await staff.post(f"{one}/webhook/retomar", form=page)).status == 303
+    lane = "SELECT state FROM webhook_lane JOIN webhook_endpoint USING (endpoint_id) WHERE account_id = $1 AND NOT test"
+    assert await pool.fetchval(lane, merchant.account_id) == "open"
+    assert "Loja do Webhook Pausado" not in (await staff.opened(PATH)).text
+    for first, last in (("x", "2"), ("", ""), ("3", "1"), ("1", "100000")):
+        wrong = await staff.post(f"{one}/webhook/reenviar", on=one, from_sequence=first, to_sequence=last)
+        assert wrong.status == 400, (first, last)
+        assert f'value="{first}"' in wrong.html
+    done = await staff.post(f"{one}/webhook/reenviar", on=one, from_sequence="2", to_sequence="3")
+    assert done.status == 303
+    states = await pool.fetch(
+        "SELECT state FROM webhook_delivery WHERE account_id = $1 ORDER BY sequence", merchant.account_id
+    )
+    assert [each["state"] for each in states] == ["delivered", "pending", "pending"]
+    bare = await a_merchant(pool)
+    gone = await staff.post(f"/plataforma/lojas/{bare.account_id}/webhook/retomar", on=one)
+    assert (gone.status, "não tem webhook" in gone.text) == (400, True)
+
+
+async def test_open_anomalies_of_every_merchant_are_listed_without_who_paid(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    first, second = await a_merchant(pool, "Loja da Duplicidade"), await a_merchant(pool)
+    path = "/plataforma/divergencias"
+    for merchant, cents, test in ((first, 33_11, False), (second, 44_00, True)):
+        books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
+        await books.paid(await books.charge(cents, test=test), cents, cents)
+    page = await staff.opened(path)
+    assert "Loja da Duplicidade" in page.text
+    assert "Pago em duplicidade" in page.text
+    assert brl(33_11) in page.text
+    assert brl(44_00) not in page.text
+    payment_id = await pool.fetchval(
+        "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NOT NULL AND NOT test", first.account_id
+    )
+    async with person_of(address, first) as owner:
+        anomaly = f"/painel/pagamentos/{payment_id}/divergencia"
+        assert (await owner.post(f"{anomaly}", on=anomaly, note="combinado")).status == 303
+    assert "Loja da Duplicidade" not in (await staff.opened(path)).text

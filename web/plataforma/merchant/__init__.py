@@ -1,0 +1,1 @@
+"""What staff do about one merchant, on its page."""

@@ -1,0 +1,58 @@
+"""A merchant's webhooks in production, for the staff: deliveries resumed, and a range of events sent again."""
+
+from typing import Any
+
+from litestar.response import Response
+
+from commands.people.audit import tell_account
+from commands.webhooks.endpoint import resume
+from commands.webhooks.redeliver import RANGE_MAX, redeliver_range
+from domain.brazilian import thousands
+from domain.errors import Refused
+from domain.mode import Mode, Owner
+from runtime.jobs import WEBHOOKS
+from web.painel.fields import Filled
+from web.painel.page_request import PageRequest
+from web.plataforma.merchants import merchant_view
+
+OF_WEBHOOK = "webhook"
+_DIGITS_MAX = 18
+_NONE = "A conta não tem webhook cadastrado."
+
+
+async def go_on(request: PageRequest) -> Response[Any]:
+    """As the merchant's own button: what is held goes out slowly and in order."""
+    account_id = request.id("account_id")
+    try:
+        async with request.change("webhook.resumed", subject=str(account_id), wakes=[WEBHOOKS]) as conn:
+            await resume(conn, account_id, [False])
+            await tell_account(conn, account_id, "webhook.resumed", {}, request.origin, now=request.now)
+    except Refused:
+        return await merchant_view(request, fault=_NONE, fault_of=OF_WEBHOOK)
+    return request.go(f"/plataforma/lojas/{account_id}", done="retomada")
+
+
+async def send_range_again(request: PageRequest) -> Response[Any]:
+    account_id, filled = request.id("account_id"), Filled(request)
+    first, last = _number(filled, "from_sequence"), _number(filled, "to_sequence")
+    if first is None or last is None:
+        return await merchant_view(request, webhook=filled)
+    facts = {"first": str(first), "last": str(last)}
+    try:
+        async with request.change(
+            "webhook.range_redelivered", subject=str(account_id), wakes=[WEBHOOKS], **facts
+        ) as conn:
+            await redeliver_range(conn, Owner(account_id, Mode.PRODUCTION), first, last, now=request.now)
+            await tell_account(conn, account_id, "webhook.range_redelivered", facts, request.origin, now=request.now)
+    except Refused:
+        filled.wrong("to_sequence", f"Termine depois de começar, com no máximo {thousands(RANGE_MAX)} eventos.")
+        return await merchant_view(request, webhook=filled)
+    return request.go(f"/plataforma/lojas/{account_id}", done="faixa")
+
+
+def _number(filled: Filled, name: str) -> int | None:
+    text = filled.value(name)
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0:
+        return int(text)
+    filled.wrong(name, "Informe o número de um evento.")
+    return None

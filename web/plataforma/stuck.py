@@ -1,0 +1,90 @@
+"""What does not go on by itself, over all merchants, for the staff: seen in one place, and tried again."""
+
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.bank_orders.kinds import OrderLane
+from commands.bank_orders.retry import retry_order
+from commands.people.audit import tell_account
+from commands.webhooks.redeliver import redeliver
+from domain.errors import Refused
+from domain.mode import Mode, Owner
+from readmodels.dashboard.stuck import (
+    HELD_MAX,
+    SHOWN_MAX,
+    failing_lanes,
+    orders_given_up,
+    stuck_deliveries,
+    stuck_orders,
+)
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.postgres import session
+from web.painel.labels import KINDS
+from web.painel.page_request import PageRequest
+from web.plataforma.labels import LANE_CHIPS, LANE_STATES, ORDER_ENDS, ORDER_KINDS
+
+_PATH: Final = "/plataforma/pendencias"
+_WAKES: Final = {
+    OrderLane.PIX: PIX_ORDERS,
+    OrderLane.BOLETO: BOLETO_ORDERS,
+    OrderLane.REFUND: REFUND_ORDERS,
+    OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
+}
+
+
+class _Over(Exception):
+    """It went on meanwhile: nothing is written down."""
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
+
+
+async def retry(request: PageRequest) -> Response[Any]:
+    order_id = request.id("order_id")
+    wakes: list[str] = []
+    try:
+        async with request.change("order.retried", subject=str(order_id), wakes=wakes) as conn:
+            lane = await retry_order(conn, order_id, now=request.now)
+            if lane is None:
+                raise _Over
+            wakes.append(_WAKES[lane][Mode.PRODUCTION])
+    except _Over:
+        return await _page(request, fault="Este pedido terminou, ou está sendo feito agora. Veja como está.")
+    return request.go(_PATH, done="pedido-tentado")
+
+
+async def redeliver_one(request: PageRequest) -> Response[Any]:
+    """Of a merchant, in production. It stands in the account's log too."""
+    account_id, delivery_id = request.id("account_id"), request.id("delivery_id")
+    owner = Owner(account_id, Mode.PRODUCTION)
+    facts = {"delivery": str(delivery_id)}
+    try:
+        async with request.change("webhook.redelivered", subject=str(account_id), wakes=[WEBHOOKS], **facts) as conn:
+            await redeliver(conn, owner, delivery_id, now=request.now)
+            await tell_account(conn, account_id, "webhook.redelivered", facts, request.origin, now=request.now)
+    except Refused:
+        return await _page(
+            request, fault="Esta entrega não existe mais: o evento saiu do histórico, ou o webhook mudou."
+        )
+    return request.go(_PATH, done="reenviada")
+
+
+async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
+    async with session(request.pool) as conn:
+        values = {
+            "orders": await stuck_orders(conn, now=request.now),
+            "given_up": await orders_given_up(conn),
+            "deliveries": await stuck_deliveries(conn),
+            "lanes": await failing_lanes(conn),
+        }
+    words = {
+        "order_kinds": ORDER_KINDS,
+        "order_ends": ORDER_ENDS,
+        "event_kinds": KINDS,
+        "lane_states": LANE_STATES,
+        "lane_chips": LANE_CHIPS,
+    }
+    more = {"fault": fault, "shown_max": SHOWN_MAX, "held_max": HELD_MAX, "now": request.now}
+    return request.show("plataforma/stuck.html", values | words | more, status=400 if fault else 200)
