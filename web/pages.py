@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from domain import brazilian
 from domain.instants import parse_day
+from web.languages import gettext, ngettext
 from web.painel import rows
 
 _HERE = Path(__file__).parent
@@ -61,7 +62,9 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     auto_reload=False,
+    extensions=["jinja2.ext.i18n"],
 )
+_templates.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
 _templates.globals["static_url"] = static_url
 _templates.filters.update(
     brl=brazilian.brl,

@@ -16,7 +16,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from msgspec import Struct
 
 from domain.boleto.itf import QUIET_MODULES, bars
-from domain.brazilian import brl, day, moment_near
+from domain.brazilian import brl
 from domain.charge import NEXT, Anomaly, Status
 from domain.instants import iso
 from domain.pix.qr import png_data_uri, side
@@ -26,6 +26,7 @@ from runtime.limits.addresses import client_of
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.context import spend
+from web.languages import LANGUAGES, Language, language_of
 from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
 
@@ -47,6 +48,29 @@ ANOMALY_WORDS: dict[Anomaly, str] = {
     Anomaly.AMOUNT_MISMATCH: "Chegou um pagamento de outro valor, que não quita esta cobrança. Fale com {merchant}.",
 }
 SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
+# What payer.js says, by its name there; {left} is a number or a time.
+SCRIPT_WORDS: dict[str, str] = {
+    "redated": "O vencimento mudou, e com ele os códigos para pagar.",
+    "minute": "Falta 1 minuto para o vencimento.",
+    "minutes": "Faltam 5 minutos para o vencimento.",
+    "days": "Expira em {left} dias",
+    "time": "Expira em {left}",
+    "uncopied": "Não foi possível copiar. O código está selecionado: copie com o menu do seu aparelho.",
+    "copied": "Cole no aplicativo do seu banco.",
+}
+# For a link that is sent to somebody, and the kinds of days on which banks are closed.
+_PAY_UNTIL = "Pague com {way} até {until}."
+_PAY = "Pague com {way}."
+_OR = " ou "
+_TO = "{amount} para {merchant}"
+_CLOSED = {5: "um sábado", 6: "um domingo"}
+_HOLIDAY = "um feriado bancário"
+SENTENCES = (
+    *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
+    *ANOMALY_WORDS.values(), *SCRIPT_WORDS.values(),
+    _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY,
+)  # fmt: skip
+"""All that this module has the page say: each is translated in templates/payer.toml."""
 
 
 def _settled(status: Status) -> bool:
@@ -157,28 +181,37 @@ async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[Payer
 
 
 def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, now: datetime) -> dict[str, object]:
-    heading, announcement = SUSPENDED if found.suspended else WORDS[found.status]
+    words = language_of(request.query_params.get("lang"))
+    heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
+    path = f"/pagar/{public_id}"
+    named = words.say(_TO).format(amount=brl(found.amount_cents), merchant=found.merchant)
     return {
         "charge": found,
-        "path": f"/pagar/{public_id}",
+        "words": words,
+        "languages": tuple(LANGUAGES.values()),
+        "script_words": {name: words.say(text) for name, text in SCRIPT_WORDS.items()},
+        "path": path,
+        "here": path if words.code == "pt" else f"{path}?lang={words.code}",
         # A printed receipt says where it can be checked.
-        "address": f"{request.app.state.settings.app_url}/pagar/{public_id}",
+        "address": f"{request.app.state.settings.app_url}{path}",
         "origin": request.app.state.settings.app_url,
-        "preview_title": f"{brl(found.amount_cents)} para {found.merchant}",
-        "preview_text": _preview(found, heading, now),
-        "anomaly_words": ANOMALY_WORDS[found.anomaly].format(merchant=found.merchant) if found.anomaly else "",
+        "preview_title": named,
+        "preview_text": _preview(found, heading, words, now),
+        "anomaly_words": words.say(ANOMALY_WORDS[found.anomaly]).format(merchant=found.merchant)
+        if found.anomaly
+        else "",
         "heading": heading,
         "announcement": announcement,
-        "title": f"{heading} – {brl(found.amount_cents)} para {found.merchant}",
+        "title": f"{heading} – {named}",
         "settled": _settled(found.status),
         # A code that can no longer be paid is not shown.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
         "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
-        "closed": _closed(found),
-        "pix_until": moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
-        "expires_text": moment_near(found.expires_at, now=now) if found.expires_at else None,
+        "closed": _closed(found, words),
+        "pix_until": words.moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
+        "expires_text": words.moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
         # When the page changes without the charge: its PIX can no longer be paid, its boleto can.
@@ -186,14 +219,17 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
     }
 
 
-def _preview(found: PayerPage, heading: str, now: datetime) -> str:
+def _preview(found: PayerPage, heading: str, words: Language, now: datetime) -> str:
     """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
     if found.status is not Status.PENDING or found.suspended:
         return f"{heading}."
-    way = " ou ".join(name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there)
+    ways = [name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there]
+    way = words.say(_OR).join(ways)
     if found.due_date is not None:
-        return f"Pague com {way} até {day(found.due_date)}."
-    return f"Pague com {way} até {moment_near(found.expires_at, now=now)}." if found.expires_at else f"Pague com {way}."
+        return words.say(_PAY_UNTIL).format(way=way, until=words.day(found.due_date))
+    if found.expires_at is not None:
+        return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(found.expires_at, now=now))
+    return words.say(_PAY).format(way=way)
 
 
 class Drawing(Struct, frozen=True):
@@ -209,8 +245,8 @@ def _drawn(barcode: str) -> Drawing:
     return Drawing(modules + 2 * QUIET_MODULES, path)
 
 
-def _closed(found: PayerPage) -> str | None:
+def _closed(found: PayerPage, words: Language) -> str | None:
     """What kind of day the due date is when banks are closed on it, as decided when the boleto was issued."""
     if found.due_date is None or found.effective_due_date in (None, found.due_date):
         return None
-    return {5: "um sábado", 6: "um domingo"}.get(found.due_date.weekday(), "um feriado bancário")
+    return words.say(_CLOSED.get(found.due_date.weekday(), _HOLIDAY))

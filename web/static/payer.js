@@ -8,6 +8,7 @@
   if (!state) return;
   const announcement = document.getElementById("announcement");
   const address = location.pathname.replace(/\/+$/, "");
+  const words = JSON.parse(state.dataset.words); // in the page's language
 
   const FIRST_MS = 2000; // a payer who is paying now sees it within two seconds
   const SLOWEST_MS = 15000;
@@ -90,7 +91,7 @@
     busy = true;
     asked += 1;
     try {
-      if (differs(JSON.parse(await get("/estado")))) swap(await get("/fragmento"));
+      if (differs(JSON.parse(await get("/estado")))) swap(await get(`/fragmento${location.search}`));
       waitMs = Math.min(waitMs * 1.1, SLOWEST_MS);
     } catch {
       waitMs = Math.min(waitMs * 2, SLOWEST_AFTER_FAILURE_MS);
@@ -120,7 +121,7 @@
     settle();
     document.title = card().dataset.title;
     if (card().dataset.status === before) {
-      if (codes() !== codesBefore) say("O vencimento mudou, e com ele os códigos para pagar.");
+      if (codes() !== codesBefore) say(words.redated);
       return;
     }
     state.classList.add("swapped");
@@ -131,7 +132,7 @@
   }
 
   // Countdown: shown each second, spoken three times.
-  const SPOKEN = [[60, "Falta 1 minuto para o vencimento."], [300, "Faltam 5 minutos para o vencimento."]];
+  const SPOKEN = [[60, words.minute], [300, words.minutes]];
   let leftBefore = Infinity;
   let changed = "";
 
@@ -139,7 +140,7 @@
     const { changesAt } = card().dataset;
     if (changesAt && Date.parse(changesAt) <= Date.now() + serverAheadMs && changesAt !== changed) {
       changed = changesAt; // the PIX of a charge has ended and its boleto goes on: the same state, and another page
-      get("/fragmento").then(swap, () => { changed = ""; });
+      get(`/fragmento${location.search}`).then(swap, () => { changed = ""; });
     }
     const countdown = state.querySelector("[data-expires]");
     if (!countdown) return;
@@ -153,11 +154,11 @@
     const two = (number) => String(number).padStart(2, "0");
     const hours = Math.floor(left / 3600);
     const minutes = Math.floor(left / 60) % 60;
-    if (hours >= 48) countdown.textContent = `Expira em ${Math.floor(hours / 24)} dias`;
-    else if (hours >= 1) countdown.textContent = `Expira em ${hours} h ${two(minutes)} min`;
-    else countdown.textContent = `Expira em ${two(minutes)}:${two(left % 60)}`;
-    for (const [seconds, words] of SPOKEN) {
-      if (left <= seconds && leftBefore > seconds && leftBefore !== Infinity) say(words);
+    if (hours >= 48) countdown.textContent = words.days.replace("{left}", Math.floor(hours / 24));
+    else if (hours >= 1) countdown.textContent = words.time.replace("{left}", `${hours} h ${two(minutes)} min`);
+    else countdown.textContent = words.time.replace("{left}", `${two(minutes)}:${two(left % 60)}`);
+    for (const [seconds, sentence] of SPOKEN) {
+      if (left <= seconds && leftBefore > seconds && leftBefore !== Infinity) say(sentence);
     }
     leftBefore = left;
   }
@@ -184,16 +185,16 @@
       if (copied) button.focus();
     }
     if (!copied) {
-      say("Não foi possível copiar. O código está selecionado: copie com o menu do seu aparelho.");
+      say(words.uncopied);
       return;
     }
-    const words = button.textContent;
+    const label = button.textContent;
     if (!button.classList.contains("done")) {
       button.classList.add("done");
       button.textContent = `✓ ${button.dataset.done}`;
-      setTimeout(() => { button.classList.remove("done"); button.textContent = words; }, 4000);
+      setTimeout(() => { button.classList.remove("done"); button.textContent = label; }, 4000);
     }
-    say(`${button.dataset.done}. Cole no aplicativo do seu banco.`);
+    say(`${button.dataset.done}. ${words.copied}`);
   }
 
   document.addEventListener("click", (event) => {

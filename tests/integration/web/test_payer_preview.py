@@ -57,7 +57,7 @@ async def test_money_that_does_not_fit_is_told_to_who_sent_it(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool, anomaly: str, words: str
 ) -> None:
     public_id = await charge()
-    assert 'class="odd"' not in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
+    assert 'class="anomaly"' not in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
     await pool.execute(
         "INSERT INTO read_payment (account_id, test, payment_id, charge_id, method, anomaly, paid_at, journal_id)"
         " SELECT account_id, test, $2, charge_id, 'pix', $3, now(), journal_id FROM read_charge WHERE public_id = $1",
