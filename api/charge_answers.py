@@ -60,7 +60,12 @@ async def create_charge(
         _created[doc.payment_method, doc.test].inc()
         return _warned(shown(context, call, doc), warnings)
 
-    return await create_once(context, call, operation, partial(_replayed, context, call, warnings), count)
+    replayed = partial(_replayed, context, call, warnings)
+    return await create_once(context, call, operation, replayed, count, _location)
+
+
+def _location(doc: ChargeDoc) -> str:
+    return f"/v1/charges/{doc.charge_id}"
 
 
 async def _replayed(context: ApiContext, call: Call, warnings: tuple[str, ...], charge_id: UUID) -> ChargeProjection:

@@ -1,5 +1,6 @@
 """A request and its answer: the request id, what is told about limits, and what is recorded of both."""
 
+import time
 from collections.abc import Iterable
 
 import structlog
@@ -10,12 +11,15 @@ from msgspec import Struct
 from api.answers import Answer, refusal
 from api.callers import Caller
 from api.context import ApiContext
+from api.request_log import LoggedRequest
 from domain.errors import Code, Refused
 from runtime.ids import new_token
 from runtime.metrics import Meter
 from runtime.postgres import DB_UNAVAILABLE
 
 _OF_THE_FRAMEWORK = {404: Code.ROUTE_NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.PAYLOAD_TOO_LARGE}
+Headers = Iterable[tuple[bytes, bytes]]
+
 _log = structlog.get_logger()
 
 
@@ -25,16 +29,38 @@ class Exchange(Struct):
     headers: list[tuple[bytes, bytes]] = []
     """Added to whatever is answered."""
     caller: Caller | None = None
-    code: str | None = None
-    """Of the refusal, where it was one."""
+    refused: Refused | None = None
+    """The refusal, where it was one."""
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
         return [*self.headers, (b"x-request-id", self.request_id.encode())]
 
-    def record(self, method: str, route: str, path: str, status: int, context: ApiContext, meter: Meter) -> None:
+    def record(
+        self, method: str, route: str, scope: Scope, status: int, headers: Headers, context: ApiContext, meter: Meter
+    ) -> None:
+        """`headers` are the answer's."""
         took_s = meter.finish(method, route, status, self.started, self.request_id)
-        if self.caller is not None:
-            context.request_log.add(self.caller, self.request_id, method, path, status, self.code, took_s)
+        if self.caller is None:
+            return
+        made = agent = None
+        if status == 201:
+            made = next((value for name, value in headers if name == b"location"), None)
+        if self.refused is not None:
+            agent = next((value for name, value in scope["headers"] if name == b"user-agent"), None)
+        context.request_log.add(
+            LoggedRequest(
+                self.caller,
+                time.time(),
+                self.request_id,
+                method,
+                scope["path"],
+                status,
+                took_s,
+                self.refused,
+                made,
+                agent,
+            )
+        )
 
 
 def new_exchange(started: float = 0.0) -> Exchange:
@@ -45,7 +71,7 @@ def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -
     """The envelope of everything that is raised while a request is answered: by us, by a part that is away, or by the
     framework."""
     refused = _refused(error, scope, exchange)
-    exchange.code = refused.code.name
+    exchange.refused = refused
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
     if refused.code is Code.METHOD_NOT_ALLOWED:
         allowed = (getattr(error, "headers", None) or {}).items()

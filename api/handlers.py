@@ -100,7 +100,13 @@ class Recorded:
                 if message["type"] == "http.response.start":
                     message["headers"] = [*message["headers"], *exchange.all_headers()]
                     exchange.record(
-                        self._method, self._path, scope["path"], message["status"], self._context(), self._meter
+                        self._method,
+                        self._path,
+                        scope,
+                        message["status"],
+                        message["headers"],
+                        self._context(),
+                        self._meter,
                     )
                 await send(message)
 
@@ -131,5 +137,5 @@ class HotRoute:
         except Exception as error:
             answer = failure(error, scope, exchange, context.settings.docs_url)
         answer.raw_headers += exchange.all_headers()
-        exchange.record(route.method, route.path, scope["path"], answer.status_code, context, self._meter)
+        exchange.record(route.method, route.path, scope, answer.status_code, answer.raw_headers, context, self._meter)
         await answer(scope, receive, send)

@@ -4,19 +4,23 @@ Off the path of a request, which costs one small tuple here (and 3 us later, whe
 and nothing fails of it: what is more than ROWS_MAX while PostgreSQL does not take rows is left out and counted, and a
 process that is killed takes its last second with it. A batch whose outcome is not known is left out rather than
 written twice. Only requests of a known credential are written down: the others are nobody's. Neither a body nor a query
-nor a header is.
+nor a header is, but the User-Agent of one that was refused, with the names of the fields that were wrong: who debugs
+has to know which of his programs it was, and where.
 """
 
 import asyncio
-import time
+import re
 from datetime import UTC, datetime
 from itertools import islice
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
 from prometheus_client import Counter
 
+from api.answers import encode
 from api.callers import Caller
+from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 EVERY_S = 1.0
@@ -35,30 +39,47 @@ _log = structlog.get_logger()
 dropped_total = Counter("request_log_dropped_total", "Requests left out of the request log.")
 _TABLE = "request_log"
 _COLUMNS = (
-    "account_id", "test", "at", "request_id", "client_id", "method", "path", "status", "code", "duration_us",
+    "account_id", "test", "at", "request_id", "client_id", "method", "path", "status", "code", "duration_us", "made",
+    "refusal",
 )  # fmt: skip
 
-Row = tuple[Caller, float, str, str, str, int, str | None, float]
-"""Who, when (Unix seconds), request id, method, path, status, error code, and how many seconds it took."""
+_MESSAGE_MAX = 300
+_FIELDS_MAX = 20
+_AGENT_MAX = 120
+# A body may have anything for a name, a document too: what looks like no name of a field is not kept.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
+
+
+class LoggedRequest(NamedTuple):
+    """`at` in Unix seconds; `made` is the Location of what it made, `agent` the User-Agent of one that was refused."""
+
+    caller: Caller
+    at: float
+    request_id: str
+    method: str
+    path: str
+    status: int
+    took_s: float
+    refused: Refused | None = None
+    made: bytes | None = None
+    agent: bytes | None = None
 
 
 class RequestLog:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._rows: list[Row] = []
+        self._rows: list[LoggedRequest] = []
         self._day = 0
         self._asked: dict[tuple[UUID, bool], int] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def add(
-        self, caller: Caller, request_id: str, method: str, path: str, status: int, code: str | None, took_s: float
-    ) -> None:
-        rows, now_s = self._rows, time.time()
-        if len(rows) >= ROWS_MAX or not self._keeps(caller, now_s):
+    def add(self, request: LoggedRequest) -> None:
+        rows = self._rows
+        if len(rows) >= ROWS_MAX or not self._keeps(request.caller, request.at):
             dropped_total.inc()
             return
-        rows.append((caller, now_s, request_id, method, path, status, code, took_s))
+        rows.append(request)
         if self._task is None:
             self._task = asyncio.create_task(self._keep_writing())
 
@@ -106,7 +127,7 @@ class RequestLog:
     async def _write(self) -> None:
         while self._rows:
             async with session(self._pool) as conn:
-                batch = [_record(*row) for row in islice(self._rows, _BATCH)]
+                batch = [_record(row) for row in islice(self._rows, _BATCH)]
                 del self._rows[: len(batch)]
                 try:
                     # COPY: half of what rows cost in a statement, on this loop and over there.
@@ -116,13 +137,39 @@ class RequestLog:
                     raise
 
 
-def _record(
-    caller: Caller, at: float, request_id: str, method: str, path: str, status: int, code: str | None, took_s: float
-) -> tuple[object, ...]:
-    path = path[:_PATH_MAX]
-    if not path.isascii() or "\0" in path:
-        # What PostgreSQL takes as text: a path may have been any bytes.
-        path = path.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-    took_us = min(int(took_s * 1_000_000), 2**31 - 1)
-    when = datetime.fromtimestamp(at, UTC)
-    return caller.account_id, caller.test, when, request_id, caller.client_id, method, path, status, code, took_us
+def _record(row: LoggedRequest) -> tuple[object, ...]:
+    caller, refused = row.caller, row.refused
+    took_us = min(int(row.took_s * 1_000_000), 2**31 - 1)
+    return (
+        caller.account_id,
+        caller.test,
+        datetime.fromtimestamp(row.at, UTC),
+        row.request_id,
+        caller.client_id,
+        row.method,
+        _storable(row.path[:_PATH_MAX]),
+        row.status,
+        None if refused is None else refused.code.name,
+        took_us,
+        None if row.made is None else row.made.decode(),
+        None if refused is None else _refusal(refused, row.agent),
+    )
+
+
+def _refusal(refused: Refused, agent: bytes | None) -> str:
+    """As readmodels/dashboard/request_log.Refusal reads it."""
+    fields = {
+        name if _NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
+        for name, message in islice((refused.fields or {}).items(), _FIELDS_MAX)
+    }
+    said = {"message": _storable(refused.message[:_MESSAGE_MAX]), "fields": fields}
+    if agent is not None:
+        said["agent"] = _storable(agent[:_AGENT_MAX].decode("latin-1"))
+    return encode(said).decode()
+
+
+def _storable(text: str) -> str:
+    """What PostgreSQL takes as text: a path may have been any bytes."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

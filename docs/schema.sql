@@ -941,7 +941,9 @@ CREATE TABLE request_log (
     path text NOT NULL,
     status smallint NOT NULL,
     code text,
-    duration_us integer NOT NULL
+    duration_us integer NOT NULL,
+    made text,
+    refusal text
 ) PARTITION BY RANGE (at);
 CREATE INDEX request_log_broken ON ONLY request_log USING btree (account_id, test, at, request_id) WHERE status >= 500;
 CREATE INDEX request_log_id ON ONLY request_log USING btree ("left"(request_id, 12));

@@ -41,13 +41,17 @@ async def create_once(
     operation: Callable[[], Awaitable[Made | None]],
     find: Callable[[UUID], Awaitable[object]],
     present: Callable[[Made], object],
+    location: Callable[[Made], str],
 ) -> Answer:
-    """201 with what the operation makes, or the replay of what the key made before; `operation` as of the guard."""
+    """201 with what the operation makes and where it is, or the replay of what the key made before; `operation` as of
+    the guard."""
     made = await context.guard.run(call.key_name, operation)
-    return await replay(context, call, made, find) if isinstance(made, UsedKey) else first(present(made))
+    if isinstance(made, UsedKey):
+        return await replay(context, call, made, find)
+    return first(present(made), location(made))
 
 
-def first(made: object) -> Answer:
-    """201 with what a key has just made."""
+def first(made: object, location: str) -> Answer:
+    """201 with what a key has just made; `location` is the path of its own (RFC 9110 section 15.3.2)."""
     _first.inc()
-    return Answer(encode(made), 201)
+    return Answer(encode(made), 201, ((b"location", location.encode()),))

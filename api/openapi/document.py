@@ -54,6 +54,7 @@ def _header(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 _HEADERS = {
+    "Location": _header({"type": "string", "minLength": 1}, "The path of what was made."),
     "X-Request-Id": _header({"type": "string", "minLength": 1}, "Identifies this request in our logs."),
     "RateLimit-Limit": _header(WHOLE, "Size of the credential's bucket."),
     "RateLimit-Remaining": _header(WHOLE, "Requests left in it."),
@@ -193,7 +194,7 @@ def _result(
     told = answer(
         _WHAT.get(status) or ("The resource as it is now." if route.key else "The answer."),
         schema_of[id(kind)],
-        (*LIMITS, *replayed),
+        (*LIMITS, *replayed, *(("Location",) if status == 201 else ())),
     )
     name = str(schema_of[id(kind)]["$ref"]).rpartition("/")[2]
     told["content"]["application/json"]["example"] = of_answers.get(route.name, of_answers[name])

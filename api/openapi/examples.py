@@ -64,7 +64,9 @@ def examples(app_url: str) -> dict[str, Any]:
         "RangeRedelivered": {"deliveries": 17},
         "RequestItem": {
             "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw", "at": _PAID, "client_id": "test_k3v9q2m7x1", "method": "POST",
-            "path": f"/v1/charges/{CHARGE_ID}/cancel", "status": 409, "code": "CHARGE_NOT_PENDING", "duration_ms": 4.2,
+            "path": f"/v1/charges/{CHARGE_ID}/cancel", "status": 409, "code": "CHARGE_NOT_PENDING",
+            "message": "The charge is no longer pending: it is paid.", "fields": None, "user_agent": "shop/2.1",
+            "resource": None, "duration_ms": 4.2,
         },
         "KeyState": {
             "key": "order-1001-issue", "state": "completed", "resource_type": "charge", "resource_id": CHARGE_ID,

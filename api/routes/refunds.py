@@ -96,7 +96,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
             return await replay(context, call, made, partial(_find, context, call))
         # It was written after all, by an attempt whose answer was lost.
         made = await _find(context, call, refund_id)
-    return first(made)
+    return first(made, f"/v1/refunds/{made.refund_id}")
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:

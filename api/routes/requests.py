@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Struct
 
-from api.answers import Answer
+from api.answers import Answer, Field
 from api.context import ApiContext
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
@@ -33,7 +33,7 @@ class AskedFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class RequestItem(Struct, frozen=True, kw_only=True):
-    """A request and its answer. Neither a body nor a query nor a header is kept."""
+    """A request and its answer. Neither a body nor a query is kept."""
 
     request_id: str
     at: str
@@ -42,6 +42,10 @@ class RequestItem(Struct, frozen=True, kw_only=True):
     path: str
     status: int
     code: str | None
+    message: str | None
+    fields: list[Field] | None
+    user_agent: str | None
+    resource: str | None
     duration_ms: float
 
 
@@ -63,6 +67,7 @@ async def list_requests(context: ApiContext, call: Call) -> Answer:
 
 
 def _shown(row: RequestRow) -> RequestItem:
+    refused = row.refused
     return RequestItem(
         request_id=row.request_id,
         at=iso(row.at),
@@ -71,6 +76,10 @@ def _shown(row: RequestRow) -> RequestItem:
         path=row.path,
         status=row.status,
         code=row.code,
+        message=refused.message or None,
+        fields=[Field(name, message) for name, message in refused.fields.items()] or None,
+        user_agent=refused.agent,
+        resource=row.made,
         duration_ms=row.duration_us / 1000,
     )
 

@@ -162,7 +162,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
         made = await create_schedule(conn, new, now=call.now)
     if made:
-        return first(await _find(context, call, new.schedule_id))
+        return first(await _find(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
     # An equal request was faster; its row is there, for the statement waited for it.
     used = await context.keys.find(call.key_name)
     if used is None:

@@ -69,7 +69,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         request_id=call.request_id,
     )
     create = partial(context.withdrawals.create, new, scopes=call.caller.scopes)
-    return await create_once(context, call, create, find, project_withdrawal)
+    return await create_once(context, call, create, find, project_withdrawal, _location)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
@@ -98,6 +98,10 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
 async def _find(context: ApiContext, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
     async with session(context.pool) as conn:
         return required(await withdrawal_doc(conn, withdrawal_id, call.caller.account_id), Code.WITHDRAWAL_NOT_FOUND)
+
+
+def _location(doc: WithdrawalDoc) -> str:
+    return f"{_PATH}/{doc.withdrawal_id}"
 
 
 def _id(call: Call) -> UUID:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 import sql
@@ -40,7 +41,18 @@ class RequestPosition(Struct, frozen=True, array_like=True):
     request_id: str
 
 
+class Refusal(Struct, frozen=True):
+    """What was answered to a request that was refused, and by which program it was sent. A field whose name looks like
+    none is "?"."""
+
+    message: str = ""
+    fields: dict[str, str] = {}
+    agent: str | None = None
+
+
 class RequestRow(Struct, frozen=True):
+    """`made`: the path of what it created."""
+
     at: datetime
     request_id: str
     client_id: str
@@ -49,6 +61,13 @@ class RequestRow(Struct, frozen=True):
     status: int
     code: str | None
     duration_us: int
+    made: str | None
+    refusal: str | None
+
+    @property
+    def refused(self) -> Refusal:
+        """Empty for a request that was not."""
+        return Refusal() if self.refusal is None else _read_refusal(self.refusal)
 
 
 class _Looked(RequestRow, frozen=True):
@@ -56,6 +75,7 @@ class _Looked(RequestRow, frozen=True):
     fits: bool
 
 
+_read_refusal = msgspec.json.Decoder(Refusal).decode
 _page = sql.list_of("request_log.page", _Looked)
 find_request = sql.maybe("request_log.one", RequestRow)
 """`request_id, account_id, test`."""

@@ -1,4 +1,4 @@
--- Requests that programs made to the API: no body, no query, no header. Partitioned by day; old days are dropped whole.
+-- Requests that programs made to the API: no body and no query. Partitioned by day; old days are dropped whole.
 
 CREATE TABLE request_log (
     account_id   uuid NOT NULL,
@@ -10,7 +10,11 @@ CREATE TABLE request_log (
     path         text NOT NULL,
     status       smallint NOT NULL,
     code         text,
-    duration_us  integer NOT NULL
+    duration_us  integer NOT NULL,
+    -- Where what it made is: the Location of a 201.
+    made         text,
+    -- Of a refusal: {"message", "fields": {name: message}, "agent"}.
+    refusal      text
 ) PARTITION BY RANGE (at);
 -- Two indexes for every request and no more, and no key to check: a row costs the database 5 us and the API 3.
 CREATE INDEX request_log_page ON request_log (account_id, test, at, request_id);

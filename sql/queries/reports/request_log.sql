@@ -6,7 +6,7 @@
 -- page costs :look rows at most, however rare what is looked for. Requests that failed are few and have their own
 -- indexes, request_log_refused (4xx) and request_log_broken (5xx): they are found however many others lie between.
 WITH looked AS (
-    SELECT at, request_id, client_id, method, path, status, code, duration_us,
+    SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal,
            row_number() OVER (ORDER BY at {DESC}, request_id {DESC}) AS n
     FROM request_log
     WHERE account_id = :account_id AND test = :test AND (at, request_id) {<} (:at, :id)
@@ -15,7 +15,7 @@ WITH looked AS (
       AND status >= 500 -- when broken
     ORDER BY at {DESC}, request_id {DESC} LIMIT :look
 )
-SELECT at, request_id, client_id, method, path, status, code, duration_us, n = :look AS last,
+SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal, n = :look AS last,
        starts_with(path, :path) AND starts_with(client_id, :client_id) AND status BETWEEN :low AND :high AS fits
 FROM looked
 WHERE n = :look
@@ -24,7 +24,7 @@ ORDER BY at {DESC}, request_id {DESC} LIMIT :limit;
 
 -- name: one
 -- request_log_id; an id of another account or mode is not there.
-SELECT at, request_id, client_id, method, path, status, code, duration_us
+SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal
 FROM request_log
 WHERE left(request_id, 12) = left(:request_id, 12) AND request_id = :request_id AND account_id = :account_id AND test = :test LIMIT 1;
 

@@ -18,14 +18,14 @@ import api.request_log as request_log
 import readmodels.dashboard.request_log as read_log
 import sql
 from api.callers import Caller
-from api.request_log import RequestLog
+from api.request_log import LoggedRequest, RequestLog
 from domain.mode import Mode, Owner
 from readmodels.dashboard.request_log import RequestFilters, RequestPosition, StatusClass, request_page
 from readmodels.page import SortOrder
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with
-from tests.support.in_process import Api
+from tests.support.in_process import Api, bearer
 from tests.support.pages import serving
 from workers.housekeeping.request_log_days import AHEAD, keep_days
 
@@ -61,6 +61,10 @@ def _caller(account_id: UUID, *, test: bool = False, client_id: str = "productio
         token_hash=bytes(32), client_id=client_id, account_id=account_id, test=test, scopes=[],
         expires_at=datetime.now(UTC), approved=True, name="", city="", pix_key="", rate_per_s=None, rate_burst=None,
     )  # fmt: skip
+
+
+def _asked(caller: Caller, *, path: str = "/v1/charges", at: float | None = None) -> LoggedRequest:
+    return LoggedRequest(caller, at or time.time(), f"req_{new_token()}", "GET", path, 200, 0.001)
 
 
 async def _written(api: Api) -> None:
@@ -108,6 +112,39 @@ async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_o
     assert (await owner.get(f"{LIST}/{nobody.header('x-request-id')}")).status == 404
     missing = await owner.get(f"{LIST}?requisicao=req_none")
     assert (missing.status, "Não há requisição" in missing.text) == (400, True)
+
+
+async def test_a_refusal_is_kept_with_what_was_wrong_and_a_creation_with_what_it_made(api: Api, owner: Person) -> None:
+    token = await api.token()
+    agent = (b"user-agent", "loja/1.2 \xe9".encode("latin-1"))
+    made = await api.post("/v1/charges/pix", api.pix(), token=token, key=secrets.token_hex(8))
+    body = api.pix() | {"external_id": 7, "metadata": {"52998224725 Ana": 1}}
+    wrong = await api.ask(
+        "POST",
+        "/v1/charges/pix",
+        headers=[*bearer(token), (b"content-type", b"application/json"), (b"idempotency-key", b"k"), agent],
+        body=msgspec.json.encode(body),
+    )
+    await _written(api)
+    page = await owner.opened(f"/painel/teste/requisicoes/{made.header('x-request-id')}")
+    assert made.header("location") == f"/v1/charges/{made.json()['charge_id']}"
+    assert f"/painel/teste/cobrancas/{made.json()['charge_id']}" in page.html
+    error = wrong.json()["error"]
+    page = await owner.opened(f"/painel/teste/requisicoes/{wrong.header('x-request-id')}")
+    assert error["message"] in page.text
+    assert "external_id" in {each["field"] for each in error["fields"]}, error
+    assert any("52998224725" in each["field"] for each in error["fields"]), error
+    assert "external_id" in page.text
+    assert "loja/1.2 é" in page.text
+    # A document that came as the name of a field is not kept.
+    assert "52998224725" not in page.text
+    listed = (await api.get("/v1/requests?status=4xx&limit=1", token=token)).json()["data"][0]
+    assert (listed["message"], listed["user_agent"], listed["resource"]) == (error["message"], "loja/1.2 é", None)
+    assert {each["field"] for each in listed["fields"]} == {"external_id", "?"}
+    newest = (await api.get("/v1/requests?limit=5", token=token)).json()["data"]
+    assert [each["resource"] for each in newest if each["request_id"] == made.header("x-request-id")] == [
+        made.header("location")
+    ]
 
 
 async def test_a_refusal_before_the_handler_is_in_the_log_too(api: Api, owner: Person) -> None:
@@ -204,7 +241,7 @@ async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool, monke
     monkeypatch.setattr(request_log, "EVERY_S", 3.0)  # a long one: what comes before its end is looked at on the way
     account_id, log = new_id(), RequestLog(pool)
     for _ in range(1_200):
-        log.add(_caller(account_id), f"req_{new_token()}", "GET", "/v1/charges", 200, None, 0.001)
+        log.add(_asked(_caller(account_id)))
     count = "SELECT count(*) FROM request_log WHERE account_id = $1"
     assert await pool.fetchval(count, account_id) == 0
     async with asyncio.timeout(30):
@@ -230,7 +267,7 @@ async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_i
     caller = _caller(account_id)
     before = request_log.dropped_total._value.get()
     for _ in range(request_log.ROWS_MAX + 5):
-        log.add(caller, f"req_{new_token()}", "GET", "/v1/charges", 200, None, 0.001)
+        log.add(_asked(caller))
     await asyncio.sleep(0.1)
     assert len(log._rows) == request_log.ROWS_MAX
     assert request_log.dropped_total._value.get() - before == 5
@@ -246,7 +283,7 @@ async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_i
 async def test_odd_paths_are_kept_as_text(pool: Pool) -> None:
     log, account_id = RequestLog(pool), new_id()
     for path in ("/v1/charges/\x00", "/v1/\ud800", "/v1/" + "é" * 500):
-        log.add(_caller(account_id), f"req_{new_token()}", "GET", path, 404, "CHARGE_NOT_FOUND", 0.1)
+        log.add(_asked(_caller(account_id), path=path))
     await log.close()
     assert await pool.fetchval("SELECT count(*) FROM request_log WHERE account_id = $1", account_id) == 3
 
@@ -255,7 +292,7 @@ async def test_noting_a_request_costs_it_microseconds(pool: Pool) -> None:
     log, caller = RequestLog(pool), _caller(new_id())
     began = time.thread_time()  # what it costs, whoever else has the machine
     for _ in range(10_000):
-        log.add(caller, "req_1234567890123456789012", "POST", "/v1/charges/pix", 201, None, 0.001)
+        log.add(_asked(caller))
     each_us = (time.thread_time() - began) / 10_000 * 1e6
     log._rows.clear()
     await log.close()
@@ -367,15 +404,14 @@ async def test_of_a_flood_one_in_a_hundred_is_kept_and_of_others_all(
 ) -> None:
     monkeypatch.setattr(request_log, "OF_ACCOUNT_MAX", 50)
     log, flood, other = RequestLog(pool), _caller(new_id()), _caller(new_id())
-    for number in range(1_000):
-        log.add(flood, f"req_{number:012}", "GET", "/v1/charges", 200, None, 0.001)
-    log.add(other, "req_other0000000", "GET", "/v1/charges", 200, None, 0.001)
+    for _ in range(1_000):
+        log.add(_asked(flood))
+    log.add(_asked(other))
     kept = [row[0].account_id for row in log._rows]
     assert (kept.count(flood.account_id), kept.count(other.account_id)) == (50 + 10, 1)
     assert len(log._rows) == 61
     # The next day counts anew.
-    monkeypatch.setattr("api.request_log.time.time", lambda: 86_400.0 * 40_000)
-    log.add(flood, "req_tomorrow0000", "GET", "/v1/charges", 200, None, 0.001)
+    log.add(_asked(flood, at=86_400.0 * 40_000))
     assert len(log._rows) == 62
     log._rows.clear()
     await log.close()
