@@ -29,6 +29,14 @@ _NUMBER: Final = "00031285570000000062"
 _DUE: Final = date(2026, 12, 10)
 
 
+_REQUEST: Final = {
+    "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw", "at": _PAID, "client_id": "test_k3v9q2m7x1", "method": "POST",
+    "path": f"/v1/charges/{CHARGE_ID}/cancel", "status": 409, "code": "CHARGE_NOT_PENDING",
+    "message": "The charge is no longer pending: it is paid.", "fields": None, "user_agent": "shop/2.1",
+    "resource": None, "duration_ms": 4.2,
+}  # fmt: skip
+
+
 def examples(app_url: str) -> dict[str, Any]:
     """Of each answer by its schema's name, and of an operation by its own where that says more."""
     charge, slip = _pix_charge(app_url), _boleto_charge(app_url)
@@ -62,12 +70,7 @@ def examples(app_url: str) -> dict[str, Any]:
         | {"type": "payment.received", "sequence": 204, "created_at": _PAID},
         "Delivery": _DELIVERY,
         "RangeRedelivered": {"deliveries": 17},
-        "RequestItem": {
-            "request_id": "req_2bXkq3cVQyq0eQfZb1m5Zw", "at": _PAID, "client_id": "test_k3v9q2m7x1", "method": "POST",
-            "path": f"/v1/charges/{CHARGE_ID}/cancel", "status": 409, "code": "CHARGE_NOT_PENDING",
-            "message": "The charge is no longer pending: it is paid.", "fields": None, "user_agent": "shop/2.1",
-            "resource": None, "duration_ms": 4.2,
-        },
+        "RequestItem": _REQUEST,
         "KeyState": {
             "key": "order-1001-issue", "state": "completed", "resource_type": "charge", "resource_id": CHARGE_ID,
             "first_used_at": _CREATED, "replay_count": 1,
