@@ -157,7 +157,7 @@ def _record(row: LoggedRequest) -> tuple[object, ...]:
 
 
 def _refusal(refused: Refused, agent: bytes | None) -> str:
-    """As readmodels/dashboard/request_log.Refusal reads it."""
+    """As readmodels/dashboard/request_log.LoggedRefusal reads it."""
     fields = {
         name if _NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
         for name, message in islice((refused.fields or {}).items(), _FIELDS_MAX)

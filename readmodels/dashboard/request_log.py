@@ -41,7 +41,7 @@ class RequestPosition(Struct, frozen=True, array_like=True):
     request_id: str
 
 
-class Refusal(Struct, frozen=True):
+class LoggedRefusal(Struct, frozen=True):
     """What was answered to a request that was refused, and by which program it was sent. A field whose name looks like
     none is "?"."""
 
@@ -65,9 +65,9 @@ class RequestRow(Struct, frozen=True):
     refusal: str | None
 
     @property
-    def refused(self) -> Refusal:
+    def refused(self) -> LoggedRefusal:
         """Empty for a request that was not."""
-        return Refusal() if self.refusal is None else _read_refusal(self.refusal)
+        return LoggedRefusal() if self.refusal is None else _read_refusal(self.refusal)
 
 
 class _Looked(RequestRow, frozen=True):
@@ -75,7 +75,7 @@ class _Looked(RequestRow, frozen=True):
     fits: bool
 
 
-_read_refusal = msgspec.json.Decoder(Refusal).decode
+_read_refusal = msgspec.json.Decoder(LoggedRefusal).decode
 _page = sql.list_of("request_log.page", _Looked)
 find_request = sql.maybe("request_log.one", RequestRow)
 """`request_id, account_id, test`."""

@@ -119,7 +119,7 @@ def test_links_lead_to_what_was_made(
     har = tmp_path / "exchanges.har"
     _schemathesis(
         system, merchant, mode, tmp_path, _GIVEN,
-        "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", "20",
+        "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", "120",
         "--report-har-path", str(har),
         *(part for name in (made, *followed) for part in ("--include-operation-id", name)),
     )  # fmt: skip
