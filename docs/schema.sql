@@ -68,6 +68,18 @@ CREATE TABLE account_clock (
     CONSTRAINT account_clock_pkey PRIMARY KEY (account_id, test)
 ) WITH (fillfactor=50);
 
+CREATE TABLE account_note (
+    note_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    written_at timestamp with time zone NOT NULL,
+    written_by text NOT NULL,
+    text text NOT NULL,
+    CONSTRAINT account_note_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT account_note_pkey PRIMARY KEY (note_id),
+    CONSTRAINT account_note_text_check CHECK (length(text) >= 1 AND length(text) <= 2000)
+);
+CREATE INDEX account_note_account ON account_note USING btree (account_id, written_at, note_id);
+
 CREATE TABLE anomaly_resolved (
     payment_id uuid NOT NULL,
     account_id uuid NOT NULL,
@@ -830,6 +842,17 @@ CREATE TABLE refund (
     CONSTRAINT refund_status_check CHECK (status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX refund_transfers_of_day ON refund USING btree (account_id, transfer_day) INCLUDE (amount_cents, status) WHERE transfer_day IS NOT NULL;
+
+CREATE TABLE registration_check (
+    account_id uuid NOT NULL,
+    item text NOT NULL,
+    seen bytea NOT NULL,
+    checked_by text NOT NULL,
+    checked_at timestamp with time zone NOT NULL,
+    CONSTRAINT registration_check_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT registration_check_item_check CHECK (item = ANY (ARRAY['company'::text, 'address'::text, 'people'::text, 'payout_key'::text, 'activity'::text])),
+    CONSTRAINT registration_check_pkey PRIMARY KEY (account_id, item)
+);
 
 CREATE TABLE report_attempt (
     account_id uuid NOT NULL,

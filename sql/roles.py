@@ -72,6 +72,8 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "payer_kept": _ANY,
     # Accounts, programs and people.
     "account": _ROWS,
+    "registration_check": _ANY,
+    "account_note": _KEPT,
     "integrator": _ROWS,
     "integrator_share": _ROWS,
     "share_proposal": _ROWS,

@@ -5,6 +5,7 @@ from typing import Final
 from commands.bank_orders.kinds import OrderKind
 from commands.merchants.kyc import Kyc
 from domain.refund import Hold
+from readmodels.dashboard.registration_review import ReviewItem
 from web.painel.labels import ENTRY_TYPES, METHODS
 
 # fmt: off
@@ -49,5 +50,13 @@ ORDER_KINDS: Final[dict[str, str]] = {
     OrderKind.REFUND_TRANSFER: "Devolução por transferência", OrderKind.WITHDRAWAL_SEND: "Saque",
 }
 ORDER_ENDS: Final[dict[str, str]] = {"refused": "recusado pelo banco", "abandoned": "ninguém esperava mais"}
+# What an approver has to have looked at, and how.
+REVIEW: Final[dict[str, tuple[str, str]]] = {
+    ReviewItem.COMPANY: ("Empresa", "Ativa na Receita Federal, com esta razão social."),
+    ReviewItem.ADDRESS: ("Endereço", "É o da Receita Federal, ou a loja explicou por que não."),
+    ReviewItem.PEOPLE: ("Pessoas", "Quem entra no painel é da empresa, ou age em nome dela."),
+    ReviewItem.PAYOUT_KEY: ("Chave dos saques", "O dono da chave é a empresa."),
+    ReviewItem.ACTIVITY: ("Atividade", "O que a empresa vende pode ser cobrado aqui, no volume esperado."),
+}
 LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
 # fmt: on

@@ -1,17 +1,19 @@
 """Merchants, for the staff: the list, one of them, and the decision about its registration."""
 
-from typing import Any
+from typing import Any, Final
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.merchants.kyc import NEEDED, NEXT, REASON_MAX, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
+from commands.merchants.registration_review import NOTE_MAX
 from domain.errors import Code, Refused
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
 from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, find_merchant, merchant_page
+from readmodels.dashboard.registration_review import notes_of, review_of
 from readmodels.filters import read_choice, read_text
 from readmodels.page import TimePosition
 from readmodels.webhooks.endpoint import lanes_health
@@ -22,7 +24,10 @@ from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.money.payout_key import shown_payout
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import DECISIONS
+from web.plataforma.labels import DECISIONS, REVIEW
+
+RECEITA_URL: Final = "https://solucoes.receita.fazenda.gov.br/servicos/cnpjreva/cnpjreva_solicitacao.asp"
+"""Where anybody asks the Receita Federal about a CNPJ. It is opened by the person: nothing is asked from here."""
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -96,6 +101,9 @@ async def merchant_view(
         lanes = await lanes_health(conn, account_id)
         entries = await audit_of_merchant(conn, account_id)
         payout = await shown_payout(conn, account_id, now=request.now)
+        assert company is not None
+        review = await review_of(conn, company, people)
+        notes = await notes_of(conn, account_id)
     values = {
         "merchant": merchant,
         "company": company,
@@ -114,6 +122,12 @@ async def merchant_view(
         "reason": reason,
         "payout": payout,
         "key": payout.pix_key,
+        "review": review,
+        "unreviewed": [REVIEW[each.item][0] for each in review if not each.done],
+        "review_words": REVIEW,
+        "receita": RECEITA_URL,
+        "notes": notes,
+        "note_max": NOTE_MAX,
         "payout_form": payout_key or Filled(),
         "webhook_form": webhook or Filled(),
     }

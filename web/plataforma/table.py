@@ -25,7 +25,7 @@ from web.plataforma import (
     stuck,
     suspense,
 )
-from web.plataforma.merchant import webhooks
+from web.plataforma.merchant import review, webhooks
 from web.plataforma.reports import pages as reports
 
 
@@ -56,6 +56,9 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/lojas/{account_id:str}/limites",     registration.set_limits),
     _page("POST", "/lojas/{account_id:str}/acesso",      registration.send_link),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide),
+    _page("POST", "/lojas/{account_id:str}/conferencia", review.check),
+    _page("POST", "/lojas/{account_id:str}/conferencia/desmarcar", review.uncheck),
+    _page("POST", "/lojas/{account_id:str}/observacoes", review.note),
     _page("POST", "/lojas/{account_id:str}/devolucoes/liberar", merchants.free),
     _page("POST", "/lojas/{account_id:str}/devolucoes/prender", merchants.bind),
     _page("POST", "/lojas/{account_id:str}/chave",       payout_key.ask_for_another),

@@ -29,6 +29,27 @@ CREATE TABLE account (
 -- The platform's list of merchants, newest first: of all, of one state, by document, and by the beginning of a name.
 CREATE INDEX account_created ON account (created_at, account_id);
 CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
+
+-- What staff looked at of a registration. `seen` is the SHA-256 of what stood there: what is corrected later was not
+-- looked at (readmodels/dashboard/registration_review.py).
+CREATE TABLE registration_check (
+    account_id  uuid NOT NULL REFERENCES account,
+    item        text NOT NULL CHECK (item IN ('company', 'address', 'people', 'payout_key', 'activity')),
+    seen        bytea NOT NULL,
+    checked_by  text NOT NULL,
+    checked_at  timestamptz NOT NULL,
+    PRIMARY KEY (account_id, item)
+);
+
+-- What staff noted about an account, for themselves; never changed.
+CREATE TABLE account_note (
+    note_id     uuid PRIMARY KEY,
+    account_id  uuid NOT NULL REFERENCES account,
+    written_at  timestamptz NOT NULL,
+    written_by  text NOT NULL,
+    text        text NOT NULL CHECK (length(text) BETWEEN 1 AND 2000)
+);
+CREATE INDEX account_note_account ON account_note (account_id, written_at, note_id);
 CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
 CREATE INDEX account_document ON account (document, account_id);
 

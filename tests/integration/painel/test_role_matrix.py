@@ -176,6 +176,9 @@ P     POST /plataforma/lojas/{}/webhook/entregas/{}/reenviar
 P     GET  /plataforma/pendencias
 P     POST /plataforma/pendencias/pedidos/{}/tentar
 P     GET  /plataforma/divergencias
+P     POST /plataforma/lojas/{}/conferencia
+P     POST /plataforma/lojas/{}/conferencia/desmarcar
+P     POST /plataforma/lojas/{}/observacoes
 P     POST /plataforma/lojas/{}/chave
 P     POST /plataforma/lojas/{}/chave/confirmar
 P     POST /plataforma/lojas/{}/chave/cancelar

@@ -1,0 +1,39 @@
+"""What staff write down while they judge a registration: what they looked at, and notes about the account.
+
+Neither decides anything: a registration is approved as before (commands/merchants/kyc.py). Who approves sees what was
+looked at, by whom, and whether it has changed since.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import sql
+from domain.errors import Code, Refused
+from readmodels.dashboard.registration_review import ReviewItem
+from sql import Connection
+
+NOTE_MAX: Final = 2_000
+
+_check = sql.run("registration_review.check")
+_uncheck = sql.run("registration_review.uncheck")
+_note = sql.run("registration_review.note")
+
+
+async def check_item(
+    conn: Connection, account_id: UUID, item: ReviewItem, seen: bytes, *, by: str, now: datetime
+) -> None:
+    """`seen` is the fingerprint of what was on the page: what is corrected later was not looked at."""
+    await _check(conn, account_id=account_id, item=item.value, seen=seen, by=by, now=now)
+
+
+async def uncheck_item(conn: Connection, account_id: UUID, item: ReviewItem) -> None:
+    await _uncheck(conn, account_id=account_id, item=item.value)
+
+
+async def write_note(conn: Connection, account_id: UUID, text: str, *, note_id: UUID, by: str, now: datetime) -> None:
+    """Refused(VALIDATION_ERROR) with fields.note without one of 1 to NOTE_MAX characters."""
+    text = text.strip().replace("\r\n", "\n")
+    if not 0 < len(text) <= NOTE_MAX or not text.replace("\n", "").isprintable():
+        raise Refused(Code.VALIDATION_ERROR, fields={"note": f"must be 1 to {NOTE_MAX} characters"})
+    await _note(conn, note_id=note_id, account_id=account_id, text=text, by=by, now=now)

@@ -1,0 +1,101 @@
+"""A registration is judged by what stands on its page: what was looked at, by whom, whether it changed, and notes."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest_asyncio
+
+from readmodels.dashboard.registration_review import ReviewItem
+from runtime.ids import new_id
+from runtime.postgres import Pool
+from tests.support.dashboard import Person, Seen, a_merchant, person_of, settings_with, staff_of
+from tests.support.pages import serving
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
+    async with staff_of(pool, address) as person:
+        yield person
+
+
+def seen_of(page: Seen, item: str) -> str:
+    found = re.search(rf'name="item" value="{item}"><input type="hidden" name="seen" value="([0-9a-f]+)"', page.html)
+    assert found, item
+    return found[1]
+
+
+async def test_what_was_looked_at_has_a_name_and_falls_when_it_is_corrected(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    merchant = await a_merchant(pool, "Quitanda da Dona Zefa", kyc="pending")
+    one = f"/plataforma/lojas/{merchant.account_id}"
+    page = await staff.opened(one)
+    assert page.text.count("Falta conferir") == len(ReviewItem) == 5
+    assert "Ainda por conferir: empresa, endereço, pessoas, chave dos saques, atividade." in page.text
+    assert "https://solucoes.receita.fazenda.gov.br/" in page.html
+    for item in ReviewItem:
+        done = await staff.post(f"{one}/conferencia", on=one, item=item, seen=seen_of(page, item))
+        assert done.status == 303
+    page = await staff.opened(one)
+    assert "Falta conferir" not in page.text
+    assert "Ainda por conferir" not in page.text
+    assert page.text.count(f", {staff.email}") >= 5
+    await pool.execute("UPDATE account SET name = 'Quitanda do Seu Zé' WHERE account_id = $1", merchant.account_id)
+    changed = await staff.opened(one)
+    # Who the company is, and what it does, were those of another name; address, people and key stand.
+    assert changed.text.count("Mudou depois de conferido") == 2
+    # Who looked at the page before the correction has not looked at what there is now.
+    late = await staff.post(f"{one}/conferencia", on=one, item="address", seen="00" * 32)
+    assert late.status == 303
+    assert (await staff.opened(one)).text.count("Mudou depois de conferido") == 3
+    gone = await staff.post(f"{one}/conferencia/desmarcar", on=one, item="people")
+    assert gone.status == 303
+    assert (await staff.opened(one)).text.count("Falta conferir") == 1
+    log = (await staff.opened("/plataforma/auditoria")).text
+    assert "Conferiu uma parte de um cadastro" in log
+    assert "Desmarcou uma parte de um cadastro" in log
+    # It decides nothing: an approval is what it was.
+    approved = await staff.post(f"{one}/cadastro", on=one, kyc="approved")
+    assert approved.status in (303, 400)
+
+
+async def test_a_check_of_nothing_is_refused_and_leaves_nothing(pool: Pool, staff: Person) -> None:
+    merchant = await a_merchant(pool, kyc="pending")
+    one = f"/plataforma/lojas/{merchant.account_id}"
+    for item, seen, status in (("nothing", "00" * 32, 404), ("company", "00", 400), ("company", "x" * 64, 400)):
+        assert (await staff.post(f"{one}/conferencia", on=one, item=item, seen=seen)).status == status
+    nobody = f"/plataforma/lojas/{new_id()}"
+    assert (await staff.post(f"{nobody}/conferencia", on=one, item="company", seen="00" * 32)).status == 404
+    assert (await staff.post(f"{nobody}/observacoes", on=one, note="oi")).status == 404
+    assert not await pool.fetchval("SELECT count(*) FROM registration_check WHERE account_id = $1", merchant.account_id)
+
+
+async def test_notes_stay_with_the_account_for_staff_alone(pool: Pool, staff: Person, address: str) -> None:
+    merchant = await a_merchant(pool)
+    one = f"/plataforma/lojas/{merchant.account_id}"
+    for wrong in (" ", "x" * 2_001):
+        refused = await staff.post(f"{one}/observacoes", on=one, note=wrong)
+        assert (refused.status, "Escreva a observação" in refused.text) == (400, True)
+    note = "Falei com a sócia.\r\n<b>Volume</b> de 300 boletos por mês."
+    form = await staff.opened(one)
+    assert (await staff.post(f"{one}/observacoes", form=form, note=note)).status == 303
+    assert (await staff.post(f"{one}/observacoes", form=form, note=note)).status == 409  # the same form sent again
+    page = await staff.opened(one)
+    assert "Falei com a sócia." in page.text
+    assert "&lt;b&gt;Volume&lt;/b&gt; de 300" in page.html
+    assert await pool.fetchval("SELECT count(*) FROM account_note WHERE account_id = $1", merchant.account_id) == 1
+    assert "Escreveu uma observação sobre uma loja" in (await staff.opened("/plataforma/auditoria")).text
+    async with person_of(address, merchant) as owner:
+        for path in ("/painel/empresa", "/painel/auditoria"):
+            seen = await owner.opened(path)
+            assert "sócia" not in seen.text
+            assert "observação sobre" not in seen.text
