@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, defstruct
 from msgspec.structs import astuple
@@ -39,7 +39,7 @@ def totals(name: str, columns: Sequence[Column]) -> Rows:
 
 # A boleto is payable until the end of its (effective) due date and expires then: what can be old is the expired one.
 # Days from today to the due date, both inclusive; None is without end.
-_AGES: Final = (
+AGES: Final = (
     ("open_31_or_more", "Em aberto, vence em mais de 30 dias", "pending", 31, None),
     ("open_8_to_30", "Em aberto, vence em 8 a 30 dias", "pending", 8, 30),
     ("open_1_to_7", "Em aberto, vence em 1 a 7 dias", "pending", 1, 7),
@@ -52,17 +52,21 @@ _AGES: Final = (
 )
 
 
-async def aging(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
-    def on(days: int | None, otherwise: date) -> date:
-        return otherwise if days is None else asked.today + timedelta(days=days)
+def age_bounds(today: date) -> dict[str, Any]:
+    """The parameters of a statement that answers a row for each of AGES."""
 
+    def on(days: int | None, otherwise: date) -> date:
+        return otherwise if days is None else today + timedelta(days=days)
+
+    return {
+        "statuses": [status for _, _, status, _, _ in AGES],
+        "firsts": [on(first, _LONG_AGO) for _, _, _, first, _ in AGES],
+        "lasts": [on(last, _FAR_OFF) for _, _, _, _, last in AGES],
+    }
+
+
+async def aging(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
     async with lend() as conn:
-        rows = await find_aging(
-            conn,
-            account_id=asked.totals_of,
-            statuses=[status for _, _, status, _, _ in _AGES],
-            firsts=[on(first, _LONG_AGO) for _, _, _, first, _ in _AGES],
-            lasts=[on(last, _FAR_OFF) for _, _, _, _, last in _AGES],
-        )
-    for (bucket, label, *_), row in zip(_AGES, rows, strict=True):
+        rows = await find_aging(conn, account_id=asked.totals_of, **age_bounds(asked.today))
+    for (bucket, label, *_), row in zip(AGES, rows, strict=True):
         yield (bucket, label, row.boletos, row.amount)

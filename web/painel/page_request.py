@@ -8,10 +8,11 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from litestar import Request
 from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
@@ -221,6 +222,12 @@ class PageRequest:
             return UUID(self.field("once"))
         except ValueError:
             raise ClientException from None
+
+    def part(self, name: str) -> "PageRequest":
+        """One of several things that a form asks for: its id follows from the form's, so each is done once as well."""
+        request = copy(self)
+        request._form = {**self._form, "once": [str(uuid5(self.form_id, name))]}
+        return request
 
     @property
     def key(self) -> str:

@@ -9,8 +9,8 @@ from domain.mode import Mode
 from web.painel import overview
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
-from web.painel.charges import changes, charge_list, charge_page, new_charge, sandbox, schedules
-from web.painel.money import anomaly, money, payout_key, refunds, withdrawals
+from web.painel.charges import bulk_cancel, changes, charge_list, charge_page, new_charge, sandbox, schedules
+from web.painel.money import anomaly, money, payout_key, refunds, reports, withdrawals
 from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
 from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
@@ -26,6 +26,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/busca",                  charge_list.search,       EVERYBODY),
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          PEOPLE),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        PEOPLE),
+    Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       PEOPLE),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           PEOPLE),
@@ -52,6 +53,18 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/extrato.csv",                      money.LEDGER.csv,         MONEY),
     Page("GET",  "/extrato.xlsx",                     money.LEDGER.xlsx,        MONEY),
     Page("GET",  "/extrato/dias",                     money.show_closings,      MONEY),
+    Page("GET",  "/extrato/dias.csv",                 money.closings_csv,       MONEY),
+    Page("GET",  "/extrato/dias.xlsx",                money.closings_xlsx,      MONEY),
+    Page("GET",  "/relatorios",                       reports.show_list,        EVERYBODY, menu="Relatórios"),
+    Page("GET",  "/relatorios/conversao",             reports.CONVERSION.show,  EVERYBODY),
+    Page("GET",  "/relatorios/conversao.csv",         reports.CONVERSION.csv,   EVERYBODY),
+    Page("GET",  "/relatorios/conversao.xlsx",        reports.CONVERSION.xlsx,  EVERYBODY),
+    Page("GET",  "/relatorios/vencimentos",           reports.AGES.show,        EVERYBODY),
+    Page("GET",  "/relatorios/vencimentos.csv",       reports.AGES.csv,         EVERYBODY),
+    Page("GET",  "/relatorios/vencimentos.xlsx",      reports.AGES.xlsx,        EVERYBODY),
+    Page("GET",  "/relatorios/meses",                 reports.MONTHS.show,      MONEY),
+    Page("GET",  "/relatorios/meses.csv",             reports.MONTHS.csv,       MONEY),
+    Page("GET",  "/relatorios/meses.xlsx",            reports.MONTHS.xlsx,      MONEY),
     Page("GET",  "/saques",                           withdrawals.show,         MONEY, menu="Saques"),
     Page("POST", "/saques",                           withdrawals.ask,          MONEY),
     Page("GET",  "/saques.csv",                       withdrawals.LIST.csv,     MONEY),
@@ -107,6 +120,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/busca",                  charge_list.search,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          EVERYBODY, TEST),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        EVERYBODY, TEST),
+    Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           EVERYBODY, TEST),
@@ -123,6 +137,13 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/devolucoes",                       refunds.LIST.show,        EVERYBODY, TEST, "Devoluções de teste"),
     Page("GET",  "/devolucoes.csv",                   refunds.LIST.csv,         EVERYBODY, TEST),
     Page("GET",  "/devolucoes.xlsx",                  refunds.LIST.xlsx,        EVERYBODY, TEST),
+    Page("GET",  "/relatorios",                       reports.show_list,        EVERYBODY, TEST, "Relatórios de teste"),
+    Page("GET",  "/relatorios/conversao",             reports.CONVERSION.show,  EVERYBODY, TEST),
+    Page("GET",  "/relatorios/conversao.csv",         reports.CONVERSION.csv,   EVERYBODY, TEST),
+    Page("GET",  "/relatorios/conversao.xlsx",        reports.CONVERSION.xlsx,  EVERYBODY, TEST),
+    Page("GET",  "/relatorios/vencimentos",           reports.AGES.show,        EVERYBODY, TEST),
+    Page("GET",  "/relatorios/vencimentos.csv",       reports.AGES.csv,         EVERYBODY, TEST),
+    Page("GET",  "/relatorios/vencimentos.xlsx",      reports.AGES.xlsx,        EVERYBODY, TEST),
     Page("GET",  "/webhooks/entregas",                deliveries.show_list,     DELIVERIES, TEST, "Entregas de teste"),
     Page("POST", "/webhooks/entregas",                deliveries.send_range_again, PROGRAMS, TEST),
     Page("GET",  "/webhooks/entregas/{delivery_id:str}", deliveries.show,          DELIVERIES, TEST),

@@ -88,6 +88,27 @@ async def test_while_the_bank_is_silent_the_boleto_stays_and_nothing_is_claimed(
     assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "pending"
 
 
+async def test_of_several_charges_those_of_a_silent_bank_stay_and_the_others_are_cancelled(
+    env: Environment, system: System
+) -> None:
+    boletos = [await issued(env.merchant.production) for _ in range(3)]
+    pix = await env.merchant.production.created("10.00")
+    chosen = [each["charge_id"] for each in (*boletos, pix)]
+    path = "/painel/cobrancas/cancelar"
+    form = await env.owner.opened("/painel/cobrancas")
+    system.json("bank", "fault", "down")
+    began = time.monotonic()
+    try:
+        seen = await env.owner.post(path, form=form, charge=chosen, sure="yes")
+    finally:
+        system.json("bank", "fault", "up")
+    assert time.monotonic() - began < 20, "boletos wait side by side"
+    assert "1 de 4 cancelada" in seen.text
+    assert seen.text.count("O banco não confirmou") == 3
+    assert (await env.merchant.production.charge(boletos[0]["charge_id"]))["status"] == "pending"
+    assert (await env.merchant.production.charge(pix["charge_id"]))["status"] == "cancelled"
+
+
 async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(
     env: Environment, system: System
 ) -> None:

@@ -47,6 +47,7 @@ OFDS  GET  /painel/cobrancas/{}
 OFDS  GET  /painel/cobrancas/busca
 OF S  GET  /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/nova
+OF S  POST /painel/cobrancas/cancelar
 OF S  GET  /painel/cobrancas/{}/boleto.pdf
 OF S  POST /painel/cobrancas/{}/cancelar
 OF S  POST /painel/cobrancas/{}/vencimento
@@ -72,6 +73,18 @@ OF    GET  /painel/extrato
 OF    GET  /painel/extrato.csv
 OF    GET  /painel/extrato.xlsx
 OF    GET  /painel/extrato/dias
+OF    GET  /painel/extrato/dias.csv
+OF    GET  /painel/extrato/dias.xlsx
+OFDS  GET  /painel/relatorios
+OFDS  GET  /painel/relatorios/conversao
+OFDS  GET  /painel/relatorios/conversao.csv
+OFDS  GET  /painel/relatorios/conversao.xlsx
+OFDS  GET  /painel/relatorios/vencimentos
+OFDS  GET  /painel/relatorios/vencimentos.csv
+OFDS  GET  /painel/relatorios/vencimentos.xlsx
+OF    GET  /painel/relatorios/meses
+OF    GET  /painel/relatorios/meses.csv
+OF    GET  /painel/relatorios/meses.xlsx
 OF    GET  /painel/saques
 OF    POST /painel/saques
 OF    GET  /painel/saques.csv
@@ -125,6 +138,7 @@ OFDS  GET  /painel/teste/cobrancas/{}
 OFDS  GET  /painel/teste/cobrancas/busca
 OFDS  GET  /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/nova
+OFDS  POST /painel/teste/cobrancas/cancelar
 OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
 OFDS  POST /painel/teste/cobrancas/{}/cancelar
 OFDS  POST /painel/teste/cobrancas/{}/vencimento
@@ -140,6 +154,13 @@ OFDS  GET  /painel/teste/pagamentos.xlsx
 OFDS  GET  /painel/teste/devolucoes
 OFDS  GET  /painel/teste/devolucoes.csv
 OFDS  GET  /painel/teste/devolucoes.xlsx
+OFDS  GET  /painel/teste/relatorios
+OFDS  GET  /painel/teste/relatorios/conversao
+OFDS  GET  /painel/teste/relatorios/conversao.csv
+OFDS  GET  /painel/teste/relatorios/conversao.xlsx
+OFDS  GET  /painel/teste/relatorios/vencimentos
+OFDS  GET  /painel/teste/relatorios/vencimentos.csv
+OFDS  GET  /painel/teste/relatorios/vencimentos.xlsx
 O DS  GET  /painel/teste/webhooks/entregas
 O DS  GET  /painel/teste/webhooks/entregas/{}
 O D   POST /painel/teste/webhooks/entregas

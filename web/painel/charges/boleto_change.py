@@ -1,4 +1,4 @@
-"""Change a charge with its audit row, or have its boleto changed at its bank.
+"""Change a charge with its audit row, cancel it, or have its boleto changed at its bank.
 
 The bank's order is placed in the transaction of the audit row, a worker does it, and its outcome is waited for. No
 transaction is open while the bank thinks.
@@ -9,10 +9,11 @@ from uuid import UUID
 
 from commands.bank_orders.boleto_issuer import DEADLINE_S
 from commands.bank_orders.kinds import Pay, Redate, WriteOff
+from commands.charges.cancel import cancellation
 from commands.charges.change import ChargeCommand, change_charges
-from domain.charge import Status
+from domain.charge import CancelReason, Status
 from domain.errors import Code, Refused
-from readmodels.charges.charge import charges_by_id
+from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from web.painel.page_request import PageRequest
@@ -54,3 +55,16 @@ async def change_charge(request: PageRequest, action: str, command: ChargeComman
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):
             raise outcome
+
+
+async def cancel_charge(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> None:
+    """As the API does: a PIX charge at once, a boleto when the bank has written it off."""
+    charge_id = UUID(doc.charge_id)
+    if doc.boleto is None:
+        command = cancellation(
+            charge_id, request.owner, reason=reason, actor=request.actor, request_id=request.request_id
+        )
+        await change_charge(request, "charge.cancelled", command, reason=str(reason))
+    else:
+        bank_order = WriteOff(reason=reason, actor=request.actor, request_id=request.request_id)
+        await change_boleto(request, "boleto.write_off_ordered", charge_id, bank_order, reason=str(reason))

@@ -11,8 +11,7 @@ from uuid import UUID
 
 from litestar.response import Response
 
-from commands.bank_orders.kinds import Pay, Redate, WriteOff
-from commands.charges.cancel import cancellation
+from commands.bank_orders.kinds import Pay, Redate
 from commands.charges.pay import simulated_payment
 from commands.mail import MAILED, ask_for_mail
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
@@ -36,7 +35,7 @@ from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import must_be_proven
-from web.painel.charges.boleto_change import change_boleto, change_charge
+from web.painel.charges.boleto_change import cancel_charge, change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled, typed_pix_key
 from web.painel.labels import CANCEL_REASONS, REFUSED
@@ -52,21 +51,13 @@ _MAIL_FAULTS: Final = {
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
-    """As the API does: a PIX charge at once, a boleto when the bank has written it off."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     if request.field("sure") != "yes":
         return await show_charge(request, cancel_fault="Confirme que quer cancelar.")
     given = request.field("reason")
     reason = CancelReason(given) if given in CANCEL_REASONS else CancelReason.CANCELLED
-    if doc.boleto is None:
-        command = cancellation(
-            charge_id, request.owner, reason=reason, actor=request.actor, request_id=request.request_id
-        )
-        await change_charge(request, "charge.cancelled", command, reason=str(reason))
-    else:
-        bank_order = WriteOff(reason=reason, actor=request.actor, request_id=request.request_id)
-        await change_boleto(request, "boleto.write_off_ordered", charge_id, bank_order, reason=str(reason))
+    await cancel_charge(request, doc, reason)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="cancelada")
 
 

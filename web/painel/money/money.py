@@ -1,7 +1,7 @@
 """Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
 
 from calendar import monthrange
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial
 from typing import Any
@@ -10,17 +10,19 @@ from uuid import UUID
 from litestar.response import Response
 
 from domain.instants import SAO_PAULO, parse_day
-from readmodels.dashboard.overview import closings
+from readmodels.dashboard.overview import Day, closings
 from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page, payment_sum
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
-from web.painel.csv_export import Columns
+from readmodels.reports.merchant import first_day
+from web.painel.csv_export import Columns, FileAnswer, csv_answer
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant, with_payers
 from web.painel.totals import counted
+from web.painel.xlsx_export import xlsx_answer
 
 _YEAR_LEAST = 2020  # PIX began in it
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
@@ -61,6 +63,17 @@ _PAYMENT_COLUMNS: Columns[PaymentItem] = {
     "integrador": lambda item: item.integrador_code,
 }
 
+_CLOSING_COLUMNS: Columns[Day] = {
+    "dia": lambda day: day.on,
+    "lancamentos": lambda day: day.lines,
+    "saldo_inicial": lambda day: Cents(day.opening_cents),
+    "entrou": lambda day: Cents(day.in_cents),
+    "saiu": lambda day: Cents(day.out_cents),
+    "saldo_final": lambda day: Cents(day.closing_cents),
+    "pagamentos": lambda day: day.payments,
+    "recebido": lambda day: Cents(day.received_cents),
+}
+
 
 async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
@@ -79,14 +92,12 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
 async def show_closings(request: PageRequest) -> Response[Any]:
     """The days of a month that have begun, the newest first, each with what it began and ended with. Days are those of
     São Paulo: a line of the last second of a day is in it."""
-    today = request.now.astimezone(SAO_PAULO).date()
-    given = request.http.query_params.get("mes", "")
-    first = _month(given) if given else today.replace(day=1)
-    if first is None or first > today:
+    read = await _closings(request)
+    if read is None:
         return request.go(request.here("/extrato/dias"))
+    first, begins, found = read
+    today = request.now.astimezone(SAO_PAULO).date()
     length = monthrange(first.year, first.month)[1]
-    days = [day for day in (first.replace(day=number) for number in range(1, length + 1)) if day <= today]
-    found = await request.reads.ask(lambda conn: closings(conn, request.owner, days))
     before, after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
         "month": first,
@@ -95,10 +106,49 @@ async def show_closings(request: PageRequest) -> Response[Any]:
         "today": today,
         "in_cents": sum(each.in_cents for each in found),
         "out_cents": sum(each.out_cents for each in found),
-        "previous": f"?mes={before:%Y-%m}" if before.year >= _YEAR_LEAST else "",
+        "file": f"?mes={first:%Y-%m}",
+        "previous": f"?mes={before:%Y-%m}" if before >= begins else "",
         "next": f"?mes={after:%Y-%m}" if after <= today else "",
     }
     return request.show("closings.html", values)
+
+
+async def closings_csv(request: PageRequest) -> Response[Any]:
+    return await _closings_file(request, csv_answer)
+
+
+async def closings_xlsx(request: PageRequest) -> Response[Any]:
+    return await _closings_file(request, xlsx_answer)
+
+
+async def _closings_file(request: PageRequest, answer: FileAnswer) -> Response[Any]:
+    read = await _closings(request)
+    if read is None:
+        return request.go(request.here("/extrato/dias"))
+    request.spend("files_per_min")
+    first, _, found = read
+
+    async def month() -> AsyncIterator[Sequence[Day]]:
+        yield found[::-1]
+
+    return await answer(request, f"fechamento-{first:%Y-%m}", _CLOSING_COLUMNS, month())
+
+
+async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None:
+    """The first day of the month asked for, the first day there is anything to close, and the month's days from that
+    on, oldest first; None for what is no month of the account's."""
+    today = request.now.astimezone(SAO_PAULO).date()
+    given = request.http.query_params.get("mes", "")
+    first = _month(given) if given else today.replace(day=1)
+    if first is None or first > today:
+        return None
+    begins = min(today, await request.reads.ask(lambda conn: first_day(conn, request.owner)))
+    length = monthrange(first.year, first.month)[1]
+    days = [first.replace(day=number) for number in range(1, length + 1)]
+    days = [day for day in days if begins <= day <= today]
+    if not days:
+        return None
+    return first, begins, await request.reads.ask(lambda conn: closings(conn, request.owner, days))
 
 
 def _month(text: str) -> date | None:

@@ -1,0 +1,147 @@
+"""Reports of one account for its own people: what became of its charges, what is open, how each month was settled.
+
+Of production they are read from the daily totals, which lag by seconds; of test, charge by charge.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.instants import day_begins, day_ends
+from domain.mode import Owner
+from readmodels.reports.report import By
+from readmodels.reports.totals import AGES, age_bounds, find_aging
+from sql import Connection
+
+MONTHS_MAX: Final = 120
+"""Of the settlement, the newest: ten years."""
+
+
+class CohortOutcome(Struct, frozen=True, gc=False):
+    """What became of the charges issued on a day, or in the month that begins with it. Refunded ones were paid too."""
+
+    day: date
+    issued: int
+    issued_cents: int
+    paid: int
+    paid_cents: int
+    open: int
+    expired: int
+    cancelled: int
+    failed: int
+
+    @property
+    def conversion(self) -> int:
+        """Basis points."""
+        return round(10_000 * self.paid / self.issued) if self.issued else 0
+
+
+class Age(Struct, frozen=True, gc=False):
+    """Boletos by the days until, or since, they are due."""
+
+    bucket: str
+    label: str
+    boletos: int
+    cents: int
+
+
+class SettledMonth(Struct, frozen=True):
+    """`moved` has the signed cents of each type of line; opening and closing are the statement's own balances."""
+
+    month: date
+    opening_cents: int
+    closing_cents: int
+    lines: int
+    moved: Mapping[str, int]
+
+    @property
+    def off_cents(self) -> int:
+        """By how much the kinds do not come to the balance; 0 unless something of ours is wrong."""
+        return self.opening_cents + sum(self.moved.values()) - self.closing_cents
+
+
+class _Aging(Struct, frozen=True, gc=False):
+    boletos: int
+    amount: int
+
+
+class _Kind(Struct, frozen=True, gc=False):
+    month: date
+    opening_cents: int
+    closing_cents: int
+    type: str | None
+    lines: int
+    cents: int
+
+
+_begins = sql.one("merchant_report.begins", date)
+_outcomes = sql.many("merchant_report.outcomes", CohortOutcome)
+_outcomes_counted = sql.many("merchant_report.outcomes_counted", CohortOutcome)
+_aging_counted = sql.many("merchant_report.aging_counted", _Aging)
+_months = sql.many("merchant_report.months", _Kind)
+
+
+async def first_day(conn: Connection, owner: Owner) -> date:
+    """The São Paulo day before which there is nothing to report."""
+    return await _begins(conn, account_id=owner.account_id, test=owner.test)
+
+
+async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: By) -> list[CohortOutcome]:
+    """The newest day or month first; those without a charge are left out."""
+    if not owner.test:
+        return await _outcomes(conn, account_id=owner.account_id, first=first, last=last, by=by.value)
+    return await _outcomes_counted(
+        conn,
+        account_id=owner.account_id,
+        test=True,
+        created_from=day_begins(first),
+        created_to=day_ends(last),
+        by=by.value,
+    )
+
+
+async def ages(conn: Connection, owner: Owner, today: date) -> list[Age]:
+    """Open boletos by the days left, and expired ones by the days since."""
+    bounds = age_bounds(today)
+    if owner.test:
+        rows = [(each.boletos, each.amount) for each in await _aging_counted(
+            conn, account_id=owner.account_id, test=True, **bounds
+        )]  # fmt: skip
+    else:
+        rows = [(each.boletos, each.amount) for each in await find_aging(conn, account_id=owner.account_id, **bounds)]
+    return [
+        Age(bucket, label, boletos, cents) for (bucket, label, *_), (boletos, cents) in zip(AGES, rows, strict=True)
+    ]
+
+
+async def settled_months(conn: Connection, account_id: UUID, first: date, today: date) -> list[SettledMonth]:
+    """Production's months from the first day's to today's, the newest first."""
+    months = _months_between(first, today)[-MONTHS_MAX:]
+    after = _next_month(months[-1])
+    rows = await _months(conn, account_id=account_id, edges=[day_begins(each) for each in (*months, after)])
+    return [_settled(month, [row for row in rows if row.month == month]) for month in reversed(months)]
+
+
+def _settled(month: date, kinds: Sequence[_Kind]) -> SettledMonth:
+    return SettledMonth(
+        month,
+        kinds[0].opening_cents,
+        kinds[0].closing_cents,
+        sum(each.lines for each in kinds),
+        {each.type: each.cents for each in kinds if each.type is not None},
+    )
+
+
+def _months_between(first: date, last: date) -> list[date]:
+    months = [first.replace(day=1)]
+    while months[-1] < last.replace(day=1):
+        months.append(_next_month(months[-1]))
+    return months
+
+
+def _next_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1)

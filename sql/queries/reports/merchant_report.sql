@@ -1,0 +1,87 @@
+-- Reports of one account for its own people. Of production the daily totals are read (migration 0012_reports); test charges
+-- are in none and counted one by one.
+
+-- name: begins
+-- The day from which there is anything to report: the account's first, or that of a line that was brought along.
+SELECT (least(a.created_at, (
+    SELECT l.created_at FROM read_ledger l WHERE l.account_id = :account_id AND l.test = :test ORDER BY l.sequence LIMIT 1
+)) AT TIME ZONE 'America/Sao_Paulo')::date AS day
+FROM account a WHERE a.account_id = :account_id;
+
+-- name: outcomes
+SELECT CASE :by WHEN 'month' THEN date_trunc('month', day)::date ELSE day END AS day,
+       sum(charges)::bigint AS issued, sum(cents)::bigint AS issued_cents,
+       coalesce(sum(charges) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid,
+       coalesce(sum(cents) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid_cents,
+       coalesce(sum(charges) FILTER (WHERE status = 'pending'), 0)::bigint AS open,
+       coalesce(sum(charges) FILTER (WHERE status = 'expired'), 0)::bigint AS expired,
+       coalesce(sum(charges) FILTER (WHERE status = 'cancelled'), 0)::bigint AS cancelled,
+       coalesce(sum(charges) FILTER (WHERE status = 'failed'), 0)::bigint AS failed
+FROM report_cohort
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1
+HAVING sum(charges) > 0
+ORDER BY 1 DESC;
+
+-- name: outcomes_counted
+-- read_charge_page: the charges of these days.
+SELECT CASE :by WHEN 'month' THEN date_trunc('month', created_at AT TIME ZONE 'America/Sao_Paulo')::date
+                ELSE (created_at AT TIME ZONE 'America/Sao_Paulo')::date END AS day,
+       count(*) AS issued, sum(amount_cents)::bigint AS issued_cents,
+       count(*) FILTER (WHERE status IN ('paid', 'refunded')) AS paid,
+       coalesce(sum(amount_cents) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid_cents,
+       count(*) FILTER (WHERE status = 'pending') AS open,
+       count(*) FILTER (WHERE status = 'expired') AS expired,
+       count(*) FILTER (WHERE status = 'cancelled') AS cancelled,
+       count(*) FILTER (WHERE status = 'failed') AS failed
+FROM read_charge
+WHERE account_id = :account_id AND test = :test AND created_at >= :created_from AND created_at < :created_to
+GROUP BY 1
+ORDER BY 1 DESC;
+
+-- name: aging_counted
+-- read_charge_due: a range for each bucket.
+SELECT coalesce(d.boletos, 0)::bigint AS boletos, coalesce(d.amount, 0)::bigint AS amount
+FROM unnest(:statuses::text[], :firsts::date[], :lasts::date[]) WITH ORDINALITY AS b (status, first, last, position)
+LEFT JOIN LATERAL (
+    SELECT count(*) AS boletos, sum(amount_cents) AS amount FROM read_charge
+    WHERE account_id = :account_id AND test = :test AND due_date BETWEEN b.first AND b.last AND status = b.status
+) d ON true
+ORDER BY b.position;
+
+-- name: months
+-- What each month's kinds of lines come to, beside the balances of the statement that it began and ended with: the two are
+-- from different tables, and agree. Days are taken from the totals as far as these have come for certain, and counted
+-- line by line (read_ledger_created) from there, as in read_ledger.sums. `edges` are the months' beginnings, and the end of
+-- the last.
+WITH kept AS (
+    SELECT ((as_of - interval '5 minutes') AT TIME ZONE 'America/Sao_Paulo')::date AS until FROM report_position
+), edge AS (
+    SELECT g.at, coalesce(e.balance_after_cents, 0) AS balance_cents
+    FROM unnest(:edges::timestamptz[]) AS g(at)
+    LEFT JOIN LATERAL (
+        SELECT balance_after_cents FROM read_ledger
+        WHERE account_id = :account_id AND NOT test AND created_at < g.at
+        ORDER BY created_at DESC, sequence DESC
+        LIMIT 1
+    ) AS e ON true
+), month AS (
+    SELECT (at AT TIME ZONE 'America/Sao_Paulo')::date AS month, balance_cents AS opening_cents,
+           lead(balance_cents) OVER next AS closing_cents, lead(at) OVER next AS until
+    FROM edge WINDOW next AS (ORDER BY at)
+), moved AS (
+    SELECT date_trunc('month', e.day)::date AS month, e.type, e.entries AS lines, e.cents FROM report_entry e
+    WHERE e.account_id = :account_id AND e.day < (SELECT until FROM kept)
+    UNION ALL
+    SELECT date_trunc('month', l.created_at AT TIME ZONE 'America/Sao_Paulo')::date, l.type, 1, l.amount_cents
+    FROM read_ledger l
+    WHERE l.account_id = :account_id AND NOT l.test
+      AND l.created_at >= (SELECT until::timestamp AT TIME ZONE 'America/Sao_Paulo' FROM kept)
+), kind AS (
+    SELECT month, type, sum(lines)::bigint AS lines, sum(cents)::bigint AS cents FROM moved GROUP BY 1, 2
+)
+SELECT m.month, m.opening_cents::bigint AS opening_cents, m.closing_cents::bigint AS closing_cents, k.type,
+       coalesce(k.lines, 0)::bigint AS lines, coalesce(k.cents, 0)::bigint AS cents
+FROM month m LEFT JOIN kind k ON k.month = m.month
+WHERE m.until IS NOT NULL
+ORDER BY m.month DESC, k.type;

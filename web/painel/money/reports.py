@@ -1,0 +1,206 @@
+"""Reports for the merchant: conversion, what is open by its due date, each month's settlement; pages and files."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import date
+from typing import Any, Final
+
+from litestar.response import Response
+from msgspec import Struct
+
+from domain.brazilian import brl, day, thousands
+from domain.errors import Refused
+from domain.instants import SAO_PAULO
+from readmodels.filters import read_choice, read_days
+from readmodels.reports.csv_lines import BasisPoints, Cents, Field
+from readmodels.reports.merchant import CohortOutcome, SettledMonth, ages, first_day, outcomes, settled_months
+from readmodels.reports.report import By, ask, freshness
+from readmodels.reports.reports import REPORTS
+from sql import Connection
+from web.painel.csv_export import FileAnswer, csv_answer
+from web.painel.lists import ListQuery
+from web.painel.page_request import PageRequest
+from web.painel.totals import counted
+from web.painel.xlsx_export import xlsx_answer
+
+BY: Final = {By.DAY: "Por dia", By.MONTH: "Por mês"}
+Line = Sequence[Field]
+
+
+class Asked(Struct, frozen=True):
+    """São Paulo days, both inclusive."""
+
+    first: date
+    last: date
+    today: date
+    by: By
+
+
+Read = Callable[[Connection, PageRequest, Asked], Awaitable[Sequence[Line]]]
+
+
+class Sheet(Struct, frozen=True):
+    """A report: `columns` has the heading on the page by that in the file, which never changes. The last line is the
+    sum when it is `summed`; `dated`: of the days asked for."""
+
+    path: str
+    title: str
+    about: str
+    columns: dict[str, str]
+    read: Read
+    dated: bool = False
+    summed: bool = False
+    money: bool = False
+    """Of production alone, and of whoever sees the statement."""
+
+    async def show(self, request: PageRequest) -> Response[Any]:
+        asked, wanted = _asked(request, self)
+        lines = None
+        fresh = None
+        if wanted is not None:
+            lines = await counted(request, lambda conn: self.read(conn, request, wanted))
+            fresh = None if request.test else await request.reads.ask(freshness)
+        values = {
+            "sheet": self,
+            "asked": asked,
+            "wanted": wanted,
+            "freshness": fresh,
+            "lines": None if lines is None else [[shown(each, wanted) for each in line] for line in lines],
+            "numbers": [
+                bool(lines) and not isinstance((lines or [[]])[0][at], date | str) for at in range(len(self.columns))
+            ],
+            "by": BY,
+        }
+        return request.show("report.html", values, status=400 if asked.faults else 200)
+
+    async def csv(self, request: PageRequest) -> Response[Any]:
+        return await self._file(request, csv_answer)
+
+    async def xlsx(self, request: PageRequest) -> Response[Any]:
+        return await self._file(request, xlsx_answer)
+
+    async def _file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
+        asked, wanted = _asked(request, self)
+        if wanted is None:
+            return request.go(request.here(self.path) + asked.link())
+        request.spend("files_per_min")
+        lines = await request.reads.ask(lambda conn: self.read(conn, request, wanted))
+        columns = {name: (lambda line, at=at: line[at]) for at, name in enumerate(self.columns)}
+        return await answer(request, self.path.rpartition("/")[2], columns, _in_one(lines))
+
+
+async def _in_one(lines: Sequence[Line]) -> AsyncIterator[Sequence[Line]]:
+    yield lines
+
+
+async def show_list(request: PageRequest) -> Response[Any]:
+    sheets = [each for each in SHEETS if request.may(f"GET {request.here(each.path)}")]
+    closings = request.may(f"GET {request.here('/extrato/dias')}")
+    return request.show("reports.html", {"sheets": sheets, "closings": closings})
+
+
+def shown(value: Field, asked: Asked | None = None) -> str:
+    match value:
+        case None:
+            return ""
+        case Cents():
+            return f"−{brl(-value)}" if value < 0 else brl(value)
+        case BasisPoints():
+            return f"{value // 100},{value % 100:02}%"
+        case date():
+            return f"{value.month:02}/{value.year}" if asked is not None and asked.by is By.MONTH else day(value)
+        case int():
+            return thousands(value)
+        case _:
+            return str(value)
+
+
+def _asked(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, Asked | None]:
+    """None where what is asked for cannot be read."""
+    asked = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
+    today = request.account_now.astimezone(SAO_PAULO).date()
+    first, last = read_days(asked, "de", "ate")
+    by = By(read_choice(asked, "por", list(BY)) or By.DAY)
+    if asked.faults:
+        return asked, None
+    try:
+        wanted = ask(REPORTS["conversion"], today=today, first=first, last=last, by=by)
+    except Refused:
+        asked.faults["ate"] = "O período termina antes de começar, ou passa de dois anos."
+        return asked, None
+    return asked, Asked(wanted.first, wanted.last, today, by if sheet.dated else By.MONTH)
+
+
+async def _conversion(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+    rows = await outcomes(conn, request.owner, asked.first, asked.last, asked.by)
+    if not rows:
+        return []
+    names = ("issued", "issued_cents", "paid", "paid_cents", "open", "expired", "cancelled", "failed")
+    total = CohortOutcome(asked.first, *(sum(getattr(row, name) for row in rows) for name in names))
+    lines: list[Line] = [(row.day, *_outcome(row)) for row in rows]
+    return [*lines, ("Total", *_outcome(total))]
+
+
+def _outcome(row: CohortOutcome) -> Line:
+    return (
+        row.issued, Cents(row.issued_cents), row.paid, Cents(row.paid_cents), BasisPoints(row.conversion), row.open,
+        row.expired, row.cancelled, row.failed,
+    )  # fmt: skip
+
+
+async def _ages(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+    return [(each.label, each.boletos, Cents(each.cents)) for each in await ages(conn, request.owner, asked.today)]
+
+
+async def _months(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+    first = await first_day(conn, request.owner)
+    rows = await settled_months(conn, request.owner.account_id, min(first, asked.today), asked.today)
+    return [_month(row) for row in rows]
+
+
+def _month(row: SettledMonth) -> Line:
+    def of(*types: str) -> Cents:
+        return Cents(sum(row.moved.get(each, 0) for each in types))
+
+    return (
+        row.month, row.lines, Cents(row.opening_cents), of("payment"), of("refund", "refund_reversal"),
+        of("withdrawal", "withdrawal_reversal"), of("fee"), of("partner_share"), of("adjustment"),
+        Cents(row.closing_cents), "confere" if row.off_cents == 0 else f"difere em {shown(Cents(row.off_cents))}",
+    )  # fmt: skip
+
+
+CONVERSION: Final = Sheet(
+    path="/relatorios/conversao",
+    title="Conversão",
+    about="Das cobranças emitidas em cada dia ou mês, quantas foram pagas, venceram ou foram canceladas até agora. "
+    "As devolvidas contam como pagas.",
+    columns={
+        "dia": "Emitidas em", "emitidas": "Emitidas", "valor_emitido": "Valor emitido", "pagas": "Pagas",
+        "valor_pago": "Valor pago", "conversao": "Conversão", "em_aberto": "Em aberto", "vencidas": "Vencidas",
+        "canceladas": "Canceladas", "nao_concluidas": "Não concluídas",
+    },
+    read=_conversion,
+    dated=True,
+    summed=True,
+)  # fmt: skip
+AGES: Final = Sheet(
+    path="/relatorios/vencimentos",
+    title="Boletos por vencimento",
+    about="Boletos em aberto pelos dias que faltam, e vencidos sem pagamento pelos dias que passaram. "
+    "Cobranças Pix não têm vencimento e não entram.",
+    columns={"faixa": "Faixa", "boletos": "Boletos", "valor": "Valor"},
+    read=_ages,
+)
+MONTHS: Final = Sheet(
+    path="/relatorios/meses",
+    title="Fechamento por mês",
+    about="O que entrou e saiu em cada mês, por tipo. A conferência soma o saldo inicial e os tipos e compara com o "
+    "saldo que o extrato tinha no fim do mês.",
+    columns={
+        "mes": "Mês", "lancamentos": "Lançamentos", "saldo_inicial": "Saldo inicial", "pagamentos": "Pagamentos",
+        "devolucoes": "Devoluções", "saques": "Saques", "tarifas": "Tarifas", "partes_de_parceiros": "Parceiros",
+        "ajustes": "Ajustes", "saldo_final": "Saldo final", "conferencia": "Conferência",
+    },
+    read=_months,
+    money=True,
+)  # fmt: skip
+SHEETS: Final = (CONVERSION, AGES, MONTHS)
