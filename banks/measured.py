@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from prometheus_client import Histogram
 
 from banks.boletos import NotYet
@@ -25,6 +26,48 @@ _OUTCOMES: Final[dict[type, str]] = {
     TooWide: "too_wide",
     Unknown: "unknown",
 }
+
+
+class Tallied(Struct):
+    """Of one operation of a bank; each call is of one of the kinds, or an answer as any."""
+
+    calls: int = 0
+    rejected: int = 0
+    unknown: int = 0
+    seconds: float = 0.0
+    slowest_s: float = 0.0
+
+    def add(self, other: "Tallied") -> None:
+        self.calls += other.calls
+        self.rejected += other.rejected
+        self.unknown += other.unknown
+        self.seconds += other.seconds
+        self.slowest_s = max(self.slowest_s, other.slowest_s)
+
+
+class CallTally:
+    """What this process counted since it was taken last, by bank and operation: metrics end with the process, and what
+    is taken from here is kept (workers/housekeeping/bank_calls.py). As many entries as banks have operations."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[str, str], Tallied] = {}
+
+    def count(self, bank: str, operation: str, outcome: str, seconds: float) -> None:
+        one = Tallied(1, int(outcome == "rejected"), int(outcome == "unknown"), seconds, seconds)
+        self._counted.setdefault((bank, operation), Tallied()).add(one)
+
+    def take(self) -> dict[tuple[str, str], Tallied]:
+        taken, self._counted = self._counted, {}
+        return taken
+
+    def give_back(self, taken: dict[tuple[str, str], Tallied]) -> None:
+        """It could not be kept."""
+        for key, each in taken.items():
+            self._counted.setdefault(key, Tallied()).add(each)
+
+
+TALLY: Final = CallTally()
+"""One for a process, as its metrics are."""
 
 
 class MeasuredBank:
@@ -59,6 +102,8 @@ def _measured(bank: str, operation: str, ask: Callable[..., Awaitable[Any]]) -> 
             outcome = _OUTCOMES.get(type(answer), "done")
             return answer
         finally:
-            bank_call_seconds.labels(bank, operation, outcome).observe(time.perf_counter() - began)
+            took_s = time.perf_counter() - began
+            bank_call_seconds.labels(bank, operation, outcome).observe(took_s)
+            TALLY.count(bank, operation, outcome, took_s)
 
     return asked

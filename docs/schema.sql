@@ -118,6 +118,18 @@ CREATE TABLE auto_withdrawal (
 );
 CREATE INDEX auto_withdrawal_due ON auto_withdrawal USING btree (looked_on, account_id);
 
+CREATE TABLE bank_call_hour (
+    hour timestamp with time zone NOT NULL,
+    bank text NOT NULL,
+    operation text NOT NULL,
+    calls bigint NOT NULL,
+    rejected bigint NOT NULL,
+    unanswered bigint NOT NULL,
+    duration_ms bigint NOT NULL,
+    slowest_ms bigint NOT NULL,
+    CONSTRAINT bank_call_hour_pkey PRIMARY KEY (hour, bank, operation)
+);
+
 CREATE TABLE bank_callback (
     bank text NOT NULL,
     pix_key text NOT NULL,

@@ -30,6 +30,7 @@ from runtime.postgres import DB_UNAVAILABLE, session
 from runtime.redis import REDIS_UNAVAILABLE
 from workers.context import Context
 from workers.housekeeping.backlog import measure_backlog
+from workers.housekeeping.bank_calls import forget_bank_calls, store_bank_calls
 from workers.housekeeping.expiry import sweep_expired
 from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.months import forget_endpoints, keep_months
@@ -114,6 +115,8 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("removed_endpoints", partial(forget_endpoints, context),     2),
         Duty("old_payers",        partial(erase_old_payers, context),   600),
         Duty("backlog",           partial(measure_backlog, context),     15),
+        Duty("bank_calls",        partial(store_bank_calls, context),    60),
+        Duty("old_bank_calls",    partial(forget_bank_calls, context), 3600),
         Duty("verification",      partial(verify_nightly, context),      60),
         Duty("heartbeat",         partial(say_heartbeat, context, failing), 5),
         Duty("request_log_days",  partial(keep_days, context),         3600),

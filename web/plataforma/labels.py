@@ -49,6 +49,15 @@ ORDER_KINDS: Final[dict[str, str]] = {
     OrderKind.BOLETO_RECONCILE: "Conferência de um boleto", OrderKind.REFUND_RETURN: "Devolução de um Pix",
     OrderKind.REFUND_TRANSFER: "Devolução por transferência", OrderKind.WITHDRAWAL_SEND: "Saque",
 }
+BANK_OPERATIONS: Final[dict[str, str]] = {
+    "put_cob": "Registrar um Pix", "get_cob": "Consultar um Pix", "remove_cob": "Cancelar um Pix",
+    "revise_cob": "Mudar o prazo de um Pix", "create_locations": "Reservar QR Codes",
+    "received_page": "Listar Pix recebidos", "register_callback": "Registrar o aviso do banco",
+    "return_pix": "Devolver um Pix", "find_return": "Consultar uma devolução", "send_pix": "Enviar um Pix",
+    "find_transfer": "Consultar um envio", "register_boleto": "Registrar um boleto",
+    "find_boleto": "Consultar um boleto", "redate_boleto": "Mudar o vencimento de um boleto",
+    "write_off_boleto": "Baixar um boleto", "paid_page": "Listar boletos pagos",
+}
 ORDER_ENDS: Final[dict[str, str]] = {"refused": "recusado pelo banco", "abandoned": "ninguém esperava mais"}
 # What an approver has to have looked at, and how.
 REVIEW: Final[dict[str, tuple[str, str]]] = {

@@ -14,6 +14,7 @@ from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
 from web.plataforma import (
     anomalies,
+    bank_calls,
     held_refunds,
     merchants,
     overview,
@@ -89,6 +90,7 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/relatorios",                         reports.show_list, menu="Relatórios"),
     _page("GET",  "/relatorios/{name:str}",              reports.show),
     _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download),
+    _page("GET",  "/banco",                              bank_calls.show, menu="Banco"),
     _page("GET",  "/equipe",                             overview.show_staff, menu="Equipe"),
     _page("GET",  "/auditoria",                          audit.LIST.show, menu="Auditoria"),
     _page("GET",  "/acesso",                             access.show,         early=True),

@@ -108,6 +108,19 @@ CREATE TABLE bank_reconciled (
     PRIMARY KEY (bank, method, pass)
 );
 
+-- How a bank answered in an hour, counted by workers (workers/housekeeping/bank_calls.py) and kept for 31 days.
+CREATE TABLE bank_call_hour (
+    hour         timestamptz NOT NULL,
+    bank         text NOT NULL,
+    operation    text NOT NULL,
+    calls        bigint NOT NULL,
+    rejected     bigint NOT NULL,
+    unanswered   bigint NOT NULL,
+    duration_ms  bigint NOT NULL,
+    slowest_ms   bigint NOT NULL,
+    PRIMARY KEY (hour, bank, operation)
+);
+
 -- What a bank listed and nobody here can read: set aside, so that it stops nothing. Gone once it is read.
 CREATE TABLE bank_unreadable (
     bank      text NOT NULL,

@@ -197,6 +197,7 @@ P     POST /plataforma/lojas/{}/webhook/entregas/{}/reenviar
 P     GET  /plataforma/pendencias
 P     POST /plataforma/pendencias/pedidos/{}/tentar
 P     GET  /plataforma/divergencias
+P     GET  /plataforma/banco
 P     POST /plataforma/lojas/{}/conferencia
 P     POST /plataforma/lojas/{}/conferencia/desmarcar
 P     POST /plataforma/lojas/{}/observacoes

@@ -50,8 +50,8 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
             "/plataforma/relatorios/receipts", f"/plataforma/relatorios/settlement{settled}", "/plataforma/equipe",
             "/plataforma/auditoria", "/plataforma/acesso/codigo", "/plataforma/a-identificar",
             f"/plataforma/a-identificar/{suspense_id}", "/plataforma/devolucoes", held.page,
-            "/plataforma/pendencias", "/plataforma/divergencias", "/painel/empresa", "/plataforma/lojas/nova",
-            f"/plataforma/lojas/{merchant.account_id}/dados",
+            "/plataforma/pendencias", "/plataforma/divergencias", "/plataforma/banco", "/painel/empresa",
+            "/plataforma/lojas/nova", f"/plataforma/lojas/{merchant.account_id}/dados",
             "/painel/recuperar", "/painel/recuperar/nothing", f"/plataforma/lojas/{merchant.account_id}/pagador",
         ]  # fmt: skip
         await owner.post(

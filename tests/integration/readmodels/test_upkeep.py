@@ -17,7 +17,8 @@ PARTITIONED = (
 )  # fmt: skip
 SMALL = (
     # A few rows for each merchant, person, day, bank or process.
-    "account", "account_clock", "access_token", "auto_withdrawal", "bank_callback", "bank_reconciled", "credential",
+    "account", "account_clock", "access_token", "auto_withdrawal", "bank_callback", "bank_call_hour", "bank_reconciled",
+    "credential",
     "dashboard_session", "dashboard_user", "feed_begin", "integrator", "integrator_share", "lease", "pix_pool",
     "pix_suspension", "recovery_code", "report_attempt", "report_attempt_told", "report_cohort", "report_due",
     "report_entry", "report_integrator", "report_position", "report_refund", "report_wait", "sandbox_clock", "schedule",

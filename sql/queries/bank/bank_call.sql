@@ -1,0 +1,35 @@
+-- Calls of banks by the hour (banks/measured.py), counted by workers and kept for some weeks.
+
+-- name: add
+-- What one worker counted in a minute. In the order of the key: two workers that write the same hours wait for each other
+-- and never in a circle.
+WITH counted AS MATERIALIZED (
+    SELECT g.hour, g.bank, g.operation, g.calls, g.rejected, g.unanswered, g.duration_ms, g.slowest_ms
+    FROM unnest(:counted.hour::timestamptz[], :counted.bank::text[], :counted.operation::text[], :counted.calls::bigint[],
+                :counted.rejected::bigint[], :counted.unanswered::bigint[], :counted.duration_ms::bigint[],
+                :counted.slowest_ms::bigint[])
+         AS g (hour, bank, operation, calls, rejected, unanswered, duration_ms, slowest_ms)
+    ORDER BY g.hour, g.bank, g.operation
+)
+INSERT INTO bank_call_hour AS h (hour, bank, operation, calls, rejected, unanswered, duration_ms, slowest_ms)
+SELECT hour, bank, operation, calls, rejected, unanswered, duration_ms, slowest_ms FROM counted
+ON CONFLICT (hour, bank, operation) DO UPDATE
+SET calls = h.calls + excluded.calls, rejected = h.rejected + excluded.rejected,
+    unanswered = h.unanswered + excluded.unanswered, duration_ms = h.duration_ms + excluded.duration_ms,
+    slowest_ms = greatest(h.slowest_ms, excluded.slowest_ms);
+
+-- name: forget
+DELETE FROM bank_call_hour WHERE hour < :before;
+
+-- name: by_time
+-- By hour or by day of São Paulo.
+SELECT date_trunc(:by, hour, 'America/Sao_Paulo') AS at, sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected,
+       sum(unanswered)::bigint AS unanswered, sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms
+FROM bank_call_hour WHERE hour >= :since
+GROUP BY 1 ORDER BY 1;
+
+-- name: by_operation
+SELECT bank, operation, sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected,
+       sum(unanswered)::bigint AS unanswered, sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms
+FROM bank_call_hour WHERE hour >= :since
+GROUP BY bank, operation ORDER BY bank, operation;

@@ -1,0 +1,58 @@
+"""How banks answer, written down once a minute by every worker process: metrics are of a process and end with it.
+
+A process that is killed loses its last minute, and nothing else is counted on.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+import sql
+from banks.measured import TALLY
+from readmodels.dashboard.bank_calls import KEPT
+from runtime.postgres import session
+from workers.context import Context
+
+
+class CountedCalls(Struct, frozen=True):
+    hour: datetime
+    bank: str
+    operation: str
+    calls: int
+    rejected: int
+    unanswered: int
+    duration_ms: int
+    slowest_ms: int
+
+
+_add = sql.run("bank_call.add")
+_forget = sql.run("bank_call.forget")
+
+
+async def store_bank_calls(context: Context) -> int:
+    """One statement for all that was counted since the round before; answers 0."""
+    taken = TALLY.take()
+    if not taken:
+        return 0
+    hour = context.now().replace(minute=0, second=0, microsecond=0)
+    counted = [
+        CountedCalls(
+            hour, bank, operation, each.calls, each.rejected, each.unknown, round(each.seconds * 1_000),
+            round(each.slowest_s * 1_000),
+        )
+        for (bank, operation), each in sorted(taken.items())
+    ]  # fmt: skip
+    try:
+        async with session(context.pool) as conn:
+            await _add(conn, counted=counted)
+    except BaseException:
+        TALLY.give_back(taken)
+        raise
+    return 0
+
+
+async def forget_bank_calls(context: Context) -> int:
+    """The hours that are no longer shown; answers 0."""
+    async with session(context.pool) as conn:
+        await _forget(conn, before=context.now() - KEPT)
+    return 0
