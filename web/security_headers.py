@@ -24,7 +24,8 @@ _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     # A page shows a state that changes: no browser or proxy may show it again later.
     (b"cache-control", b"no-store"),
 )
-# A payer's link gives access to the charge, so search engines must not list it. They may list /docs.
+# A payer's link gives access to the charge, so search engines must not list it. They may list the front page and /docs
+# (web/front.py tells robots the same).
 _NO_INDEX = (b"x-robots-tag", b"noindex, nofollow")
 
 
@@ -47,7 +48,7 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
         request_id = new_token()
         scope["state"]["request_id"] = request_id
         wanted = [*_HEADERS, *([_ONLY_TLS] if tls() else ()), (b"x-request-id", request_id.encode())]
-        if not scope["path"].startswith("/docs"):
+        if scope["path"] != "/" and not scope["path"].startswith("/docs"):
             wanted.append(_NO_INDEX)
 
         body_sent = False

@@ -25,6 +25,15 @@ def test_robots_are_told_to_read_the_documentation_and_nothing_else(system: Syst
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.text.splitlines()[-1] == "Disallow: /"
     assert "Allow: /docs" in answer.text
+    # The header says what the file says: what is allowed is not refused by it.
+    for path, hidden in (("/", False), ("/docs", False), ("/painel/entrar", True), ("/robots.txt", True)):
+        assert ("x-robots-tag" in httpx.get(f"{system.base_url}{path}", follow_redirects=True).headers) == hidden, path
+
+
+def test_pages_that_people_look_for_say_what_they_are(system: System) -> None:
+    for path in ("/", "/docs", "/docs/pt", "/docs/webhooks", "/painel/entrar"):
+        html = httpx.get(f"{system.base_url}{path}", follow_redirects=True).text
+        assert html.count('<meta name="description" content="') == 1, path
 
 
 async def test_support_is_named_where_it_is_set(pool: Pool) -> None:
