@@ -81,5 +81,9 @@ def _show(record: dict[str, Any], before: str) -> None:
     for name, value in record.items():
         if isinstance(value, dict):
             _show(value, f"{before}{name}.")
+        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            _show({str(number): each for number, each in enumerate(value, 1)}, f"{before}{name}.")
+        elif isinstance(value, list):
+            print(f"{before}{name}: {', '.join(map(str, value))}")
         else:
             print(f"{before}{name}: {'' if value is None else value}")

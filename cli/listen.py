@@ -61,11 +61,13 @@ def add_commands(commands: Commands) -> None:
 
 
 def listen(args: argparse.Namespace) -> int:
-    from commands.webhooks.address import fault_of
+    from commands.webhooks.address import AddressFault, fault_of
     from domain.events import DEFAULT_KINDS, EventKind
     from domain.webhooks.signature import secret_text
 
     fault = fault_of(args.url, allow_private=True)
+    if fault in (AddressFault.SCHEME_OR_HOST, AddressFault.NO_URL):
+        raise CannotRun(f"{args.url} is no address such as http://127.0.0.1:9999/")  # plain http is taken here
     if fault is not None:
         raise CannotRun(f"{args.url}: {fault}")
     kinds = args.type or list(DEFAULT_KINDS)

@@ -22,8 +22,9 @@ from web.painel import rows
 
 _HERE = Path(__file__).parent
 _TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
+    # The framework adds the charset to what is text.
+    ".css": "text/css",
+    ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }

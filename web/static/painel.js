@@ -38,3 +38,18 @@ for (const form of document.querySelectorAll('form[method="post"]')) {
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
+
+// A list is found with its filters again by the link that leads back to it. Whoever signs in begins anew.
+try {
+  if (document.body.classList.contains("entry")) sessionStorage.clear();
+  else {
+    const filters = new URLSearchParams(location.search);
+    filters.delete("feito");
+    sessionStorage.setItem(location.pathname, String(filters));
+    for (const link of document.querySelectorAll(".crumb a")) {
+      if (!link.search) link.search = sessionStorage.getItem(link.pathname) ?? "";
+    }
+  }
+} catch {
+  // Storage is refused: the link leads to the whole list.
+}

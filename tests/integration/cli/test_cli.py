@@ -1,5 +1,6 @@
 """Promises of the command line: what it prints, how it ends, and that `listen` is as good as a webhook."""
 
+import argparse
 import asyncio
 import json
 import re
@@ -20,6 +21,7 @@ import asyncpg
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from cli.answer import answer
 from domain.webhooks.signature import sign
 from runtime.local.embedded import free_port
 from tests.support.system import System, until
@@ -399,6 +401,18 @@ def test_a_database_that_is_away_is_named(words: tuple[str, ...], tmp_path: Path
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("quita: PostgreSQL cannot be reached")
     assert "pssst" not in said.stderr
+
+
+def test_a_record_of_records_is_read_by_people_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"payments": [{"amount": "1.00"}, {"amount": "2.00"}], "kinds": ["a", "b"], "none": []}
+    assert answer(argparse.Namespace(json=False), record) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["payments.1.amount: 1.00", "payments.2.amount: 2.00", "kinds: a, b", "none: "]
+
+
+def test_an_address_to_forward_to_that_is_none_is_refused_with_one_that_is(tmp_path: Path) -> None:
+    said = System(tmp_path).quita("listen", "nothttp").stderr
+    assert (said.count("\n"), "http://127.0.0.1:9999/" in said) == (1, True)
 
 
 def test_a_bank_that_was_told_to_fail_can_be_told_to_work(system: System) -> None:

@@ -258,6 +258,17 @@ async def test_a_browser_signs_in_and_a_form_is_sent_once_however_often_it_is_cl
         await browser.command("Network.setCookie", url=browser.address, name="painel", value=cookie, httpOnly=True)
 
 
+async def test_the_way_back_from_a_charge_leads_to_the_list_as_it_was_filtered(browser: Browser) -> None:
+    await browser.open("/painel/cobrancas?status=pending&feito=cancelada")
+    row = await browser.evaluate("document.querySelector('.row-link').getAttribute('href')")
+    await browser.open(row)
+    way = "document.querySelector('.crumb a').href.replace(location.origin, '')"
+    assert await browser.evaluate(way) == "/painel/cobrancas?status=pending"
+    await browser.open("/painel/cobrancas")
+    await browser.open(row)
+    assert await browser.evaluate(way) == "/painel/cobrancas"
+
+
 async def test_the_documentation_shows_ones_own_ids_to_who_is_signed_in_and_no_secret(browser: Browser) -> None:
     seen = await browser.owner.opened("/painel/teste/chaves.json")
     ids = msgspec.json.decode(seen.html)

@@ -264,6 +264,7 @@ async def test_styles_and_scripts_may_be_kept_for_ever_under_their_hashed_name(
             assert answer.status == 200
             assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
             assert hashlib.sha256(await answer.read()).hexdigest()[:12] == name.split(".")[1]
+            assert answer.headers["Content-Type"].count("charset") <= 1
     async with client.get(f"{base_url}/static/page.000000000000.css") as answer:  # of the version before
         assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
     for name in ("nothing.css", "page.css%00", "..%2fapp.py", "page", "templates"):
