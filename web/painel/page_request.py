@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from uuid import UUID, uuid5
 
 from litestar import Request
+from litestar.datastructures import UploadFile
 from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
 from litestar.response import Redirect, Response
 from msgspec import Struct
@@ -44,6 +45,8 @@ from web.painel.section import PAINEL, Section
 
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
+UPLOAD_MAX = 256 * 1024
+"""Of a field, and of a file, of a form that sends one."""
 # Only forms of our own pages are taken; the browser says where a request comes from.
 _OWN = (None, "same-origin")
 _POLICY = (
@@ -58,6 +61,7 @@ PAGE_HEADERS = {
 }
 
 Form = dict[str, list[str]]
+Files = dict[str, bytes]
 AnyRequest = Request[Any, Any, Any]
 
 
@@ -95,6 +99,7 @@ class PageRequest:
         form: Form,
         grant: Grant,
         section: Section = PAINEL,
+        files: Files | None = None,
     ) -> None:
         state = request.app.state
         self.section = section
@@ -111,8 +116,10 @@ class PageRequest:
         self.context: WebContext = state.context
         self.cursors = Cursors(self.seal.keys("dashboard cursor"))
         self.now: datetime = to_millisecond(state.now())
+        self.files = files or {}
         self._form = form
         self._grant = grant
+        self._key: UUID | None = None
 
     def spend(self, what: str) -> None:
         """Count it against the account's rate; Refused(RATE_LIMITED)."""
@@ -223,16 +230,19 @@ class PageRequest:
         except ValueError:
             raise ClientException from None
 
-    def part(self, name: str) -> "PageRequest":
-        """One of several things that a form asks for: its id follows from the form's, so each is done once as well."""
+    def part(self, name: str, fields: Mapping[str, str] | None = None, *, key: UUID | None = None) -> "PageRequest":
+        """One of several things that a form asks for: its id follows from the form's, so each is done once as well.
+        It may have `fields` of its own, and a `key` that outlives the form."""
         request = copy(self)
-        request._form = {**self._form, "once": [str(uuid5(self.form_id, name))]}
+        given = self._form if fields is None else {each: [value] for each, value in fields.items()}
+        request._form = {**given, "once": [str(uuid5(self.form_id, name))]}
+        request._key = key
         return request
 
     @property
     def key(self) -> str:
         """The Idempotency-Key of what the form creates: sent again it creates nothing more."""
-        return f"{ACTOR}{self.form_id}"
+        return f"{ACTOR}{self._key or self.form_id}"
 
     @property
     def doer(self) -> dict[str, str]:
@@ -285,6 +295,36 @@ def csrf_token(seal: Seal, cookie: str) -> str:
     return hmac.new(seal.key("dashboard form"), cookie.encode(), "sha256").hexdigest()
 
 
+async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[Form, Files]:
+    """A form that may send a file; one that sends none may be of either kind."""
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        return await read_form(request, seal, cookie), {}
+    if request.headers.get("sec-fetch-site") not in _OWN:
+        raise ForeignForm
+    form: Form = {}
+    files: Files = {}
+    try:
+        sent = (await request.form()).multi_items()
+    except (LookupError, UnicodeDecodeError):  # text in a character set that it is not in
+        raise ClientException from None
+    for name, value in sent:
+        if isinstance(value, UploadFile):
+            files[name] = await value.read()
+            await value.close()
+        elif not isinstance(value, str) or len(value) > UPLOAD_MAX or "\0" in value:
+            raise ClientException
+        else:
+            form.setdefault(name, []).append(value)
+    _must_be_shown_here(form, seal, cookie)
+    return form, files
+
+
+def _must_be_shown_here(form: Form, seal: Seal, cookie: str) -> None:
+    given = form.get("csrf", [""])[0]
+    if not cookie or not hmac.compare_digest(given.encode(), csrf_token(seal, cookie).encode()):
+        raise ForeignForm
+
+
 async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
     """The fields of a form of ours. 403 when it was not shown to this browser, 400 when it is no form."""
     if request.headers.get("sec-fetch-site") not in _OWN:
@@ -302,9 +342,7 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
         if len(value) > FIELD_MAX or "\0" in value:
             raise ClientException
         form.setdefault(name, []).append(value)
-    given = form.get("csrf", [""])[0]
-    if not cookie or not hmac.compare_digest(given.encode(), csrf_token(seal, cookie).encode()):
-        raise ForeignForm
+    _must_be_shown_here(form, seal, cookie)
     return form
 
 

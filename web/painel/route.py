@@ -22,7 +22,18 @@ from runtime.seal import Seal
 from web.painel.auth.sign_in import cookie_of, entrance
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
-from web.painel.page_request import AnyRequest, Form, Grant, PageRequest, StepUpNeeded, go, read_form
+from web.painel.page_request import (
+    UPLOAD_MAX,
+    AnyRequest,
+    Files,
+    Form,
+    Grant,
+    PageRequest,
+    StepUpNeeded,
+    go,
+    read_form,
+    read_upload,
+)
 from web.painel.section import PAINEL, Section
 
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
@@ -43,7 +54,8 @@ STAFF = frozenset({"staff"})
 
 class Page(Struct, frozen=True):
     """`path` is below its section's root (below /painel/teste when `test`), with `{name:str}` for what varies.
-    `early`: open before a required second factor is set up. `menu`: what the menu calls it; empty when it is not there.
+    `upload`: its form may send a file. `early`: open before a required second factor is set up. `menu`: what the menu
+    calls it; empty when it is not there.
     """
 
     method: Literal["GET", "POST"]
@@ -54,6 +66,7 @@ class Page(Struct, frozen=True):
     menu: str = ""
     section: Section = PAINEL
     early: bool = False
+    upload: bool = False
 
     @property
     def whole_path(self) -> str:
@@ -83,12 +96,17 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         if found is None:
             return go(entrance(section, request.scope["path"] if page.method == "GET" else ""))
         form: Form = {}
-        if page.method == "POST":
+        files: Files = {}
+        if page.upload:
+            form, files = await read_upload(request, Seal(state.settings.secret_key), cookie)
+        elif page.method == "POST":
             form = await read_form(request, Seal(state.settings.secret_key), cookie)
         if found.role not in page.roles:
             raise PermissionDeniedException
         grant = grants[found.role]
-        page_request = PageRequest(request, found, cookie, mode=page.mode, form=form, grant=grant, section=section)
+        page_request = PageRequest(
+            request, found, cookie, mode=page.mode, form=form, grant=grant, section=section, files=files
+        )
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
         fault = await prove(page_request) if PASSWORD_FIELD in form else ""
@@ -114,7 +132,8 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
 
     # A name for traces and Litestar's messages.
     answer.__name__ = f"{page.method} {page.whole_path}"
-    return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200)(answer)
+    bounds: dict[str, Any] = {"request_max_body_size": 2 * UPLOAD_MAX} if page.upload else {}
+    return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200, **bounds)(answer)
 
 
 _ALREADY_SENT = {

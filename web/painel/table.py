@@ -9,7 +9,16 @@ from domain.mode import Mode
 from web.painel import overview
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
-from web.painel.charges import bulk_cancel, changes, charge_list, charge_page, new_charge, sandbox, schedules
+from web.painel.charges import (
+    bulk_cancel,
+    changes,
+    charge_import,
+    charge_list,
+    charge_page,
+    new_charge,
+    sandbox,
+    schedules,
+)
 from web.painel.money import anomaly, money, payout_key, refunds, reports, withdrawals
 from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
 from web.painel.section import PAINEL
@@ -27,6 +36,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          PEOPLE),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        PEOPLE),
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       PEOPLE),
+    Page("GET",  "/cobrancas/importar",               charge_import.show,       PEOPLE),
+    Page("POST", "/cobrancas/importar",               charge_import.create,     PEOPLE, upload=True),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           PEOPLE),
@@ -121,6 +132,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          EVERYBODY, TEST),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        EVERYBODY, TEST),
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       EVERYBODY, TEST),
+    Page("GET",  "/cobrancas/importar",               charge_import.show,       EVERYBODY, TEST),
+    Page("POST", "/cobrancas/importar",               charge_import.create,     EVERYBODY, TEST, upload=True),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           EVERYBODY, TEST),

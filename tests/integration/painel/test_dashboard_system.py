@@ -109,6 +109,40 @@ async def test_of_several_charges_those_of_a_silent_bank_stay_and_the_others_are
     assert (await env.merchant.production.charge(pix["charge_id"]))["status"] == "cancelled"
 
 
+async def test_a_sheet_sent_again_makes_the_boletos_that_a_silent_bank_did_not_register(
+    env: Environment, system: System
+) -> None:
+    path = "/painel/cobrancas/importar"
+    sheet = (
+        "tipo;valor;vencimento;referencia;nome;documento;cep;rua;numero;cidade;estado\n"
+        f"boleto;150,00;{in_days(9)};folha-1;Ana Lima;52998224725;01310-100;Avenida Paulista;1;São Paulo;SP\n"
+        "pix;10,00;;folha-2;;;;;;;\n"
+    )
+
+    async def imported() -> Seen:
+        upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
+        upload.add_field("file", sheet.encode("cp1252"), filename="folha.csv")
+        page = await env.owner.ask("POST", path, data=upload)
+        carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
+        assert carried, page.text[:500]
+        return await env.owner.post(path, form=page, sheet=carried[1], sure="yes")
+
+    system.json("bank", "fault", "down")
+    try:
+        silent = await imported()
+    finally:
+        system.json("bank", "fault", "up")
+    assert "1 de 2 cobranças estão na lista" in silent.text, silent.text[:600]
+    assert "O banco não confirmou" in silent.text
+    done = await imported()
+    assert "2 de 2 cobranças estão na lista" in done.text, done.text[:600]
+    assert (done.text.count("Já criada"), (await imported()).text.count("Já criada")) == (1, 2)
+    listed = await env.merchant.production.get("/v1/charges")
+    assert sorted(each["external_id"] for each in listed.body["data"] if each["status"] == "pending") == [
+        "folha-1", "folha-2",
+    ]  # fmt: skip
+
+
 async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(
     env: Environment, system: System
 ) -> None:

@@ -48,6 +48,8 @@ OFDS  GET  /painel/cobrancas/busca
 OF S  GET  /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/cancelar
+OF S  GET  /painel/cobrancas/importar
+OF S  POST /painel/cobrancas/importar
 OF S  GET  /painel/cobrancas/{}/boleto.pdf
 OF S  POST /painel/cobrancas/{}/cancelar
 OF S  POST /painel/cobrancas/{}/vencimento
@@ -139,6 +141,8 @@ OFDS  GET  /painel/teste/cobrancas/busca
 OFDS  GET  /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/cancelar
+OFDS  GET  /painel/teste/cobrancas/importar
+OFDS  POST /painel/teste/cobrancas/importar
 OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
 OFDS  POST /painel/teste/cobrancas/{}/cancelar
 OFDS  POST /painel/teste/cobrancas/{}/vencimento

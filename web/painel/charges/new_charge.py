@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
+from msgspec import Struct
 
 from banks.boletos import BoletoPayer
 from commands.bank_orders.boleto_issuer import DEADLINE_S
@@ -84,7 +85,9 @@ async def create(request: PageRequest) -> Response[Any]:
         filled, said = await prefill.looked_up(request, filled)
         return _form(request, form, filled, payer_said=said)
     try:
-        charge_id = await (_pix(request, filled) if form == "pix" else _boleto(request, filled))
+        charge_id = await (
+            create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
+        )
     except AlreadySent:
         charge_id = await made_before(request)
     except Refused as refused:
@@ -99,11 +102,17 @@ async def create(request: PageRequest) -> Response[Any]:
 
 async def made_before(request: PageRequest) -> UUID:
     """What this form made when it was sent before; AlreadySent when that is not known, or nothing."""
-    async with session(request.pool) as conn:
-        made = await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
+    made = await found_before(request)
     if made is None:
         raise AlreadySent
-    return made.resource_id
+    return made
+
+
+async def found_before(request: PageRequest) -> UUID | None:
+    """What the request's key has made; None when that is nothing."""
+    async with session(request.pool) as conn:
+        made = await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
+    return None if made is None else made.resource_id
 
 
 async def _issuer(request: PageRequest) -> Issuer:
@@ -127,15 +136,52 @@ async def check_boletos(request: PageRequest, filled: Filled, integrador_code: s
         filled.wrong("integrador_code", "O código não existe ou não está ativo.")
 
 
-async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
-    """The charge's id; None when the form cannot be taken."""
+class PixFields(Struct, frozen=True):
+    """What the form says; its faults are in `filled`."""
+
+    amount_cents: int | None
+    lifetime: str
+    payer: Mapping[str, str]
+    external_id: str | None
+    description: str | None
+
+
+class BoletoFields(Struct, frozen=True):
+    """What the form says; its faults are in `filled`."""
+
+    kind: str
+    amount_cents: int | None
+    due_on: date | None
+    payer: BoletoPayer | None
+    external_id: str | None
+    description: str | None
+    integrador_code: str | None
+
+
+def read_pix(request: PageRequest, filled: Filled) -> PixFields:
     amount_cents = filled.cents("amount", PIX_CENTS_MAX)
     lifetime = filled.choice("lifetime", LIFETIMES)
     payer = pix_payer(request, filled)
+    return PixFields(amount_cents, lifetime, payer, *_words(filled))
+
+
+def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
+    kind = filled.choice("kind", BOLETOS)
+    amount_cents = filled.cents("amount", BOLETO_CENTS_MAX)
+    due_on = filled.day("due_date", first=_today(request) + timedelta(days=1))
+    payer = boleto_payer(request, filled)
     external_id, description = _words(filled)
-    if filled.faults or amount_cents is None:
+    integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
+    return BoletoFields(kind, amount_cents, due_on, payer, external_id, description, integrador_code)
+
+
+async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None:
+    """The charge's id; None when the form cannot be taken."""
+    asked = read_pix(request, filled)
+    if filled.faults or asked.amount_cents is None:
         return None
     check_approved(request)
+    amount_cents, payer = asked.amount_cents, asked.payer
     document = payer.get("document")
     charge_id = new_id()
     creation = Creation(
@@ -146,9 +192,9 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
         request_id=request.request_id,
         now=request.now,
         amount_cents=amount_cents,
-        lifetime_s=int(lifetime),
-        external_id=external_id,
-        description=description,
+        lifetime_s=int(asked.lifetime),
+        external_id=asked.external_id,
+        description=asked.description,
         payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id) if payer else None,
         payer_document_hash=request.seal.blind(document) if document else None,
         scenario=None,
@@ -173,18 +219,14 @@ async def _pix(request: PageRequest, filled: Filled) -> UUID | None:
     return creation.charge_id
 
 
-async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
+async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | None:
     """The id of the charge whose boleto the bank has registered; None when the form cannot be taken."""
-    kind = filled.choice("kind", BOLETOS)
-    amount_cents = filled.cents("amount", BOLETO_CENTS_MAX)
-    due_on = filled.day("due_date", first=_today(request) + timedelta(days=1))
-    payer = boleto_payer(request, filled)
-    external_id, description = _words(filled)
-    integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
+    asked = read_boleto(request, filled)
     if not filled.faults:
         check_approved(request)
-        await check_boletos(request, filled, integrador_code)
-    if filled.faults or amount_cents is None or due_on is None or payer is None:
+        await check_boletos(request, filled, asked.integrador_code)
+    payer = asked.payer
+    if filled.faults or asked.amount_cents is None or asked.due_on is None or payer is None:
         return None
     charge_id = new_id()
     wanted = BoletoRequest(
@@ -193,14 +235,14 @@ async def _boleto(request: PageRequest, filled: Filled) -> UUID | None:
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
         request_id=request.request_id,
-        kind=kind,
-        amount_cents=amount_cents,
-        due_on=due_on,
+        kind=asked.kind,
+        amount_cents=asked.amount_cents,
+        due_on=asked.due_on,
         payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=request.seal.blind(payer.document),
-        external_id=external_id,
-        description=description,
-        integrador_code=integrador_code,
+        external_id=asked.external_id,
+        description=asked.description,
+        integrador_code=asked.integrador_code,
         scenario=None,
         send_email=filled.has("send_email"),
     )

@@ -1,0 +1,164 @@
+"""Charges from a spreadsheet: looked at before anything is made, and each row made once however often it is sent."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from banks.protocol import Location
+from commands.bank_orders.pix_locations import add_to_pool
+from domain.instants import SAO_PAULO
+from domain.mode import Mode
+from runtime.ids import new_token
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+from web.painel.charges.sheet_rows import ROWS_MAX, SheetFault, read_sheet
+
+SETTINGS = settings_with()
+IMPORT = "/painel/cobrancas/importar"
+SHEET = (
+    "tipo;valor;referência;descrição;nome;documento;validade_dias\r\n"
+    "pix;1.234,56;ped-1;Mensalidade;João d'Ávila;529.982.247-25;30\r\n"
+    "Pix;10.50;ped-2;;;;\r\n"
+    ";;;;;;\r\n"
+    "pix;7;ped-3;;;;1\r\n"
+)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Any) -> AsyncIterator[Any]:
+    merchant = await a_merchant(pool)
+    async with pool.acquire() as conn:
+        places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(30)]
+        await add_to_pool(conn, Mode.PRODUCTION, "001", places)
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+        yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
+
+
+async def sent(person: Person, sheet: bytes | str, path: str = IMPORT) -> Seen:
+    """The sheet chosen in its form."""
+    data = aiohttp.FormData((await person.opened(path)).hidden())
+    data.add_field("file", sheet if isinstance(sheet, bytes) else sheet.encode(), filename="c.csv")
+    return await person.ask("POST", path, data=data)
+
+
+async def confirmed(person: Person, page: Seen, path: str = IMPORT) -> Seen:
+    """The page that confirms, with its tick."""
+    carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
+    assert carried, page.text[:600]
+    data = aiohttp.FormData({**page.hidden(), "sheet": carried[1], "sure": "yes"})
+    data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
+    return await person.ask("POST", path, data=data)
+
+
+async def made(books: Books) -> list[tuple[str, int]]:
+    rows = await books.pool.fetch(
+        "SELECT external_id, amount_cents FROM charge WHERE account_id = $1 ORDER BY external_id", books.account_id
+    )
+    return [tuple(row) for row in rows]
+
+
+async def test_a_sheet_is_looked_at_made_and_sent_again_without_doubling(shop: Any) -> None:
+    owner, books, *_ = shop
+    page = await sent(owner, SHEET)
+    assert page.status == 200, page.text[:600]
+    assert "3 cobranças, R$\u00a01.252,06" in page.text
+    assert await made(books) == [], "nothing is made before it is confirmed"
+    done = await asyncio.gather(*(confirmed(owner, page) for _ in range(3)))
+    assert all("3 de 3 cobranças estão na lista" in each.text for each in done), [each.text[:500] for each in done]
+    wanted = [("ped-1", 1234_56), ("ped-2", 10_50), ("ped-3", 7_00)]
+    assert await made(books) == wanted
+    again = await confirmed(owner, await sent(owner, SHEET))
+    assert again.text.count("Já criada") == 3
+    assert await made(books) == wanted
+    listed = await owner.opened("/painel/cobrancas")
+    assert "João d'Ávila" in listed.text
+    assert (await owner.opened("/painel/auditoria")).text.count("Criou uma cobrança") == 3
+    # Another file is another file.
+    assert "3 de 3" in (await confirmed(owner, await sent(owner, SHEET.replace("ped-", "novo-")))).text
+    assert len(await made(books)) == 6
+
+
+async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_made(shop: Any) -> None:
+    owner, books, *_ = shop
+    past = (datetime.now(SAO_PAULO).date() - timedelta(days=1)).strftime("%d/%m/%Y")
+    sheet = (
+        "Tipo,Valor,Vencimento,Nome,CPF,CEP,Rua,Cidade,UF,validade_dias\n"
+        "pix,10,,,,,,,,\n"
+        "pix,dez,,,,,,,,5\n"
+        "pix,10,31/12/2040,,,,,,,\n"
+        f"boleto,10,{past},Ana,111.111.111-11,123,Rua A,Olinda,XX,\n"
+        "carnê,10,,,,,,,,\n"
+    )
+    page = await sent(owner, sheet)
+    assert page.status == 400
+    assert "4 linhas não podem ser aceitas" in page.text
+    said = re.findall(r'<p class="fault"><code>([a-z_]+)</code> ([^<]+)</p>', page.html)
+    assert [name for name, _ in said] == [
+        "valor", "validade_dias", "vencimento", "vencimento", "documento", "cep", "estado", "tipo",
+    ], said  # fmt: skip
+    assert 'name="sheet"' not in page.html
+    assert await made(books) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "Escolha um arquivo"),
+        (b"PK\x03\x04....", "Salve a planilha como CSV"),
+        (b"tipo;valor\n", "nenhuma linha"),
+        (b"valor\n10\n", "Falta a coluna tipo"),
+        (b"tipo;valor;saldo\npix;1;2\n", "Coluna desconhecida: saldo"),
+        (b"tipo;valor;valor\npix;1;2\n", "duas colunas"),
+        (b'tipo;valor\npix;"1\n', "aspas"),
+        (b"tipo;valor\npi\0x;1\n", "não é um texto"),
+        (b"tipo;valor\n" + b"pix;1\n" * (ROWS_MAX + 1), f"até {ROWS_MAX}"),
+        (b"tipo;valor\n" + b"pix;1 " * 25_000, "KB"),
+    ],
+)
+async def test_a_file_that_is_no_sheet_of_charges_is_told_why(shop: Any, raw: bytes, words: str) -> None:
+    owner, books, *_ = shop
+    seen = await sent(owner, raw)
+    assert (seen.status, words in seen.text) == (400, True), seen.text[:800]
+    assert await made(books) == []
+
+
+def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
+    for raw in (
+        "tipo;valor;descrição\npix;1.234,56;Açaí\n".encode("cp1252"),
+        "\ufefftipo;valor;descrição\r\npix;1.234,56;Açaí\r\n".encode(),
+        'tipo,valor,descricao\npix,"1.234,56",Açaí\n'.encode(),
+        "TIPO; Valor ;Descrição;\nPIX;1234.56;Açaí;\n".encode(),
+    ):
+        (row,) = read_sheet(raw)
+        assert (row.number, row.fields["kind"], row.fields["description"]) == (2, "pix", "Açaí"), raw
+        assert row.fields["amount"] in ("1.234,56", "1234,56")
+    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n")
+    assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")
+    with pytest.raises(SheetFault):
+        read_sheet(b"\n\n")
+
+
+async def test_an_upload_is_taken_from_ones_own_page_and_role_alone(shop: Any, pool: Any) -> None:
+    owner, books, address, merchant = shop
+    foreign = aiohttp.FormData({"csrf": "x", "once": str(uuid4())})
+    foreign.add_field("file", SHEET.encode(), filename="c.csv")
+    assert (await owner.ask("POST", IMPORT, data=foreign)).status == 403
+    async with colleague_of(pool, address, merchant, "developer") as developer:
+        assert (await developer.get(IMPORT)).status == 403
+        assert "Importar planilha" not in (await developer.opened("/painel/cobrancas")).text
+    large = await sent(owner, b"x" * 600_000)
+    assert large.status == 413
+    pending = await a_merchant(pool, kyc="pending")
+    async with person_of(address, pending) as other:
+        seen = await sent(other, SHEET, "/painel/teste/cobrancas/importar")
+        assert (seen.status, "3 cobranças" in seen.text) == (200, True)
+        assert "Cadastro em análise" in (await other.opened(IMPORT)).text
+    assert await made(books) == []
