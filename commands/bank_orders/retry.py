@@ -11,7 +11,7 @@ _retry = sql.maybe("stuck.retry", str)
 
 
 async def retry_order(conn: Connection, order_id: UUID, *, now: datetime) -> OrderLane | None:
-    """Its lane; None when a worker has it, or it has ended.
+    """Its lane; None when a worker has it, it has ended, or it was not tried yet because its moment is yet to come.
 
     Nothing else of the order changes: a later attempt asks first what became of those before, so one that is early
     sends nothing twice.

@@ -3,8 +3,9 @@
 
 -- name: orders
 -- Orders that were asked for before :before and have not ended, in the order in which they are due. A withdrawal of an
--- account that is not approved waits for a decision, and is not stuck (bank_order.claim_money). One whose lease is over
--- waits for the next round of a worker.
+-- account that is not approved waits for a decision, and is not stuck (bank_order.claim_money); nor is one that has not
+-- been tried because its moment is yet to come: it may still be cancelled. One whose lease is over waits for the next
+-- round of a worker.
 WITH open AS MATERIALIZED (
     SELECT q.* FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
     CROSS JOIN LATERAL (
@@ -21,7 +22,7 @@ SELECT o.order_id, o.account_id, a.name AS merchant, o.charge_id, o.bank, o.kind
        o.state = 'working' AS lost, o.outcome ->> 'detail' AS detail
 FROM open o
 LEFT JOIN account a ON a.account_id = o.account_id
-WHERE o.created_at < :before
+WHERE o.created_at < :before AND (o.attempts > 0 OR o.due_at < :before)
   AND (o.kind <> 'withdrawal_send' OR (
       SELECT w.status <> 'pending' OR a.kyc = 'approved' FROM withdrawal w
       WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id))
@@ -41,9 +42,9 @@ ORDER BY d.order_id DESC
 LIMIT :limit;
 
 -- name: retry
--- Due now, unless a worker has it; by its key (bank_order.sql).
+-- Due now, unless a worker has it or its moment is yet to come; by its key (bank_order.sql).
 UPDATE bank_order SET due_at = least(due_at, :now)
-WHERE order_id = :order_id AND NOT test AND state <> 'working'
+WHERE order_id = :order_id AND NOT test AND state <> 'working' AND (attempts > 0 OR due_at <= :now)
 RETURNING lane;
 
 -- name: deliveries

@@ -54,6 +54,21 @@ async def test_a_charge_is_found_by_whatever_a_caller_has_of_it(staff: Person, p
     assert "Nada encontrado" in (await searched(staff, "Pedido 88-T")).text
 
 
+async def test_each_charge_of_a_payer_is_shown_with_its_own_payments_newest_first(staff: Person, pool: Any) -> None:
+    merchant = await a_merchant(pool, "Escola Um Dois")
+    books = Books(pool, merchant.account_id, SEAL)
+    payer = {"name": "Ana", "document": "15350946056"}
+    older, newer = [await books.charge(cents, payer=payer) for cents in (10_00, 20_00)]
+    await books.paid(older, 10_00, 3_33)
+    await books.paid(newer, 20_00)
+    html = (await searched(staff, "153.509.460-56")).html
+    first, second = html.index(newer.charge_id), html.index(older.charge_id)
+    assert first < second
+    of_newer, of_older = html[first:second], html[second:]
+    assert ("R$\u00a020,00" in of_newer, "R$\u00a03,33" in of_newer) == (True, False)
+    assert of_older.index("R$\u00a03,33") < of_older.rindex("R$\u00a010,00")
+
+
 async def test_a_request_is_found_by_its_id(staff: Person, pool: Any) -> None:
     merchant = await a_merchant(pool, "Sapataria Passo")
     await pool.execute(

@@ -39,15 +39,16 @@ async def an_order(
     age: timedelta = timedelta(hours=30),
     state: str = "waiting",
     test: bool = False,
+    attempts: int = 9,
 ) -> UUID:
     """That nobody ends: it is due in an hour."""
     order_id, now = new_id(), datetime.now(UTC)
     await pool.execute(
         "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,"
         " lease_until, outcome, created_at)"
-        " VALUES ($1, $2, $3, $4, '001', $5, '{}', $6, 9, $7, $8, '{\"detail\": \"no answer\"}', $9)",
+        " VALUES ($1, $2, $3, $4, '001', $5, '{}', $6, $10, $7, $8, '{\"detail\": \"no answer\"}', $9)",
         order_id, account_id, new_id(), test, kind, state, now + timedelta(hours=1),
-        now + timedelta(hours=1) if state == "working" else None, now - age,
+        now + timedelta(hours=1) if state == "working" else None, now - age, attempts,
     )  # fmt: skip
     return order_id
 
@@ -63,6 +64,8 @@ async def test_an_order_that_does_not_end_is_shown_and_due_at_once_when_tried_ag
         await an_order(pool, merchant.account_id, age=timedelta(minutes=1)),
         await an_order(pool, merchant.account_id, test=True),
         await an_order(pool, merchant.account_id, state="working"),
+        # A withdrawal that may still be cancelled: it was not sent early.
+        await an_order(pool, merchant.account_id, kind="withdrawal_send", attempts=0),
     ]
     try:
         page = await staff.opened(PATH)
@@ -79,7 +82,7 @@ async def test_an_order_that_does_not_end_is_shown_and_due_at_once_when_tried_ag
         assert after["due_at"] <= datetime.now(UTC)
         assert {**after, "due_at": None} == {**before, "due_at": None}
         assert "Tentou de novo um pedido ao banco" in (await staff.opened("/plataforma/auditoria")).text
-        for each in (others[1], others[2], new_id()):
+        for each in (*others[1:], new_id()):
             refused = await staff.post(link(each), on=PATH)
             assert (refused.status, "terminou, ou está sendo feito" in refused.text) == (400, True)
             assert not await pool.fetchval("SELECT count(*) FROM audit WHERE subject = $1", str(each))
