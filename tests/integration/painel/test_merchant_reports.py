@@ -111,6 +111,13 @@ async def test_each_month_is_added_up_by_kind_and_compared_with_the_balance_of_t
             " created_at) VALUES ($1, false, $2, $3, $4, $5, $6, $7)",
             books.account_id, number, uuid4(), kind, cents, after, at,
         )  # fmt: skip
+        if at is past:
+            # Its day's total, where the totals have come so far: else the line is counted, and this is not read.
+            await books.pool.execute(
+                "INSERT INTO report_entry (account_id, day, type, method, entries, cents, late, anomalous)"
+                " VALUES ($1, $2, $3, '', 1, $4, 0, 0)",
+                books.account_id, past.astimezone(SAO_PAULO).date(), kind, cents,
+            )  # fmt: skip
     text = (await owner.opened("/painel/relatorios/meses")).text
     before = past.astimezone(SAO_PAULO)
     zero = f"R${NBSP}0,00"
