@@ -24,6 +24,11 @@ def brl(cents: int) -> str:
     return f"R${_NO_BREAK}{amount(cents)}"
 
 
+def signed_brl(cents: int) -> str:
+    """Like `brl`, and below zero with a minus of its own: -500 -> "−R$ 5,00"."""
+    return f"−{brl(-cents)}" if cents < 0 else brl(cents)
+
+
 def parse_brl(text: str, *, cents_max: int) -> int:
     """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
 

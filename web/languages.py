@@ -5,6 +5,7 @@ borrowed it to pay. Amounts stand as the payer's bank writes them, so that both 
 """
 
 import tomllib
+from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,45 +16,58 @@ from jinja2.runtime import Context
 from domain import brazilian
 from domain.instants import SAO_PAULO
 
-_MONTHS: Final = {
-    "en": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-    "es": ("ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic"),
-}
-_TODAY: Final = {"en": "today at", "es": "hoy a las"}
 
+class PayerLanguage:
+    """Portuguese, and the base of the others. `code` is the value of `lang`, `tag` the one of BCP 47, `name` how its
+    speakers call it, `query` what chooses it in an address."""
 
-class Language:
-    """`code` is the value of `lang`, `tag` the one of BCP 47, `name` how its speakers call it."""
-
-    def __init__(self, code: str, tag: str, name: str, said: dict[str, str]) -> None:
-        self.code = code
-        self.tag = tag
-        self.name = name
-        self._said = said
+    code = "pt"
+    tag = "pt-BR"
+    name = "Português"
+    query = ""
 
     def say(self, text: str) -> str:
         """A sentence of the templates in this language. KeyError for one that is not translated: a test reads all."""
-        return self._said[text] if self._said else text
+        return text
 
     def day(self, at: date) -> str:
         """ "21/11/2026", "21 Nov 2026", "21 nov 2026"."""
-        months = _MONTHS.get(self.code)
-        return f"{at.day} {months[at.month - 1]} {at.year}" if months else brazilian.day(at)
+        return brazilian.day(at)
 
     def moment(self, at: datetime) -> str:
         """In Brasília time: "21/11/2026 às 18:42", "21 Nov 2026, 18:42"."""
-        if self.code not in _MONTHS:
-            return brazilian.moment(at)
+        return brazilian.moment(at)
+
+    def moment_near(self, at: datetime, *, now: datetime) -> str:
+        """Like `moment`, but "hoje às 18:42", "today at 18:42" on the same day in Brasília."""
+        return brazilian.moment_near(at, now=now)
+
+
+class Translation(PayerLanguage):
+    """What templates/payer.toml says. A month has its name, so that nobody takes it for the day."""
+
+    def __init__(self, code: str, name: str, *, months: Sequence[str], today: str) -> None:
+        self.code = self.tag = code
+        self.name = name
+        self.query = f"?lang={code}"
+        self._said = {text: said[code] for text, said in SENTENCES.items()}
+        self._months = months
+        self._today = today
+
+    def say(self, text: str) -> str:
+        return self._said[text]
+
+    def day(self, at: date) -> str:
+        return f"{at.day} {self._months[at.month - 1]} {at.year}"
+
+    def moment(self, at: datetime) -> str:
         local = at.astimezone(SAO_PAULO)
         return f"{self.day(local)}, {local:%H:%M}"
 
     def moment_near(self, at: datetime, *, now: datetime) -> str:
-        """Like `moment`, but "today at 18:42" on the same day in Brasília."""
-        if self.code not in _MONTHS:
-            return brazilian.moment_near(at, now=now)
         local = at.astimezone(SAO_PAULO)
         if local.date() == now.astimezone(SAO_PAULO).date():
-            return f"{_TODAY[self.code]} {local:%H:%M}"
+            return f"{self._today} {local:%H:%M}"
         return self.moment(at)
 
 
@@ -66,17 +80,19 @@ def _read() -> dict[str, dict[str, str]]:
 SENTENCES: Final = _read()
 
 
-def _language(code: str, tag: str, name: str) -> Language:
-    return Language(code, tag, name, {text: said[code] for text, said in SENTENCES.items()})
+PORTUGUESE: Final = PayerLanguage()
+_ENGLISH: Final = Translation(
+    "en", "English", today="today at",
+    months=("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)  # fmt: skip
+_SPANISH: Final = Translation(
+    "es", "Español", today="hoy a las",
+    months=("ene", "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "oct", "nov", "dic"),
+)  # fmt: skip
+LANGUAGES: Final = {each.code: each for each in (PORTUGUESE, _ENGLISH, _SPANISH)}
 
 
-PORTUGUESE: Final = Language("pt", "pt-BR", "Português", {})
-LANGUAGES: Final = {
-    each.code: each for each in (PORTUGUESE, _language("en", "en", "English"), _language("es", "es", "Español"))
-}
-
-
-def language_of(asked: str | None) -> Language:
+def language_of(asked: str | None) -> PayerLanguage:
     """Portuguese for what is no language of the page."""
     return LANGUAGES.get(asked or "", PORTUGUESE)
 
@@ -89,6 +105,7 @@ def gettext(context: Context, text: str) -> str:
     return said
 
 
+# Jinja takes none without the other.
 @pass_context
 def ngettext(context: Context, one: str, many: str, number: int) -> str:
     return str(context.call(gettext, one if number == 1 else many))

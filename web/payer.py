@@ -26,7 +26,7 @@ from runtime.limits.addresses import client_of
 from runtime.postgres import session
 from runtime.seal import Seal
 from web.context import spend
-from web.languages import LANGUAGES, Language, language_of
+from web.languages import LANGUAGES, PayerLanguage, language_of
 from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
 
@@ -192,7 +192,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "languages": tuple(LANGUAGES.values()),
         "script_words": {name: words.say(text) for name, text in SCRIPT_WORDS.items()},
         "path": path,
-        "here": path if words.code == "pt" else f"{path}?lang={words.code}",
+        "here": path + words.query,
         # A printed receipt says where it can be checked.
         "address": f"{request.app.state.settings.app_url}{path}",
         "origin": request.app.state.settings.app_url,
@@ -219,7 +219,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
     }
 
 
-def _preview(found: PayerPage, heading: str, words: Language, now: datetime) -> str:
+def _preview(found: PayerPage, heading: str, words: PayerLanguage, now: datetime) -> str:
     """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
     if found.status is not Status.PENDING or found.suspended:
         return f"{heading}."
@@ -245,7 +245,7 @@ def _drawn(barcode: str) -> Drawing:
     return Drawing(modules + 2 * QUIET_MODULES, path)
 
 
-def _closed(found: PayerPage, words: Language) -> str | None:
+def _closed(found: PayerPage, words: PayerLanguage) -> str | None:
     """What kind of day the due date is when banks are closed on it, as decided when the boleto was issued."""
     if found.due_date is None or found.effective_due_date in (None, found.due_date):
         return None

@@ -7,7 +7,7 @@ import sql
 from commands.bank_orders.kinds import OrderLane
 from sql import Connection
 
-_retry = sql.maybe("stuck.retry", str)
+_retry = sql.maybe("bank_order.retry", str)
 
 
 async def retry_order(conn: Connection, order_id: UUID, *, now: datetime) -> OrderLane | None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 import sql
 from domain.instants import SAO_PAULO
@@ -18,11 +19,11 @@ HOURS_MAX: Final = timedelta(days=7)
 class BankCalls(Struct, frozen=True):
     """`unanswered`: the bank said nothing in time, or nothing that can be read; `rejected`: it said no."""
 
-    calls: int = 0
-    rejected: int = 0
-    unanswered: int = 0
-    duration_ms: int = 0
-    slowest_ms: int = 0
+    calls: int
+    rejected: int
+    unanswered: int
+    duration_ms: int
+    slowest_ms: int
 
     @property
     def mean_ms(self) -> int | None:
@@ -33,38 +34,19 @@ class BankCalls(Struct, frozen=True):
         return round(10_000 * (self.calls - self.unanswered) / self.calls) if self.calls else None
 
 
-class CallsAt(BankCalls, frozen=True, kw_only=True):
+class CallsAt(BankCalls, frozen=True):
     """Of the hour or day that begins then."""
 
     at: datetime
 
 
-class CallsOf(BankCalls, frozen=True, kw_only=True):
+class CallsOf(BankCalls, frozen=True):
     bank: str
     operation: str
 
 
-class _TimeRow(Struct, frozen=True):
-    at: datetime
-    calls: int
-    rejected: int
-    unanswered: int
-    duration_ms: int
-    slowest_ms: int
-
-
-class _OperationRow(Struct, frozen=True):
-    bank: str
-    operation: str
-    calls: int
-    rejected: int
-    unanswered: int
-    duration_ms: int
-    slowest_ms: int
-
-
-_by_time = sql.many("bank_call.by_time", _TimeRow)
-_by_operation = sql.many("bank_call.by_operation", _OperationRow)
+_by_time = sql.many("bank_call.by_time", CallsAt)
+_by_operation = sql.many("bank_call.by_operation", CallsOf)
 
 
 async def calls_by_time(conn: Connection, length: timedelta, *, now: datetime) -> list[CallsAt]:
@@ -72,13 +54,13 @@ async def calls_by_time(conn: Connection, length: timedelta, *, now: datetime) -
     hours = length <= HOURS_MAX
     steps = _steps(length, hours=hours, now=now)
     found = {row.at: row for row in await _by_time(conn, since=steps[0], by="hour" if hours else "day")}
-    return [CallsAt(at=at, **_numbers(found.get(at))) for at in steps]
+    # The database answers instants in UTC; a day is called as it is in São Paulo.
+    return [replace(found[at], at=at) if at in found else CallsAt(0, 0, 0, 0, 0, at) for at in steps]
 
 
 async def calls_by_operation(conn: Connection, length: timedelta, *, now: datetime) -> list[CallsOf]:
     since = _steps(length, hours=length <= HOURS_MAX, now=now)[0]
-    rows = await _by_operation(conn, since=since)
-    return [CallsOf(bank=row.bank, operation=row.operation, **_numbers(row)) for row in rows]
+    return await _by_operation(conn, since=since)
 
 
 def _steps(length: timedelta, *, hours: bool, now: datetime) -> Sequence[datetime]:
@@ -87,8 +69,3 @@ def _steps(length: timedelta, *, hours: bool, now: datetime) -> Sequence[datetim
     last, step = (local, timedelta(hours=1)) if hours else (local.replace(hour=0), timedelta(days=1))
     count = length // step
     return [last - step * (count - 1 - number) for number in range(count)]
-
-
-def _numbers(row: _TimeRow | _OperationRow | None) -> dict[str, int]:
-    names = ("calls", "rejected", "unanswered", "duration_ms", "slowest_ms")
-    return {} if row is None else {name: getattr(row, name) for name in names}

@@ -23,13 +23,13 @@ DELETE FROM bank_call_hour WHERE hour < :before;
 
 -- name: by_time
 -- By hour or by day of São Paulo.
-SELECT date_trunc(:by, hour, 'America/Sao_Paulo') AS at, sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected,
-       sum(unanswered)::bigint AS unanswered, sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms
+SELECT sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected, sum(unanswered)::bigint AS unanswered,
+       sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms, date_trunc(:by, hour, 'America/Sao_Paulo') AS at
 FROM bank_call_hour WHERE hour >= :since
-GROUP BY 1 ORDER BY 1;
+GROUP BY at ORDER BY at;
 
 -- name: by_operation
-SELECT bank, operation, sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected,
-       sum(unanswered)::bigint AS unanswered, sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms
+SELECT sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected, sum(unanswered)::bigint AS unanswered,
+       sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms, bank, operation
 FROM bank_call_hour WHERE hour >= :since
 GROUP BY bank, operation ORDER BY bank, operation;

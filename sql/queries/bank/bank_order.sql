@@ -121,3 +121,9 @@ ON CONFLICT (bank, pix_key) DO UPDATE SET url = excluded.url, registered_at = ex
 -- name: callbacks_elsewhere
 -- Keys for which the bank still calls an address that is no longer ours.
 SELECT pix_key FROM bank_callback WHERE bank = :bank AND url <> :url ORDER BY pix_key LIMIT :limit;
+
+-- name: retry
+-- Due now, unless a worker has it or its moment is yet to come.
+UPDATE bank_order SET due_at = least(due_at, :now)
+WHERE order_id = :order_id AND NOT test AND state <> 'working' AND (attempts > 0 OR due_at <= :now)
+RETURNING lane;

@@ -41,12 +41,6 @@ WHERE d.state <> 'done' AND NOT d.test
 ORDER BY d.order_id DESC
 LIMIT :limit;
 
--- name: retry
--- Due now, unless a worker has it or its moment is yet to come; by its key (bank_order.sql).
-UPDATE bank_order SET due_at = least(due_at, :now)
-WHERE order_id = :order_id AND NOT test AND state <> 'working' AND (attempts > 0 OR due_at <= :now)
-RETURNING lane;
-
 -- name: deliveries
 -- Deliveries that workers died of, the newest of each receiver: one probe of webhook_delivery_state for each lane.
 SELECT d.delivery_id, d.account_id, a.name AS merchant, d.type, d.sequence, d.attempt, d.created_at

@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar.response import Response
 from msgspec import Struct
 
-from domain.brazilian import brl, day, thousands
+from domain.brazilian import day, signed_brl, thousands
 from domain.errors import Refused
 from domain.instants import SAO_PAULO
 from readmodels.filters import read_choice, read_days
@@ -103,7 +103,7 @@ def shown(value: Field, asked: Asked | None = None) -> str:
         case None:
             return ""
         case Cents():
-            return f"−{brl(-value)}" if value < 0 else brl(value)
+            return signed_brl(value)
         case BasisPoints():
             return f"{value // 100},{value % 100:02}%"
         case date():

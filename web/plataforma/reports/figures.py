@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 from msgspec import Struct
 
-from domain.brazilian import brl, day, moment, thousands
+from domain.brazilian import day, moment, signed_brl, thousands
 from readmodels.reports.compare import Point
 from readmodels.reports.report import Column, ColumnKind, Report, Row
 from web.painel.plot import Drawn, Plot, bars
@@ -102,7 +102,7 @@ def _cell(column: Column, value: date | datetime | str | int | None) -> str:
         case _, None:
             return ""
         case ColumnKind.MONEY, int():
-            return f"−{brl(-value)}" if value < 0 else brl(value)
+            return signed_brl(value)
         case ColumnKind.RATIO, int():
             return f"{value // 100},{value % 100:02}"
         case ColumnKind.INSTANT, datetime():
