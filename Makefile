@@ -31,8 +31,8 @@ check: install ## format, lint, types, layers, tests
 bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
 
-fault: install ## only the tests that break things on purpose
-	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk $(ARGS)
+fault: install ## the tests that break things on purpose, and those that take minutes
+	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells $(ARGS)
 
 fmt: install ## format, and repair what can be repaired
 	@$(BIN)/python -m ruff format .

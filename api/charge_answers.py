@@ -97,12 +97,16 @@ async def issue_boleto(
         raise Refused(Code.PIX_AVULSO_SUSPENDED)
     if account_id is not None and account_id != call.caller.account_id:
         raise Refused(Code.ACCOUNT_MISMATCH, fields={"account_id": "is not this token's account"})
-    if request.due_on <= call.now.astimezone(SAO_PAULO).date():
+    today = call.now.astimezone(SAO_PAULO).date()
+    if request.due_on <= today:
         raise Refused(
             Code.INVALID_DUE_DATE,
             message="The due date of a new boleto must be after today in São Paulo.",
             fields={due_field: f"must be after today, at most {LAST_DUE}"},
         )
+    discounts = () if request.terms is None else request.terms.discounts
+    if past := {f"discounts.{at}.until": "has passed" for at, each in enumerate(discounts) if each.until < today}:
+        raise Refused(Code.VALIDATION_ERROR, fields=past)
     await check_terms(context, call, request.integrador_code)
     # The wait for an equal request counts as waiting for the bank.
     deadline = asyncio.get_running_loop().time() + WAIT_S

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from litestar.types import Scope
@@ -23,6 +23,7 @@ from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
+from runtime.cells.directory import check_cell
 from runtime.jobs import Jobs
 from runtime.limits.addresses import client_of
 from runtime.limits.rates import ClientRates
@@ -51,6 +52,8 @@ class ApiContext:
         self.readiness = Readiness(pool)
         self.shares = Shares(settings.pace.account_at_once)
         self.rates = ClientRates(settings.rates)
+        self.other_cells: Callable[[], Mapping[int, ApiContext | None]] = dict
+        """Of home: the other cells that this process serves, by number; None of one that is away."""
         self._now = now
         self.redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self.redis)
@@ -108,6 +111,7 @@ async def open_context(settings: Settings) -> ApiContext:
     pace = settings.pace
     kept = settings.statements_kept
     pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=kept)
+    await check_cell(pool, settings.cell)
     list_pool = await open_pool(
         settings.database_url,
         name="api lists",

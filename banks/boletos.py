@@ -10,6 +10,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from banks.received import ReceivedPix
+from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
 
 # Codes of `Refused` that are ours and not the bank's.
 NUMBER_TAKEN: Final = "NUMBER_TAKEN"
@@ -92,6 +93,7 @@ class NewBoleto(Struct, frozen=True, kw_only=True):
     issued_on: date
     due_on: date
     hybrid: bool
+    terms: PaymentTerms | None = None
     payer: BoletoPayer
     description: str | None = None
 
@@ -119,6 +121,10 @@ class BoletoState(Struct, frozen=True, kw_only=True):
     """As the bank has it now: a new due date makes a new line, the old one may stay payable."""
     barcode: str
     registered_on: date
+    fine_from: date | None = None
+    """The day its fine begins on, if it has one."""
+    late_days: int = 0
+    """How long after its due date it is taken."""
     paid_cents: int = 0
     """All that was received so far: grows when a boleto is paid again."""
     paid_on: date | None = None
@@ -134,6 +140,14 @@ class BoletoState(Struct, frozen=True, kw_only=True):
     """Of the hybrid boleto's PIX side: known once it was paid by PIX."""
     qr_code: str | None = None
     """Known once it was paid by PIX; before that, registering tells it."""
+
+    def follows(self, terms: PaymentTerms | None) -> bool:
+        """Whether the days that count from the due date are those of this one. What the bank does not show is
+        believed."""
+        if terms is None:
+            return True
+        fine = terms.fine is None or self.fine_from in (None, fine_begins(self.due_on))
+        return fine and self.late_days in (0, days_taken_late(terms, self.due_on))
 
 
 class PaidBoleto(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from banks.banco_do_brasil import adapter as banco_do_brasil
 from banks.banco_do_brasil.agreement import COMPE as BANCO_DO_BRASIL
-from banks.banco_do_brasil.nosso_numero import typed_number
+from banks.banco_do_brasil.nosso_numero import control_number, typed_number
 from banks.boletos import Agreement
 from banks.measured import MeasuredBank
 from banks.protocol import Bank
@@ -20,6 +20,7 @@ from domain.mode import Mode
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from runtime.settings import Settings
+from runtime.tracing.traces import Traces
 
 HintReader = Callable[[bytes], dict[str, str]]
 """Of a callback's body: hints, by what each is known by, with the txid or boleto number to ask the bank for."""
@@ -32,11 +33,17 @@ class BankEntry(NamedTuple):
     """By what follows the token in the path the bank calls: no two banks call the same path."""
     typed_number: Callable[[str], str | None]
     """The number by which the bank knows a boleto, of digits as people have it."""
+    control_number: Callable[[str], int | None]
+    """The number that we handed out, in the one by which the bank knows a boleto; None in somebody else's."""
 
 
 BANKS: Final[Mapping[str, BankEntry]] = {
     BANCO_DO_BRASIL: BankEntry(
-        banco_do_brasil.open_bank, banco_do_brasil.agreement_of, banco_do_brasil.CALLBACKS, typed_number
+        banco_do_brasil.open_bank,
+        banco_do_brasil.agreement_of,
+        banco_do_brasil.CALLBACKS,
+        typed_number,
+        control_number,
     ),
 }
 """By COMPE code."""
@@ -68,7 +75,14 @@ def typed_numbers(bare: str) -> list[str]:
     return [number for entry in BANKS.values() if (number := entry.typed_number(bare)) is not None]
 
 
-def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal) -> Banks:
+def control_of(bank: str, number: str) -> int | None:
+    """The control number that we gave a boleto of this bank; None when the number is none of ours."""
+    return BANKS[bank].control_number(number)
+
+
+def open_banks(
+    settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal, traces: Traces | None = None
+) -> Banks:
     """The simulated bank's sandbox books, and the banks of production that BANKS names.
 
     ValueError for a code that is no bank's, or when the certificate we are to show cannot be read.
@@ -81,5 +95,5 @@ def open_banks(settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal
         raise ValueError(f"BANKS names a bank that is not known here: {', '.join(sorted(unknown))}")
     return Banks(
         sandbox=SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=now),
-        production={code: MeasuredBank(code, BANKS[code].open(settings, http, now)) for code in settings.banks},
+        production={code: MeasuredBank(code, BANKS[code].open(settings, http, now), traces) for code in settings.banks},
     )

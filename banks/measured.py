@@ -11,6 +11,7 @@ from prometheus_client import Histogram
 from banks.boletos import NotYet
 from banks.lists import TooWide
 from banks.protocol import Bank, BoletoBank, NotFound, PixBank, Rejected, TransferBank, Unknown
+from runtime.tracing.traces import Traces
 
 bank_call_seconds = Histogram(
     "quita_bank_call_duration_seconds",
@@ -71,17 +72,18 @@ TALLY: Final = CallTally()
 
 
 class MeasuredBank:
-    """The bank, with each of its operations measured."""
+    """The bank, with each of its operations measured, and traced where `traces` are kept."""
 
-    def __init__(self, code: str, bank: Bank) -> None:
-        self.pix: PixBank = cast("PixBank", _MeasuredApi(code, bank.pix))
-        self.boletos: BoletoBank = cast("BoletoBank", _MeasuredApi(code, bank.boletos))
-        self.transfers: TransferBank = cast("TransferBank", _MeasuredApi(code, bank.transfers))
+    def __init__(self, code: str, bank: Bank, traces: Traces | None = None) -> None:
+        self.pix: PixBank = cast("PixBank", _MeasuredApi(code, bank.pix, traces))
+        self.boletos: BoletoBank = cast("BoletoBank", _MeasuredApi(code, bank.boletos, traces))
+        self.transfers: TransferBank = cast("TransferBank", _MeasuredApi(code, bank.transfers, traces))
 
 
 class _MeasuredApi:
-    def __init__(self, bank: str, api: object) -> None:
+    def __init__(self, bank: str, api: object, traces: Traces | None) -> None:
         self._bank = bank
+        self._traces = traces
         self._api = api
         self._operations: dict[str, Callable[..., Awaitable[Any]]] = {}
 
@@ -90,7 +92,9 @@ class _MeasuredApi:
             asked = getattr(self._api, name)
             if name.startswith("_") or not asyncio.iscoroutinefunction(asked):
                 return asked
-            self._operations[name] = _measured(self._bank, name, asked)
+            measured = _measured(self._bank, name, asked)
+            traces = self._traces
+            self._operations[name] = measured if traces is None else _traced(self._bank, name, measured, traces)
         return self._operations[name]
 
 
@@ -105,5 +109,20 @@ def _measured(bank: str, operation: str, ask: Callable[..., Awaitable[Any]]) -> 
             took_s = time.perf_counter() - began
             bank_call_seconds.labels(bank, operation, outcome).observe(took_s)
             TALLY.count(bank, operation, outcome, took_s)
+
+    return asked
+
+
+def _traced(
+    bank: str, operation: str, ask: Callable[..., Awaitable[Any]], traces: Traces
+) -> Callable[..., Awaitable[Any]]:
+    """Each call within the order or hint it is made for. The bank is sent nothing of it (docs/decisions/0046)."""
+
+    async def asked(*given: Any, **named: Any) -> Any:
+        with traces.call(f"bank {operation}", {"quita.bank": bank, "quita.operation": operation}) as span:
+            answer = await ask(*given, **named)
+            if span is not None:
+                span.set_attribute("quita.outcome", _OUTCOMES.get(type(answer), "done"))
+            return answer
 
     return asked

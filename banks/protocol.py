@@ -12,7 +12,8 @@ from msgspec import Struct
 from banks.boletos import BoletoState, NewBoleto, NotYet, PaidBoleto, RegisteredBoleto
 from banks.lists import BankPage, TooWide
 from banks.received import ReceivedPix
-from banks.transfers import Return, Sent, Transfer
+from banks.transfers import Return, Sent, SentTransfer, Transfer
+from domain.boleto.terms import PaymentTerms
 
 Value = TypeVar("Value")
 
@@ -134,6 +135,14 @@ class TransferBank(Protocol):
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown: ...
 
+    async def sent_page(
+        self, since: datetime, until: datetime, after: str | None = None
+    ) -> Done[BankPage[SentTransfer]] | TooWide | Rejected | Unknown:
+        """A page of the PIX sent to keys that were asked for in the closed interval, at most RECEIVED_WIDTH_MAX wide;
+        the first page, or the one `after` names. Empty at a bank that sends none for us; Rejected(NO_LIST) by one that
+        does not list them."""
+        ...
+
 
 class BoletoBank(Protocol):
     async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
@@ -149,9 +158,10 @@ class BoletoBank(Protocol):
         ...
 
     async def redate_boleto(
-        self, number: str, due_on: date, *, registered_at: datetime | None = None
+        self, number: str, due_on: date, *, terms: PaymentTerms | None = None, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        """Move the due date of an open boleto. Done when it has that date, however often asked.
+        """Move the due date of an open boleto, and with it what its `terms` count from it. Done when it has that date
+        and they follow it, however often asked.
 
         Rejected with a code of banks/boletos.py: PAID, WRITTEN_OFF, NOT_FOUND. `registered_at` lets NotYet name a time.
         """

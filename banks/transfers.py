@@ -4,6 +4,7 @@ banks/protocol.py.
 Each is known by an id of ours, chosen and written down before the bank is asked, so that asking twice sends once.
 """
 
+from datetime import datetime
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ PIX_UNKNOWN: Final = "PIX_UNKNOWN"
 """The bank does not know the PIX that is to go back; it may not know it yet."""
 NO_TRANSFERS: Final = "NO_TRANSFERS"
 """The bank sends no PIX for us."""
+NO_LIST: Final = "NO_LIST"
+"""The bank does not list what it sent."""
 
 
 class Return(Struct, frozen=True, kw_only=True):
@@ -45,3 +48,16 @@ class Sent(Struct, frozen=True, kw_only=True):
     """What the payment system knows it by: a devolucao's rtrId, a transfer's endToEndId."""
     detail: str | None = None
     """Why it was not done, in the bank's words."""
+
+
+class SentTransfer(Struct, frozen=True, kw_only=True):
+    """A PIX sent to a key, as the bank lists it. `status` as in `Sent`; `document` is bare, of the key's owner."""
+
+    id: str
+    """Ours, of withdrawals and refunds; else whoever sent it chose it."""
+    status: Literal["processing", "done", "not_done"]
+    amount_cents: int
+    asked_at: datetime
+    reference: str | None = None
+    pix_key: str | None = None
+    document: str | None = None

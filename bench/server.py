@@ -15,6 +15,7 @@ from api.routes import pix
 from bench.naive import create_naively
 from bench.plain import ROUTES as PLAIN_ROUTES
 from cli.run import asgi
+from cli.run.asgi_front import Front
 from cli.run.serve import one_process
 from runtime.log import AccessLog
 from runtime.metrics import Meter
@@ -47,7 +48,7 @@ def make() -> Any:
     api: list[Litestar] = []
     also = [process, *PLAIN_ROUTES, naive_handler(api)]
     api.append(make_api(read_settings(), access_log=AccessLog(), also=also))
-    return asgi.Front(api[0], make_app())
+    return Front(api[0], make_app())
 
 
 if __name__ == "__main__":

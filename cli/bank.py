@@ -23,7 +23,7 @@ def add_commands(commands: Commands) -> None:
 
     one = verbs.add_parser("pay", help="pay a charge of production mode")
     one.add_argument("--charge-id", type=UUID, required=True)
-    one.add_argument("--amount", help="reais with two decimals; the charge's own amount unless given")
+    one.add_argument("--amount", help="reais with two decimals; what the charge costs today unless given")
     one.add_argument("--times", type=int, help="pay so many times")
     one.add_argument(
         "--rail",

@@ -7,13 +7,14 @@ import argparse
 import sys
 
 from cli import bank, integrator, listen, merchant, payer, pix, readmodels, report, staff, status, webhook
-from cli.backups import backup, recover
+from cli.backups import account, backup, recover
+from cli.cells import cell, choose
 from cli.run import rekey, serve, up
 from cli.run.child import CannotRun
 
 _FAMILIES = (
     up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report, rekey,
-    backup, recover,
+    backup, recover, cell, account,
 )  # fmt: skip
 
 
@@ -24,9 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for family in _FAMILIES:
         family.add_commands(commands)
+    parser.add_argument(
+        "--cell", metavar="NAME", help="run the command for this cell instead of home, or of the cell of an id"
+    )
     _everywhere(parser)
     args = parser.parse_args(arguments)
     try:
+        choose.enter(args)
         code: int = args.run(args)
         return code
     except CannotRun as error:
@@ -42,10 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _everywhere(parser: argparse.ArgumentParser) -> None:
-    """--json on every command, also after its other arguments."""
+    """--json and --cell on every command, also after its other arguments."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+        cell_help = "of this cell; of that of an id among the arguments, else of home, unless given"
+        parser.add_argument("--cell", metavar="NAME", default=argparse.SUPPRESS, help=cell_help)
     for action in nested:
         for child in dict.fromkeys(action.choices.values()):
             _everywhere(child)

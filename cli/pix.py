@@ -3,7 +3,8 @@
 import argparse
 from datetime import UTC, datetime
 
-from cli.answer import Commands, answer, family, in_transaction, operator
+from cli.answer import Commands, answer, family, operator
+from cli.cells.each import in_each_cell
 
 
 def add_commands(commands: Commands) -> None:
@@ -18,14 +19,14 @@ def add_commands(commands: Commands) -> None:
 def suspend(args: argparse.Namespace) -> int:
     from commands.merchants.pix_suspension import suspend_pix
 
-    in_transaction(lambda conn: suspend_pix(conn, now=datetime.now(UTC)))
+    in_each_cell(args, lambda conn: suspend_pix(conn, now=datetime.now(UTC)))
     return answer(args, {"suspended": True})
 
 
 def resume(args: argparse.Namespace) -> int:
     from commands.merchants.pix_suspension import resume_pix
 
-    in_transaction(lambda conn: resume_pix(conn, now=datetime.now(UTC)))
+    in_each_cell(args, lambda conn: resume_pix(conn, now=datetime.now(UTC)))
     return answer(args, {"suspended": False})
 
 
@@ -33,5 +34,5 @@ def receiving_key(args: argparse.Namespace) -> int:
     from commands.merchants.pix_key import set_receiving_key
     from domain.withdrawal import masked_key
 
-    in_transaction(lambda conn: set_receiving_key(conn, args.pix_key, by=operator(), now=datetime.now(UTC)))
+    in_each_cell(args, lambda conn: set_receiving_key(conn, args.pix_key, by=operator(), now=datetime.now(UTC)))
     return answer(args, {"pix_key": masked_key(args.pix_key)})

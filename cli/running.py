@@ -6,11 +6,15 @@ precedence.
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cli.run.child import CannotRun
 from runtime.seal import SecretKeys, read_keys
+
+if TYPE_CHECKING:
+    from runtime.settings import Settings
 
 _ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")
 
@@ -80,5 +84,24 @@ def secret_key() -> SecretKeys:
             raise CannotRun(f"there is no secret.key in {home()}; run `quita up` or set SECRET_KEY") from None
     try:
         return read_keys(text)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
+
+
+def settings() -> "Settings":
+    """Those of the running system's processes; from the environment where nothing runs."""
+    from runtime.settings import read_settings
+
+    found = find()
+    # No process of the service is given the owner's, nor starts in production with it.
+    env = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
+    for name in _ADDRESSES:
+        if value := getattr(found, name):
+            env[name.upper()] = value
+    if found.pids:  # of `quita up`, which is local work
+        env.setdefault("QUITA_ENV", "local")
+        env.setdefault("SECRET_KEY", (home() / "secret.key").read_text(encoding="ascii").strip())
+    try:
+        return read_settings(env)
     except ValueError as error:
         raise CannotRun(str(error)) from None

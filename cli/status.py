@@ -12,6 +12,7 @@ from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres
 from cli.run.child import CannotRun
 from cli.run.serve import answers, reachable
+from runtime.cells.number import current_cell
 
 _WORKERS_START_S = 30.0
 _HEARD_S_MAX = 3.0
@@ -88,6 +89,7 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def migrate(args: argparse.Namespace) -> int:
+    """Home's database, then those of the other cells; with --cell that of one."""
     from sql.migrate import migrate as apply
 
     with reaching_postgres():
@@ -95,7 +97,29 @@ def migrate(args: argparse.Namespace) -> int:
         owner_url, app_url = found.need("database_owner_url"), found.database_url or None
         report_url = found.database_report_url or None
         applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=_tell))
-    return answer(args, {"applied": applied})
+        if current_cell() or not asyncio.run(_has_others(owner_url)):
+            return answer(args, {"applied": applied})
+        return _migrate_others(args, owner_url, applied)
+
+
+async def _has_others(owner_url: str) -> bool:
+    from runtime.cells.directory import find_numbers
+    from runtime.postgres import connect
+
+    conn = await connect(owner_url)
+    try:
+        return bool(await find_numbers(conn))
+    finally:
+        await conn.close()
+
+
+def _migrate_others(args: argparse.Namespace, owner_url: str, applied: list[str]) -> int:
+    """CannotRun without SECRET_KEY, which the addresses of the other cells are sealed with."""
+    from cli.cells.upgrade import migrate_cells
+
+    cells = asyncio.run(migrate_cells(owner_url, owner_url, _tell))
+    answer(args, {"applied": applied, "cells": cells.applied, "away": cells.away})
+    return 1 if cells.away else 0
 
 
 def _tell(line: str) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 import sql
 from runtime.seal import (
     CAUGHT_MAIL,
+    CELL_ADDRESSES,
     CHARGE_PAYER,
     DESTINATION,
     MAIL_NOTE,
@@ -61,6 +62,8 @@ SEALED: Final = (
     SealedColumn("dashboard_user", "totp_sealed", TOTP, ("email",)),
     SealedColumn("mail", "to_sealed", MAIL_TO, ("mail_id",)),
     SealedColumn("mail", "note_sealed", MAIL_NOTE, ("mail_id",)),
+    SealedColumn("cell", "addresses_sealed", CELL_ADDRESSES, ("number",)),
+    SealedColumn("cell", "next_sealed", CELL_ADDRESSES, ("number",)),
     SealedColumn("caught_mail", "message_sealed", CAUGHT_MAIL, ("mail_id",)),
     SealedColumn("simulated_cob", "payer_sealed", SIMULATED_COB_PAYER, ("txid",)),
     SealedColumn("simulated_boleto", "payer_sealed", SIMULATED_BOLETO_PAYER, ("number",)),

@@ -146,6 +146,7 @@ CREATE TABLE bank_hint (
     received_at timestamp with time zone NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     due_at timestamp with time zone NOT NULL,
+    request_id text,
     CONSTRAINT bank_hint_about_bank_key UNIQUE (about, bank),
     CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
@@ -243,6 +244,7 @@ CREATE TABLE boleto (
     bank text NOT NULL,
     number text NOT NULL,
     due_on date NOT NULL,
+    terms jsonb,
     registered_at timestamp with time zone NOT NULL,
     booked_cents bigint DEFAULT 0 NOT NULL,
     CONSTRAINT boleto_booked_cents_check CHECK (booked_cents >= 0),
@@ -258,6 +260,20 @@ CREATE TABLE caught_mail (
     CONSTRAINT caught_mail_pkey PRIMARY KEY (mail_id)
 );
 CREATE INDEX caught_mail_at ON caught_mail USING btree (caught_at, mail_id);
+
+CREATE TABLE cell (
+    number integer NOT NULL,
+    name text NOT NULL,
+    addresses_sealed bytea NOT NULL,
+    next_sealed bytea,
+    held_since timestamp with time zone,
+    added_at timestamp with time zone NOT NULL,
+    moved_at timestamp with time zone,
+    CONSTRAINT cell_name_check CHECK (name ~ '^[a-z][a-z0-9_-]{0,39}$'::text AND name <> 'home'::text),
+    CONSTRAINT cell_name_key UNIQUE (name),
+    CONSTRAINT cell_number_check CHECK (number >= 1 AND number <= 4095),
+    CONSTRAINT cell_pkey PRIMARY KEY (number)
+);
 
 CREATE TABLE charge (
     account_id uuid NOT NULL,
@@ -529,6 +545,16 @@ CREATE TABLE notice (
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
+
+CREATE TABLE number_block (
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    number integer NOT NULL,
+    CONSTRAINT number_block_check CHECK (last >= first AND last <= '9999999999'::bigint),
+    CONSTRAINT number_block_first_check CHECK (first > 0),
+    CONSTRAINT number_block_number_check CHECK (number >= 1 AND number <= 4095),
+    CONSTRAINT number_block_pkey PRIMARY KEY (first)
+);
 
 CREATE TABLE partner_share (
     share_id uuid NOT NULL,
@@ -827,6 +853,11 @@ CREATE TABLE recovery (
     restored_to text NOT NULL,
     began_by text NOT NULL,
     released_by text,
+    compared_at timestamp with time zone,
+    compared_by text,
+    compared_from timestamp with time zone,
+    booked bigint,
+    differences integer,
     CONSTRAINT recovery_check CHECK (boletos_to > boletos_from),
     CONSTRAINT recovery_pkey PRIMARY KEY (restored_to),
     CONSTRAINT recovery_restored_to_check CHECK (restored_to <> ''::text)
@@ -1103,6 +1134,9 @@ CREATE TABLE simulated_boleto (
     amount_cents bigint NOT NULL,
     issued_on date NOT NULL,
     due_on date NOT NULL,
+    terms jsonb,
+    fine_from date,
+    late_days integer DEFAULT 0 NOT NULL,
     description text,
     payer_sealed bytea NOT NULL,
     registered_at timestamp with time zone NOT NULL,
@@ -1114,6 +1148,7 @@ CREATE TABLE simulated_boleto (
     moved_at timestamp with time zone,
     garbled boolean DEFAULT false NOT NULL,
     CONSTRAINT simulated_boleto_amount_cents_check CHECK (amount_cents >= 1 AND amount_cents <= '9999999999'::bigint),
+    CONSTRAINT simulated_boleto_late_days_check CHECK (late_days >= 0),
     CONSTRAINT simulated_boleto_location_check CHECK (length(location) <= 77),
     CONSTRAINT simulated_boleto_number_check CHECK (number ~ '^000[1-9][0-9]{16}$'::text),
     CONSTRAINT simulated_boleto_pkey PRIMARY KEY (world, number),
@@ -1132,6 +1167,9 @@ CREATE TABLE simulated_boleto_payment (
     number text NOT NULL,
     rail text NOT NULL,
     amount_cents bigint NOT NULL,
+    interest_cents bigint DEFAULT 0 NOT NULL,
+    fine_cents bigint DEFAULT 0 NOT NULL,
+    discount_cents bigint DEFAULT 0 NOT NULL,
     paid_at timestamp with time zone NOT NULL,
     settles_at timestamp with time zone NOT NULL,
     called_off boolean DEFAULT false NOT NULL,
@@ -1141,6 +1179,9 @@ CREATE TABLE simulated_boleto_payment (
     tell_at timestamp with time zone,
     tell_attempts integer DEFAULT 0 NOT NULL,
     CONSTRAINT simulated_boleto_payment_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT simulated_boleto_payment_discount_cents_check CHECK (discount_cents >= 0),
+    CONSTRAINT simulated_boleto_payment_fine_cents_check CHECK (fine_cents >= 0),
+    CONSTRAINT simulated_boleto_payment_interest_cents_check CHECK (interest_cents >= 0),
     CONSTRAINT simulated_boleto_payment_pkey PRIMARY KEY (world, payment_id),
     CONSTRAINT simulated_boleto_payment_rail_check CHECK (rail = ANY (ARRAY['boleto'::text, 'pix'::text])),
     CONSTRAINT simulated_boleto_payment_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text])),
@@ -1320,6 +1361,14 @@ CREATE TABLE suspense (
 CREATE INDEX suspense_of_charge ON suspense USING btree (charge_id) WHERE charge_id IS NOT NULL;
 CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
 CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
+
+CREATE TABLE this_cell (
+    one boolean DEFAULT true NOT NULL,
+    number integer NOT NULL,
+    CONSTRAINT this_cell_number_check CHECK (number >= 0 AND number <= 4095),
+    CONSTRAINT this_cell_one_check CHECK (one),
+    CONSTRAINT this_cell_pkey PRIMARY KEY (one)
+);
 
 CREATE TABLE verification (
     verification_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -2019,7 +2068,8 @@ CREATE OR REPLACE FUNCTION webhook_delivery_id(endpoint_id uuid, event_id uuid)
  IMMUTABLE PARALLEL SAFE
 AS $function$
     SELECT (overlay(overlay(md5(endpoint_id::text || event_id::text) PLACING '8' FROM 17)
-                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' FROM 1))::uuid
+                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' || substr(event_id::text, 16, 3)
+                    FROM 1))::uuid
 $function$
 ;
 

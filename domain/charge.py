@@ -121,6 +121,10 @@ class Receipt(Struct, frozen=True, gc=False):
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
+    asked_cents: int | None = None
+    """What was to be paid on the day of the payment, when that may differ from the charge's amount."""
+    late_from: datetime | None = None
+    """From when a payment is late, when the charge can be paid for longer than that."""
 
 
 class Payment(Struct, frozen=True, gc=False):
@@ -144,13 +148,14 @@ def after(charge: Charge, happened: ChargeTransition) -> Charge:
 def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID) -> Payment:
     """What a receipt means for a charge in its present state (contract section 7).
 
-    Less than the amount never settles; more does, and is an anomaly as well. What arrives on a
+    Less than what was to be paid that day never settles; more does, and is an anomaly as well. What arrives on a
     charge that cannot become paid any more is an anomaly and settles nothing.
     """
-    late = receipt.paid_at >= charge.expires_at
+    late = receipt.paid_at >= (receipt.late_from or charge.expires_at)
     if ChargeTransition.PAID in NEXT[Status(charge.status)]:
-        settles = receipt.amount_cents >= charge.amount_cents
-        anomaly = None if receipt.amount_cents == charge.amount_cents else Anomaly.AMOUNT_MISMATCH
+        asked_cents = charge.amount_cents if receipt.asked_cents is None else receipt.asked_cents
+        settles = receipt.amount_cents >= asked_cents
+        anomaly = None if receipt.amount_cents == asked_cents else Anomaly.AMOUNT_MISMATCH
     else:
         settles = False
         already_paid = charge.status in (Status.PAID, Status.REFUNDED)

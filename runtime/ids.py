@@ -6,6 +6,8 @@ from binascii import b2a_base64
 from datetime import datetime
 from uuid import UUID
 
+from runtime.cells.number import current_cell
+
 _BLOCK = 4096
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -32,20 +34,21 @@ class _Randomness:
 
 
 class _Neighbours:
-    """Tokens whose first three bytes are random too, but the same for a thousand of one process.
+    """Tokens whose first three bytes are the cell and twelve bits that are random, but the same for a thousand of one
+    process.
 
     In a large index a wholly random key changes a page of its own each time, and after a checkpoint the log holds that
     page whole; a thousand keys that begin alike change a dozen.
     """
 
     def __init__(self) -> None:
-        self._first, self._left = b"", 0
+        self._shared, self._left = 0, 0
 
     def take(self) -> bytes:
         if not self._left:
-            self._first, self._left = _take(3), 1024
+            self._shared, self._left = int.from_bytes(_take(2)) & 0xFFF, 1024
         self._left -= 1
-        return self._first + _take(13)
+        return (current_cell() << 12 | self._shared).to_bytes(3) + _take(13)
 
     def forget(self) -> None:
         self._left = 0
@@ -59,11 +62,9 @@ os.register_at_fork(after_in_child=_neighbours.forget)
 
 
 def new_id() -> UUID:
-    """A UUIDv7: 48 bits of milliseconds, then 74 random bits. New rows meet at the right edge of an index."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(_take(10))
-    value = value & ~(0xF000 << 64) | (0x7000 << 64)
-    value = value & ~(0xC000 << 48) | (0x8000 << 48)
-    return UUID(int=value)
+    """A UUIDv7: 48 bits of milliseconds, 12 of the cell, 62 random. New rows meet at the right edge of an index."""
+    random = int.from_bytes(_take(8)) & 0x3FFF_FFFF_FFFF_FFFF
+    return UUID(int=(time.time_ns() // 1_000_000) << 80 | 0x7 << 76 | current_cell() << 64 | 0x2 << 62 | random)
 
 
 def first_id(at: datetime) -> UUID:
@@ -79,13 +80,13 @@ def new_token() -> str:
 def page_token() -> str:
     """22 URL-safe characters, 104 bits random for each: a link to it cannot be guessed, even from another one.
 
-    Neither its owner nor its time can be read; that two were made by one process soon after another can.
+    Neither its owner nor its time can be read, only its cell; that two were made by one process soon after another can.
     """
     return _url_safe(_neighbours.take())
 
 
 def ordered_token() -> str:
-    """A new id as 22 URL-safe characters, 74 bits of it random: tokens of one moment lie together in an index."""
+    """A new id as 22 URL-safe characters, 62 bits of it random: tokens of one moment lie together in an index."""
     return _url_safe(new_id().bytes)
 
 

@@ -25,6 +25,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from runtime.tracing.ids import sampled
+
 _PLACES = 30
 _REASON = 300
 _PIPE_BYTES = 4096
@@ -41,8 +43,11 @@ _encoder = msgspec.json.Encoder(enc_hook=repr)
 _Fields = MutableMapping[str, Any]
 
 
-def setup(process_name: str) -> None:
-    """Write the events of this process, structlog's and the standard library's, to stderr; info and above."""
+def setup(process_name: str, *, traced: float | None = None) -> None:
+    """Write the events of this process, structlog's and the standard library's, to stderr; info and above.
+
+    `traced` is the share of traces that are recorded, where any are: lines with a request_id then name its trace.
+    """
 
     def stamp(_: object, level: str, fields: _Fields) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -61,9 +66,16 @@ def setup(process_name: str) -> None:
                 }
             )
 
+    def join(_: object, __: str, fields: _Fields) -> _Fields:
+        request_id = fields.get("request_id")
+        if traced is not None and isinstance(request_id, str) and (ids := sampled(request_id, traced)) is not None:
+            fields["trace_id"] = ids.trace
+        return fields
+
     stderr = Lines(2)
+    joined = [] if traced is None else [join]
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, _explain, stamp, render],
+        processors=[structlog.contextvars.merge_contextvars, *joined, _explain, stamp, render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: stderr,
         cache_logger_on_first_use=True,
@@ -153,8 +165,9 @@ class AccessLog:
     _FLUSH_BYTES = 64 * 1024
     _BYTES_MAX = 4 * 1024 * 1024
 
-    def __init__(self, descriptor: int = 1) -> None:
+    def __init__(self, descriptor: int = 1, *, traced: float | None = None) -> None:
         self.dropped = 0
+        self._traced = traced
         self._descriptor = descriptor
         self._lines: list[bytes] = []
         self._bytes = 0
@@ -174,6 +187,12 @@ class AccessLog:
         self._bytes += len(line) + 1
         if self._bytes >= self._FLUSH_BYTES:
             self._full.set()
+
+    def trace_of(self, request_id: str) -> str:
+        """The trace of a request as a field of its line; nothing where it is not recorded."""
+        if self._traced is None or (ids := sampled(request_id, self._traced)) is None:
+            return ""
+        return f'"trace_id":"{ids.trace}",'
 
     async def stop(self) -> None:
         """Write what is left; waits at most a second for a reader that stalls."""

@@ -69,8 +69,9 @@ class Meter:
             second, ms = divmod(time.time_ns() // 1_000_000, 1000)
             if second != self._second:  # written once a second: writing it for each line costs half of the line
                 self._second, self._stamp = second, datetime.fromtimestamp(second, UTC).isoformat()[:19]
+            trace = self._access_log.trace_of(request_id)
             line = (
-                f'{{"ts":"{self._stamp}.{ms:03}Z","level":"info","event":"request","request_id":"{request_id}",'
+                f'{{"ts":"{self._stamp}.{ms:03}Z","level":"info","event":"request","request_id":"{request_id}",{trace}'
                 f'"method":"{method}","route":"{route}","status":{status},"duration_ms":{took_s * 1000:.2f}}}'
             )
             self._access_log.write(line.encode())

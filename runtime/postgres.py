@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 import asyncpg
 
+from runtime.cells.number import current_cell
 from runtime.servers.addresses import STATEMENTS_KEPT
 from runtime.servers.primary import Hosts, Target
 from runtime.servers.role_settings import FOR_TOOLS, SETTINGS, STATEMENT_MS, SettingsMissing, others
@@ -129,6 +130,8 @@ async def open_pool(
     """A pool of at most `size` connections, on which no statement takes longer than `statement_s`. With a `size_min` of
     0 the server need not be there. `statements_kept` prepared statements of each connection; 0 prepares none. Raises
     SettingsMissing where a pooler keeps ours from the server."""
+    if current_cell():
+        name = f"{name} of cell {current_cell()}"
     settled = _Settled(Hosts(database_url, target), name, statement_s)
     pool = Pool(
         database_url,

@@ -53,6 +53,8 @@ SIMULATED_BOLETO_PAYER: Final = "payer of a boleto at the simulated bank"
 """The boleto's number."""
 SIMULATED_SIGNING_KEY: Final = "signing key of the simulated bank"
 """kid."""
+CELL_ADDRESSES: Final = "addresses of a cell"
+"""Its number."""
 UNREADABLE: Final = "unreadable item"
 """Bank, method and what the item is known by, with a space between."""
 
@@ -105,6 +107,11 @@ class Seal:
     def key(self, purpose: str) -> bytes:
         """The 32-byte key of a purpose: the same for the same current key, unrelated to every other."""
         return _derived(self._secret.keys[0][1], purpose)
+
+    def fingerprints(self) -> dict[int, str]:
+        """By the ids of all keys, oldest last: whether another SECRET_KEY opens what this one has sealed, and finds
+        what it has fingerprinted. Nothing of a key can be told from it."""
+        return {id: _derived(root, "fingerprint").hex()[:32] for id, root in self._secret.keys}
 
     def keys(self, purpose: str) -> Sequence[bytes]:
         """For what is handed out and comes back later: sign with the first, and take what any has signed."""

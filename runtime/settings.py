@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -29,6 +28,7 @@ from runtime.production import (
 )
 from runtime.seal import SecretKeys, read_keys
 from runtime.servers.addresses import read_databases
+from runtime.servers.smtp import SmtpServer, read_mail_from, read_smtp
 from runtime.watching import Watching, read_watching
 
 # Attempts after the first one, in seconds (contract section 9): 13 attempts in about 72 h.
@@ -47,20 +47,6 @@ BASE_URL_HOST_MAX = 42
 DAILY_WITHDRAWAL_HOUR = 19
 
 
-class SmtpServer(Struct, frozen=True, kw_only=True):
-    """`tls`: from the first byte (smtps); `starttls`: after the greeting, and no mail goes without it."""
-
-    host: str
-    port: int
-    user: str = ""
-    password: str = ""
-    tls: bool = False
-    starttls: bool = False
-
-    def __repr__(self) -> str:
-        return f"SmtpServer(host={self.host!r}, port={self.port})"
-
-
 class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     environment: str
     """QUITA_ENV: `production`, which refuses to start with anything of local work in it, or `local`."""
@@ -74,6 +60,10 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """DATABASE_READ_URL: a standby for lists, sums and pages, as the role of DATABASE_URL; none unless given."""
     statements_kept: int
     """DATABASE_PREPARED=0: 0, statements are prepared anew each time, as PgBouncer before 1.21 needs it."""
+    cell: int
+    """CELL: the number of the cell (runtime/cells) that a worker works for; 0, home, unless given."""
+    directory_url: str
+    """DATABASE_URL as given, also where `database_url` is another cell's: home's, where the directory of cells is."""
     redis_url: str
     port: int
     host: str
@@ -218,8 +208,8 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         api_processes=_count(env, "API_PROCESSES", 2),
         worker_processes=_count(env, "WORKER_PROCESSES", 1),
         **_webhooks(env),
-        smtp=(smtp := _smtp(env)),
-        mail_from=_mail_from(env, required=smtp is not None),
+        smtp=(smtp := read_smtp(env)),
+        mail_from=read_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
         mail_kept_days=_days(env, "MAIL_KEPT_DAYS", 400),
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
@@ -277,43 +267,6 @@ def _base_url(env: Mapping[str, str], port: int) -> str:
             " with more a PIX location does not fit in a QR code"
         )
     return url
-
-
-def _smtp(env: Mapping[str, str]) -> SmtpServer | None:
-    text = env.get("SMTP_URL", "")
-    if not text:
-        return None
-    wrong = ValueError("SMTP_URL must be such as smtp://user:password@host:587?starttls=1 or smtps://host")
-    try:
-        url = urlsplit(text)
-        tls = {"smtp": False, "smtps": True}[url.scheme]
-        options = parse_qs(url.query, strict_parsing=True) if url.query else {}
-        starttls = options.pop("starttls", ["0"])
-        port = url.port or (465 if tls else 587)
-    except (ValueError, KeyError):
-        raise wrong from None
-    if not url.hostname or options or url.path not in ("", "/") or starttls not in (["0"], ["1"]):
-        raise wrong
-    if tls and starttls == ["1"]:
-        raise wrong
-    return SmtpServer(
-        host=url.hostname,
-        port=port,
-        user=unquote(url.username or ""),
-        password=unquote(url.password or ""),
-        tls=tls,
-        starttls=starttls == ["1"],
-    )
-
-
-def _mail_from(env: Mapping[str, str], *, required: bool) -> str:
-    given = env.get("MAIL_FROM", "")
-    if not given and required:
-        raise ValueError("MAIL_FROM is not set")
-    given = given or "cobrancas@example.com"
-    if not re.fullmatch(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,189}", given):
-        raise ValueError("MAIL_FROM must be a bare e-mail address")
-    return given
 
 
 def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:

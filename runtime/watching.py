@@ -7,11 +7,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from runtime.tracing.settings import Tracing, read_tracing
+
 DRAIN_S_MAX = 300
 
 
 class Watching(Struct, frozen=True, kw_only=True):
-    """Field `x_y` is the variable X_Y."""
+    """Field `x_y` is the variable X_Y, but for `tracing`."""
 
     metrics_port: int | None = None
     """Where the supervisor of API processes serves /metrics, on HOST; nowhere unless given."""
@@ -24,6 +26,8 @@ class Watching(Struct, frozen=True, kw_only=True):
     """Within which hour of the day in Sao Paulo the nightly verification is begun."""
     verify_percent: int = 25
     """The share of one connection's time that it takes; 0: there is none."""
+    tracing: Tracing | None = None
+    """Where traces go; nowhere unless given."""
 
 
 _BOUNDS: Mapping[str, tuple[int, int]] = {
@@ -44,4 +48,4 @@ def read_watching(env: Mapping[str, str]) -> Watching:
         if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
             raise ValueError(f"{field.upper()} must be a whole number from {low} to {high}, not {text!r}")
         found[field] = int(text)
-    return Watching(**found)
+    return Watching(**found, tracing=read_tracing(env))

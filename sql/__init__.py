@@ -26,7 +26,7 @@ What is done to several tables is written once and becomes a statement for each,
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import chain, combinations
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 else:
     Connection = asyncpg.Connection
 
+_STREAMED = 500
 _HEADER = re.compile(r"^-- name: (\w+)\n(-- both ways\n)?(?:-- for each of ([\w, ]+(?:\n--  [\w, ]+)*)\n)?", re.M)
 _WHEN = re.compile(r" -- when (\w+)$", re.M)
 # Quotes, comments and casts are left alone.
@@ -163,6 +164,18 @@ def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
             return [read(record) for record in await conn.fetch(text, *arguments(given))]
         finally:
             spent.since(began)
+
+    return call
+
+
+def stream(name: str, row: type[Row]) -> Callable[..., AsyncIterator[Row]]:
+    """Bind a statement to its rows, one after the other, in an open transaction: for more than memory should hold."""
+    text, arguments, _ = _bind(name, row)
+    read = _row_reader(row)
+
+    async def call(conn: Connection, **given: Any) -> AsyncIterator[Row]:
+        async for record in conn.cursor(text, *arguments(given), prefetch=_STREAMED):
+            yield read(record)
 
     return call
 

@@ -134,6 +134,10 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "verification_difference": _KEPT,
     "request_log": _KEPT,
     "migration": Rights("S"),
+    # Cells: written by the owner alone, but for `quita rekey`.
+    "this_cell": Rights("S"),
+    "cell": Rights("SU", ("addresses_sealed", "next_sealed")),
+    "number_block": Rights("S"),
     # The simulated bank's books: no money.
     "simulated_location": _UNSEEN,
     "simulated_cob": _UNSEEN,

@@ -25,6 +25,16 @@ settings.register_profile(
 settings.load_profile("same_every_run")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes minutes is run by `make fault`, and where it is named."""
+    if os.environ.get("FAULT") == "full" or any("::" in each or each.endswith(".py") for each in config.args):
+        return
+    heavy = [item for item in items if item.get_closest_marker("heavy") is not None]
+    if heavy:
+        config.hook.pytest_deselected(items=heavy)
+        items[:] = [item for item in items if item.get_closest_marker("heavy") is None]
+
+
 class Servers:
     """PostgreSQL, migrated, and Redis; DATABASE_URL (DATABASE_OWNER_URL, DATABASE_REPORT_URL) and REDIS_URL name others
     when they are set. `database_url` is the application's role; what it may not do, tests do as `owner_url`."""

@@ -188,18 +188,23 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
             exc_info=exc if status == 500 else None,
             error=type(exc).__name__,
         )
-    in_docs = request.scope["path"].startswith("/docs")
-    in_painel = request.scope["path"].startswith(("/painel", "/plataforma"))
-    words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
-    title, text = _FOREIGN_FORM if isinstance(exc, ForeignForm) else words.get(status, words[400])
-    shown = {
-        "lang": "en" if in_docs else "pt-BR",
-        "title": title,
-        "text": text,
-        "request_id": request_id if status >= 500 else None,
-        "home": "",
-    }
-    for root, home_text in _HOMES.items():
-        if request.scope["path"].startswith(root):
-            shown |= {"home": root, "home_text": home_text}
+    told = request_id if status >= 500 else None
+    shown = _error_words(request.scope["path"], status, told, foreign=isinstance(exc, ForeignForm))
     return page("error.html", shown, status=status, headers=headers)
+
+
+def unavailable_page(path: str) -> bytes:
+    """What is shown at this path while the database of its cell is away."""
+    return page("error.html", _error_words(path, 503, None), status=503).content.encode()
+
+
+def _error_words(path: str, status: int, request_id: str | None, *, foreign: bool = False) -> dict[str, Any]:
+    in_docs = path.startswith("/docs")
+    in_painel = path.startswith(("/painel", "/plataforma"))
+    words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
+    title, text = _FOREIGN_FORM if foreign else words.get(status, words[400])
+    shown = {"lang": "en" if in_docs else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
+    for root, home_text in _HOMES.items():
+        if path.startswith(root):
+            shown |= {"home": root, "home_text": home_text}
+    return shown

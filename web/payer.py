@@ -5,7 +5,7 @@ stream, and replaces its middle by `/fragmento` after a change.
 """
 
 import asyncio
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from litestar import Request, get
@@ -16,11 +16,13 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Sen
 from msgspec import Struct
 
 from domain.boleto.itf import QUIET_MODULES, bars
-from domain.brazilian import brl
+from domain.boleto.terms import AmountDue, last_day
+from domain.brazilian import brl, signed_brl
 from domain.charge import NEXT, Anomaly, Status
-from domain.instants import iso
+from domain.instants import SAO_PAULO, day_ends, iso
 from domain.pix.qr import png_data_uri, side
 from readmodels.charges.boleto import boleto_of_link
+from readmodels.charges.conditions import CONDITIONS, conditions
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.limits.addresses import client_of
 from runtime.postgres import session
@@ -63,12 +65,14 @@ _PAY_UNTIL = "Pague com {way} até {until}."
 _PAY = "Pague com {way}."
 _OR = " ou "
 _TO = "{amount} para {merchant}"
+# Parts of what is to be paid today.
+_PARTS = ("Valor do documento", "Multa", "Juros", "Desconto até {day}")
 _CLOSED = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
 SENTENCES = (
     *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
     *ANOMALY_WORDS.values(), *SCRIPT_WORDS.values(),
-    _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY,
+    _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
 )  # fmt: skip
 """All that this module has the page say: each is translated in templates/payer.toml."""
 
@@ -185,7 +189,8 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
     heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
     path = f"/pagar/{public_id}"
-    named = words.say(_TO).format(amount=brl(found.amount_cents), merchant=found.merchant)
+    asked_cents = found.asked.total_cents if payable else found.amount_cents
+    named = words.say(_TO).format(amount=brl(asked_cents), merchant=found.merchant)
     return {
         "charge": found,
         "words": words,
@@ -210,13 +215,53 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found, words),
+        "asked_cents": asked_cents,
+        "parts": _parts(found.amount_cents, found.asked, words) if payable else [],
+        "conditions": _conditions(found, words, now) if payable else [],
+        "pay_until": _late(found, now),
         "pix_until": words.moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
         "expires_text": words.moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
-        # When the page changes without the charge: its PIX can no longer be paid, its boleto can.
-        "changes_iso": iso(found.pix_expires_at) if payable and found.qr_code and found.pix_expires_at else None,
+        # When the page changes without the charge: its PIX can no longer be paid, its boleto can; or it costs more.
+        "changes_iso": _changes(found, now) if payable else None,
     }
+
+
+def _changes(found: PayerPage, now: datetime) -> str | None:
+    if found.terms is not None:
+        return iso(day_ends(_today(now)))  # what it costs goes by the day
+    return iso(found.pix_expires_at) if found.qr_code and found.pix_expires_at else None
+
+
+def _parts(amount_cents: int, asked: AmountDue, words: PayerLanguage) -> list[tuple[str, str]]:
+    """What today's amount is made of; nothing when it is the boleto's own."""
+    if asked.total_cents == amount_cents:
+        return []
+    cents = (amount_cents, asked.fine_cents, asked.interest_cents, -asked.discount_cents)
+    until = "" if asked.discount_until is None else words.day(asked.discount_until)
+    return [
+        (words.say(name).format(day=until), signed_brl(each)) for name, each in zip(_PARTS, cents, strict=True) if each
+    ]
+
+
+def _conditions(found: PayerPage, words: PayerLanguage, now: datetime) -> list[str]:
+    if found.terms is None or found.due_date is None:
+        return []
+    told = conditions(found.terms, amount_cents=found.amount_cents, due=found.due_date, on=_today(now))
+    return [each.said(words.say(each.text), words.day(each.day)) for each in told]
+
+
+def _today(now: datetime) -> date:
+    return now.astimezone(SAO_PAULO).date()
+
+
+def _late(found: PayerPage, now: datetime) -> date | None:
+    """The last day to pay, once the due date has passed."""
+    today = _today(now)
+    if found.due_date is None or found.effective_due_date is None or today <= found.effective_due_date:
+        return None
+    return last_day(found.terms, found.due_date)
 
 
 def _preview(found: PayerPage, heading: str, words: PayerLanguage, now: datetime) -> str:

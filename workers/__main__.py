@@ -15,8 +15,9 @@ from runtime import log
 from runtime.jobs import QueueRedis
 from runtime.limits.http_bounds import raise_open_files
 from runtime.settings import Settings, read_settings
+from workers.cells import enter_own_cell
 from workers.duties import Runner, end
-from workers.settings import WorkerSettings, open_runner
+from workers.settings import WorkerSettings, open_runner, traced_share
 
 _RESTART_S = 1.0
 _SWEEP_S = 1.0
@@ -27,12 +28,14 @@ _log = structlog.get_logger()
 
 
 def main() -> None:
-    log.setup("worker")
+    settings = read_settings()
+    log.setup("worker", traced=traced_share(settings))
     raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
-    uvloop.run(_main(read_settings()))
+    uvloop.run(_main(settings))
 
 
 async def _main(settings: Settings) -> None:
+    settings = await enter_own_cell(settings)
     async with open_runner(settings) as runner:
         await keep_running(runner, settings.redis_url)
 

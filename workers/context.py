@@ -12,11 +12,13 @@ from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.choice import Banks, open_banks
+from runtime.cells.directory import check_cell
 from runtime.jobs import Wakes
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings
+from runtime.tracing.traces import Traces
 
 _CLOSE_S = 3.0
 
@@ -34,6 +36,7 @@ class Context(Struct):
     now: Callable[[], datetime]
     worker: str
     """The name of this process, for logs and leases."""
+    traces: Traces | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Once it is set nothing new is to be begun."""
 
@@ -48,6 +51,7 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
             statements_kept=settings.statements_kept,
         )
         opened.push_async_callback(_close_pool, pool)
+        await check_cell(pool, settings.cell)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
         # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
@@ -57,6 +61,10 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
             )
         )
         seal = Seal(settings.secret_key)
+        tracing = settings.watching.tracing
+        traces = None if tracing is None else Traces(tracing, "quita-worker")
+        if traces is not None:
+            opened.push_async_callback(traces.close)
         yield Context(
             settings=settings,
             pool=pool,
@@ -64,9 +72,10 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
             jobs=jobs,
             seal=seal,
             http=http,
-            banks=open_banks(settings, pool, http, seal),
+            banks=open_banks(settings, pool, http, seal, traces),
             now=lambda: datetime.now(UTC),
             worker=f"{socket.gethostname()}:{os.getpid()}",
+            traces=traces,
             stopping=stopping,
         )
 

@@ -5,6 +5,7 @@ answers 0. So a lost job, a restarted PostgreSQL and a missing Redis all cost ti
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
@@ -161,7 +162,10 @@ class Runner:
             return
         self._asked.add(name)
         if name not in self._tasks or self._tasks[name].done():
-            self._tasks[name] = asyncio.create_task(self._keep(self.duties[name]), name=name)
+            # In a context of its own: who wakes a duty may be at work for a request, which is not the duty's.
+            self._tasks[name] = asyncio.create_task(
+                self._keep(self.duties[name]), name=name, context=contextvars.Context()
+            )
 
     async def run(self, *names: str, asked_s_ago: float = 0.0) -> None:
         """Run these, unless they began after they were asked for, and wait for them, at most JOB_S."""

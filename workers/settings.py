@@ -29,6 +29,7 @@ from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import session
 from runtime.settings import Settings, read_settings
+from workers.cells import end_when_moved, enter_own_cell
 from workers.context import Context, open_context
 from workers.duties import JOB_S, Runner, duties, end
 from workers.probes import serve_probes
@@ -71,7 +72,8 @@ def _every(interval_s: int, at: dict[str, Any]) -> CronJob:
 
 async def _start(ctx: dict[str, Any]) -> None:
     if "runner" not in ctx:  # `python -m workers` has one already, which outlives Redis
-        log.setup("worker")
+        settings = await enter_own_cell(read_settings())
+        log.setup("worker", traced=traced_share(settings))
         main = asyncio.current_task()
         assert main is not None
         ctx["opened"] = AsyncExitStack()
@@ -79,7 +81,7 @@ async def _start(ctx: dict[str, Any]) -> None:
         def leave() -> None:
             ctx["leaving"] = asyncio.create_task(end(main))  # arq then calls _stop
 
-        ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(read_settings(), on_signal=leave))
+        ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(settings, on_signal=leave))
     ctx["redis"].run_now = ctx["runner"].wake
 
 
@@ -110,6 +112,12 @@ class WorkerSettings:
     log_results = False
 
 
+def traced_share(settings: Settings) -> float | None:
+    """Of traces, as runtime/log.py takes it."""
+    tracing = settings.watching.tracing
+    return None if tracing is None else tracing.share
+
+
 @asynccontextmanager
 async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = int) -> AsyncIterator[Runner]:
     """The duties of this process, which begin nothing new after SIGTERM or SIGINT. At the end what is under
@@ -130,8 +138,9 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         )
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(duties(context, dispatcher, runner.failing))
-        aside = [asyncio.create_task(each) for each in (_read_calendar(context), DatabaseMeter().run())]
-        _log.info("worker_started", worker=context.worker)
+        own = (_read_calendar(context), DatabaseMeter().run(), end_when_moved(settings, runner.stopping))
+        aside = [asyncio.create_task(each) for each in own]
+        _log.info("worker_started", worker=context.worker, cell=settings.cell)
         try:
             yield runner
         finally:

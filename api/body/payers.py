@@ -15,7 +15,8 @@ from domain.errors import Code, Refused
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
 from runtime.seal import CHARGE_PAYER
 
-PERSON_TYPES: Final = {"PESSOA_FISICA": 11, "PESSOA_JURIDICA": 14}
+COMPANY: Final = "PESSOA_JURIDICA"
+PERSON_TYPES: Final = {"PESSOA_FISICA": 11, COMPANY: 14}
 """Signs of the document by person type."""
 ENGLISH_NAMES: Final = {
     "nome": "payer.name",

@@ -153,6 +153,8 @@ class _Field(Struct, frozen=True):
     nested: type[Struct] | None
     entries: "tuple[_Field, _Field] | None"
     """Key and value of an object whose keys are the caller's own."""
+    item: "_Field | None"
+    """Of a list of objects."""
     meta: Meta
     code: Code
     fault: str | None
@@ -167,6 +169,7 @@ def _fields(into: type[Struct]) -> tuple[_Field, ...]:
 def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
     parts = list(_parts(hint))
     mapping = next((part for part in parts if get_origin(part) is dict), None)
+    listed = next((part for part in parts if get_origin(part) is list), None)
     metas = [part for part in parts if isinstance(part, Meta)]
     extra = {name: value for meta in metas for name, value in (meta.extra or {}).items()}
     return _Field(
@@ -176,6 +179,7 @@ def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
         None if mapping else next((part for part in parts if isinstance(part, type) and part in _TYPES), None),
         next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), None),
         None if mapping is None else (_field("key", get_args(mapping)[0]), _field("value", get_args(mapping)[1])),
+        None if listed is None else _field("item", get_args(listed)[0]),
         next((meta for meta in metas if (meta.max_length, meta.ge) != (None, None)), Meta()),
         extra.get("code", Code.VALIDATION_ERROR),
         extra.get("fault"),
@@ -185,7 +189,7 @@ def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
 
 def _parts(hint: Any) -> Iterator[Any]:
     """The types and annotations a hint is made of; an object of the caller's own keys is one of them."""
-    inner = () if get_origin(hint) is dict else get_args(hint)
+    inner = () if get_origin(hint) in (dict, list) else get_args(hint)
     if not inner:
         yield hint
     for part in inner:
@@ -194,9 +198,12 @@ def _parts(hint: Any) -> Iterator[Any]:
 
 @cache
 def _checked_fields(into: type[Struct]) -> tuple[_Field, ...]:
-    return tuple(
-        field for field in _fields(into) if field.check or (field.nested is not None and _checked_fields(field.nested))
-    )
+    return tuple(field for field in _fields(into) if field.check or _checked_within(field))
+
+
+def _checked_within(field: _Field) -> bool:
+    nested = field.nested if field.item is None else field.item.nested
+    return nested is not None and bool(_checked_fields(nested))
 
 
 def _check(asked: Struct) -> None:
@@ -208,7 +215,8 @@ def _check(asked: Struct) -> None:
         if field.check is not None:
             field.check(value)
         else:
-            _check(value)
+            for each in value if field.item is not None else (value,):
+                _check(each)
 
 
 def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[tuple[str, Code, str]]:
@@ -226,6 +234,8 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
             yield from _faults(value, field.nested, name + ".")
         elif field.entries is not None and isinstance(value, dict):
             yield from _entry_faults(field, value, name)
+        elif field.item is not None and isinstance(value, list):
+            yield from _item_faults(field, value, name)
         elif not _fits(field, value):
             yield name, field.code, _message(field, value)
 
@@ -256,6 +266,20 @@ def _entry_faults(field: _Field, given: dict[str, Any], name: str) -> Iterator[t
             yield f"{name}.{key}", field.code, _message(of_value, value)
 
 
+def _item_faults(field: _Field, given: list[Any], name: str) -> Iterator[tuple[str, Code, str]]:
+    """Of a list of objects, named by their places from 0."""
+    assert field.item is not None
+    assert field.item.nested is not None
+    if field.meta.max_length is not None and len(given) > field.meta.max_length:
+        yield name, field.code, f"must have at most {field.meta.max_length} items"
+        return
+    for at, value in enumerate(given):
+        if isinstance(value, dict):
+            yield from _faults(value, field.item.nested, f"{name}.{at}.")
+        else:
+            yield f"{name}.{at}", field.code, "must be an object"
+
+
 def _fits(field: _Field, value: Any) -> bool:
     try:
         msgspec.convert(value, field.type, strict=True)
@@ -274,4 +298,6 @@ def _message(field: _Field, value: Any) -> str:
         return f"must have at most {bounds.max_length} characters"
     if field.fault is not None and (isinstance(value, str) or field.code is not Code.VALIDATION_ERROR):
         return field.fault
+    if field.item is not None:
+        return "must be a list"
     return "must be an object" if field.plain is None else _TYPES[field.plain]

@@ -44,7 +44,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         ),
         INSTANT,
     ),
-    **dict.fromkeys(("due_date", "effective_due_date"), DAY),
+    **dict.fromkeys(("due_date", "effective_due_date", "payable_until"), DAY),
     **dict.fromkeys(
         ("amount", "fee", "net_amount", "interest", "fine", "discount", "refunded_amount", "refunded_total",
          "refundable_remaining"), REAIS
@@ -72,12 +72,15 @@ def sharpen_answers(components: dict[str, Any]) -> None:
     for component in components.values():
         properties = component.get("properties", {})
         for name, schema in properties.items():
-            if name in _FIELDS:
+            # fine, interest and discounts of a boleto are objects: what the name means elsewhere is an amount.
+            if name in _FIELDS and "$ref" not in str(schema):
                 nullable = {"type": "null"} in schema.get("anyOf", [])
                 properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
     for name in ("ChargeProjection", "Balance", "KeyState"):
         # Never null: dual charges have legs, and no others; metadata is there when it was given.
-        left_out = ("legs", "metadata", "warnings")
+        left_out = (
+            "legs", "metadata", "warnings", "fine", "interest", "discounts", "payable_until", "amount_due",
+        )  # fmt: skip
         components[name]["required"] = [each for each in components[name]["properties"] if each not in left_out]
         for schema in components[name]["properties"].values():
             schema.pop("default", None)
@@ -112,6 +115,13 @@ def _boletos(components: dict[str, Any]) -> None:
         "tipo_cobranca": {"type": "string", "enum": list(KINDS_OF_BOLETO)},
         "data_vencimento": DAY,
     }
+    for name in ("FineAgreed", "InterestAgreed", "DiscountAgreed"):
+        properties = components[name]["properties"]
+        properties |= dict.fromkeys((each for each in properties if each != "until"), REAIS)
+        for each in properties.values():
+            each.pop("default", None)
+    components["DiscountAgreed"]["properties"]["until"] = DAY
+    components["AmountDueToday"]["properties"]["date"] = DAY
 
 
 def _money(components: dict[str, Any]) -> None:

@@ -109,7 +109,7 @@ def _of_operations(app_url: str) -> dict[str, Any]:
         "sandboxExpire": over | {"status": "expired"},
         "sandboxFail": over
         | {"status": "failed", "failure": {"code": "BANK_REFUSED", "message": "The bank refused the charge."}},
-        "createBoletoCharge": slip,
+        "createBoletoCharge": slip | _TERMS,
         "createDualCharge": _dual_charge(app_url),
         "changeDueDate": slip | {"version": 2},
         "pauseSchedule": _SCHEDULE | {"status": "paused", "next_issue_at": None, "version": 2},
@@ -187,6 +187,11 @@ def _charge(app_url: str) -> dict[str, Any]:
 
 
 # fmt: off
+_TERMS: Final[dict[str, Any]] = {
+    "fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"},
+    "discounts": [{"until": "2026-12-01", "amount": "5.00"}], "payable_until": "2027-01-11",
+    "amount_due": {"date": "2026-11-21", "amount": "144.90", "fine": "0.00", "interest": "0.00", "discount": "5.00"},
+}
 _PAYER: Final = {"name": "Ana Lima", "document": "***.982.247-**"}
 _AMOUNTS: Final = {
     "amount": "149.90", "fee": "0.00", "net_amount": "149.90", "interest": "0.00", "fine": "0.00", "discount": "0.00",

@@ -22,8 +22,9 @@ from api.body.fields import (
     own_account,
     text,
 )
-from api.body.payers import Pagador, boleto_payer, seal_payer
+from api.body.payers import COMPANY, Pagador, boleto_payer, seal_payer
 from api.body.reading import shaped
+from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
 from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
@@ -31,6 +32,7 @@ from api.route import Call, Route, routes_of
 from commands.bank_orders.kinds import Redate
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
+from domain.boleto.terms import cuts_discount
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
@@ -55,6 +57,10 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
     account_id: OwnAccount = None
     send_email: bool | None = None
     metadata: Metadata | None = None
+    fine: FineField = None
+    interest: InterestField = None
+    discounts: DiscountsField = None
+    payable_days_after_due: PayableDays = None
 
 
 class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,6 +80,17 @@ class _NewDueDate(Struct, frozen=True):
 async def create(context: ApiContext, call: Call) -> Answer:
     asked = shaped(call.body, CreateBoleto)
     context.spend_test_charge(call.caller)
+    amount_cents, due_on = boleto_cents(asked.valorCents), due_day(asked.dataVencimento)
+    terms = payment_terms(
+        asked.tipo,
+        asked.fine,
+        asked.interest,
+        asked.discounts,
+        asked.payable_days_after_due,
+        amount_cents=amount_cents,
+        due=due_on,
+        company=asked.pagador.tipoPessoa == COMPANY,
+    )
     payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
     charge_id = new_id()
     payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)
@@ -84,8 +101,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
         fingerprint=call.fingerprint,
         request_id=call.request_id,
         kind=asked.tipo,
-        amount_cents=boleto_cents(asked.valorCents),
-        due_on=due_day(asked.dataVencimento),
+        amount_cents=amount_cents,
+        due_on=due_on,
+        terms=terms,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
         external_id=asked.external_id,
@@ -140,6 +158,12 @@ async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
+    if cuts_discount(doc.terms, due_on):
+        raise Refused(
+            Code.INVALID_DUE_DATE,
+            message="Discounts keep their days: the new due date must not be before the last day of one.",
+            fields={"due_date": "must not be before the last day of a discount"},
+        )
     # Asked again with the date it has, there is nothing for the bank to do.
     if doc.status != Status.PENDING or doc.due_date != due_on.isoformat():
         order = Redate(

@@ -23,6 +23,7 @@ from api.body.fields import (
 )
 from api.body.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
 from api.body.reading import shaped
+from api.body.terms import refuse_terms
 from api.charge_answers import issue_boleto
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
@@ -57,6 +58,7 @@ class CreateDual(Struct, frozen=True, kw_only=True):
 async def create(context: ApiContext, call: Call) -> Answer:
     """As of a boleto; the cob of the PIX leg is registered right after."""
     asked = shaped(call.body, CreateDual)
+    refuse_terms(call.body)
     context.spend_test_charge(call.caller)
     payer = boleto_payer(
         pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone

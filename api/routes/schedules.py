@@ -40,6 +40,7 @@ from api.body.payers import (
     seal_payer,
 )
 from api.body.reading import shaped
+from api.body.terms import refuse_terms
 from api.context import ApiContext
 from api.gate import approved, check_terms
 from api.idempotency.replay import first, replay
@@ -125,6 +126,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the schedule; 200 when the key made it before."""
     pix = call.body.get("payment_method") == PIX
     asked = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
+    refuse_terms(call.body)
     amount_cents = pix_cents(asked.amount) if pix else boleto_cents(asked.amount)
     first_due_date = due_day(asked.first_due_date)
     end_date = None if asked.end_date is None else parse_day(asked.end_date)

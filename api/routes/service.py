@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from typing import Any
 
+import structlog
 from litestar import Request
 from litestar.datastructures import State
 from litestar.di import NamedDependency
@@ -13,14 +14,19 @@ from api.answers import Answer
 from api.context import ApiContext
 from api.route import OpenRoute
 from banks.choice import CALLBACKS
-from commands.bank_orders.callback import store_hints
+from commands.bank_orders.callback import by_cell, store_hints
 from domain.errors import Code, Refused
+from runtime.cells.directory import find_blocks
+from runtime.cells.number import HOME
 from runtime.jobs import BANK_HINTS
-from runtime.postgres import transaction
+from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.readiness import ASK_S_MAX
 from runtime.redis import REDIS_UNAVAILABLE
 
+_CELL_AWAY_S = 30
 _SOON = ((b"retry-after", b"1"),)
+
+_log = structlog.get_logger()
 
 
 async def healthy() -> Answer:
@@ -58,10 +64,32 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     context.spend("callbacks_per_min", request.scope)
     body = await read_body(request)
     bank, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
-    async with transaction(context.pool) as conn:
-        await store_hints(conn, read(body), bank=bank, now=context.now())
-    context.jobs.wake(BANK_HINTS)
+    hints, others = read(body), context.other_cells()
+    request_id = request.scope["state"]["exchange"].request_id
+    if not others:
+        await _keep(context, hints, bank, request_id)
+        return Answer(b"{}")
+    async with session(context.pool) as conn:
+        of_cells = by_cell(hints, bank, await find_blocks(conn), others)
+    away = False
+    for number, mine in of_cells.items():
+        try:
+            found = context if number == HOME else others[number]
+            if found is None:
+                raise Refused(Code.SERVICE_UNAVAILABLE)
+            await _keep(found, mine, bank, request_id)
+        except (Refused, *DB_UNAVAILABLE):
+            away = True
+    if away:  # the bank sends all of them again, and what is kept is not kept twice
+        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_CELL_AWAY_S)
     return Answer(b"{}")
+
+
+async def _keep(context: ApiContext, hints: dict[str, str], bank: str, request_id: str) -> None:
+    async with transaction(context.pool) as conn:
+        stored = await store_hints(conn, hints, bank=bank, now=context.now(), request_id=request_id)
+    _log.info("bank_callback", bank=bank, hints=len(hints), new=stored, request_id=request_id)
+    context.jobs.wake(BANK_HINTS)
 
 
 ROUTES = (

@@ -3,7 +3,7 @@
 import hmac
 import secrets
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, Literal
@@ -21,6 +21,7 @@ from api.context import ApiContext
 from api.route import OpenRoute
 from commands.merchants.merchants import ALL_SCOPES
 from domain.errors import Refused
+from runtime.cells.number import marked
 from runtime.postgres import DB_UNAVAILABLE, session
 
 LIFETIME_S = 3600
@@ -142,7 +143,7 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
         if credential is None or not right or credential.revoked_at is not None:
             raise _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
         scopes = _scopes(given.get("scope"), credential.scopes)
-        access_token = secrets.token_urlsafe(32)
+        access_token = urlsafe_b64encode(marked(secrets.token_bytes(32))).decode().rstrip("=")
         await issue_token(
             conn,
             token_hash=sha256(access_token.encode()).digest(),

@@ -17,6 +17,7 @@ import structlog
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.agreement import ConvenioAgreement
+from banks.banco_do_brasil.terms import moved_terms, terms_body
 from banks.banco_do_brasil.text import fold_for_bank
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.boletos import (
@@ -36,6 +37,7 @@ from banks.lists import LATER_MAX, BankPage, TooWide, UnreadableItem, unreadable
 from banks.protocol import BOLETO_DAYS_MAX, Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.boleto.codes import barcode_of_line
+from domain.boleto.terms import PaymentTerms
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, reais
 
@@ -99,6 +101,8 @@ class _Detail(Struct, frozen=True):
     codigoLinhaDigitavel: str
     textoCodigoBarrasTituloCobranca: str
     dataRegistroTituloCobranca: str = ""
+    dataMultaTitulo: str = ""
+    quantidadeDiaPrazoLimiteRecebimento: int = 0
     dataRecebimentoTitulo: str = ""
     dataCreditoLiquidacao: str = ""
     valorPagoSacado: Raw = Raw(b"0")
@@ -213,17 +217,23 @@ class Cobrancas:
         )
 
     async def redate_boleto(
-        self, number: str, due_on: date, *, registered_at: datetime | None = None
+        self, number: str, due_on: date, *, terms: PaymentTerms | None = None, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        body: dict[str, Any] = {"numeroConvenio": self._convenio, **dict.fromkeys(INDICATORS, "N")}
-        body["indicadorNovaDataVencimento"] = "S"
-        body["alteracaoData"] = {"novaDataVencimento": _day_text(due_on)}
-        heard = await self._ask("PATCH", f"/{number}", REQUEST, body=body)
-        if _plainly_done(heard):
-            return Done(None)
-        return await self._became(
-            number, heard, lambda state: state.status == "open" and state.due_on == due_on, registered_at
-        )
+        new_date = {"alteracaoData": {"novaDataVencimento": _day_text(due_on)}}
+        heard = await self._change(number, "indicadorNovaDataVencimento", new_date)
+        if not _plainly_done(heard):
+            moved = await self._became(
+                number, heard, lambda state: state.status == "open" and state.due_on == due_on, registered_at
+            )
+            if not isinstance(moved, Done):
+                return moved
+        # The bank moves the due date alone: a fine would begin on its old day, and the days to pay late would end on
+        # another one than is printed.
+        for indicator, change in () if terms is None else moved_terms(terms, due_on):
+            heard = await self._change(number, indicator, change)
+            if not _plainly_done(heard):
+                return unknown(heard)  # asked again, all of it: the due date alone is not what was agreed
+        return Done(None)
 
     async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
@@ -278,6 +288,10 @@ class Cobrancas:
                 later=[f"{overdue}:{page.proximo_indice + apart * n}" for n in range(1, guessed + 1)],
             )
         )
+
+    async def _change(self, number: str, indicator: str, change: dict[str, Any]) -> Heard | Unknown:
+        body = {"numeroConvenio": self._convenio, **dict.fromkeys(INDICATORS, "N"), indicator: "S", **change}
+        return await self._ask("PATCH", f"/{number}", REQUEST, body=body)
 
     async def _became(
         self,
@@ -410,7 +424,7 @@ class Cobrancas:
             "dataEmissao": _day_text(max(boleto.issued_on, today)),
             "dataVencimento": _day_text(boleto.due_on),
             "valorOriginal": Raw(reais(boleto.amount_cents).encode()),
-            "indicadorAceiteTituloVencido": "N",  # after the due date the charge is expired
+            **terms_body(boleto.terms, boleto.due_on),
             "codigoAceite": "N",
             "codigoTipoTitulo": 2,
             "descricaoTipoTitulo": "DM",
@@ -516,6 +530,8 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
         line=detail.codigoLinhaDigitavel,
         barcode=barcode,
         registered_on=registered_on,
+        fine_from=_day(detail.dataMultaTitulo),
+        late_days=detail.quantidadeDiaPrazoLimiteRecebimento,
         paid_cents=paid_cents if paid else 0,
         paid_on=_day(detail.dataRecebimentoTitulo) if paid else None,
         credited_on=_day(detail.dataCreditoLiquidacao) if paid else None,

@@ -34,6 +34,14 @@ def parse_number(number: str) -> tuple[str, int]:
     return match[1], control
 
 
+def control_number(number: str) -> int | None:
+    """The control number in the 20 characters; None when they are no number of ours."""
+    try:
+        return parse_number(number)[1]
+    except ValueError:
+        return None
+
+
 def printed_number(number: str) -> str:
     """The 20 characters as they stand on paper: "00034534810000000393" -> "34534810000000393-4".
 

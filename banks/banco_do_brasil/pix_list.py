@@ -45,14 +45,14 @@ class _Paging(Struct, frozen=True, rename="camel"):
     quantidade_de_paginas: int = 1
 
 
-class _Parameters(Struct, frozen=True):
+class Parameters(Struct, frozen=True):
     paginacao: _Paging = _Paging()
 
 
 class ReceivedList(Struct, frozen=True):
     """An answer to GET /pix. The real bank leaves an empty list out."""
 
-    parametros: _Parameters = _Parameters()
+    parametros: Parameters = Parameters()
     pix: list[Raw] | None = None
 
 

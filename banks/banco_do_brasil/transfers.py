@@ -4,15 +4,26 @@ API Pix only receives: PIX are sent over the wire of docs/decisions/0007, where 
 not plainly answered, GET by our own id decides.
 """
 
+from datetime import datetime
 from typing import Final, Literal
 from urllib.parse import quote
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
+from banks.banco_do_brasil.pix_list import Parameters, instant
 from banks.banco_do_brasil.text import pix_cents, safe_text
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
-from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected, Unknown
-from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
+from banks.protocol import (
+    DESCRIPTION_CHARACTERS_MAX,
+    RECEIVED_WIDTH_MAX,
+    Done,
+    NotFound,
+    Rejected,
+    Unknown,
+)
+from banks.transfers import NO_LIST, NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
 from domain.money import reais
 
 RETURNS = ("pix.read", "pix.write")
@@ -36,6 +47,27 @@ class _Sent(Struct, frozen=True, rename="camel"):
     rtr_id: str | None = None
     end_to_end_id: str | None = None
     motivo: str | None = None
+
+
+class _Times(Struct, frozen=True):
+    solicitacao: str
+
+
+class _Listed(_Sent, frozen=True, rename="camel", kw_only=True):
+    horario: _Times
+    chave: str | None = None
+    documento: str | None = None
+
+
+class _SentList(Struct, frozen=True):
+    """An answer to GET /transferencia: of this shape or none."""
+
+    parametros: Parameters
+    transferencias: list[Raw] = []
+
+
+_PER_PAGE: Final = 100
+_read_listed = msgspec.json.Decoder(_Listed).decode
 
 
 class PixTransfers:
@@ -71,6 +103,40 @@ class PixTransfers:
         if self._transfers_url is None:
             return NotFound()
         return await self._find_sent(self._transfer_url(id), id)
+
+    async def sent_page(
+        self, since: datetime, until: datetime, after: str | None = None
+    ) -> Done[BankPage[SentTransfer]] | TooWide | Rejected | Unknown:
+        assert since <= until <= since + RECEIVED_WIDTH_MAX
+        if self._transfers_url is None:
+            return Done(BankPage(items=[]))
+        page = int(after or 0)
+        query = {
+            "inicio": since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "fim": until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "paginacao.paginaAtual": str(page),
+            "paginacao.itensPorPagina": str(_PER_PAGE),
+        }
+        heard = await self._transport.ask("GET", f"{self._transfers_url}/transferencia", RETURNS, query=query)
+        if not isinstance(heard, Heard):
+            return heard
+        if heard.status in (404, 405, 501):
+            return Rejected(NO_LIST, "This bank does not list what it sent.")
+        if not heard.ok:
+            no = refusal(heard)
+            return TooWide(no.code) if no is not None and heard.status in (400, 422) else unknown(heard)
+        answer = read(heard, _SentList)
+        if answer is None:
+            return Unknown("unreadable list")
+        items, unreadable = [], []
+        for item in answer.transferencias:
+            one = _listed(item)
+            if one is None:
+                unreadable.append(unreadable_item(bytes(item), None))
+            else:
+                items.append(one)
+        pages = answer.parametros.paginacao.quantidade_de_paginas
+        return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
     def _return_url(self, end_to_end_id: str, id: str) -> str:
         return f"{self._api_url}/pix/{quote(end_to_end_id, safe='')}/devolucao/{id}"
@@ -126,4 +192,24 @@ def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
         amount_cents=cents,
         reference=said.rtr_id or said.end_to_end_id,
         detail=said.motivo,
+    )
+
+
+def _listed(item: Raw) -> SentTransfer | None:
+    """None when it cannot be read."""
+    try:
+        said = _read_listed(item)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    cents, asked_at = pix_cents(said.valor), instant(said.horario.solicitacao)
+    if cents is None or asked_at is None or said.status not in _SENT:
+        return None
+    return SentTransfer(
+        id=said.id,
+        status=_SENT[said.status],
+        amount_cents=cents,
+        asked_at=asked_at,
+        reference=said.end_to_end_id,
+        pix_key=said.chave,
+        document=said.documento,
     )

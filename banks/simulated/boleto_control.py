@@ -21,7 +21,6 @@ from banks.simulated.boletos import (
     UntoldPayment,
 )
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules, asked_times
-from domain.boleto.business_days import effective_due_date
 from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from domain.money import BOLETO_CENTS_MAX, reais
@@ -95,8 +94,9 @@ def is_of_boleto(body: dict[str, Any]) -> bool:
 async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[dict[str, Any]]:
     """{number or line or txid, rail?, amount?, times?, force?}; [{number, rail, end_to_end_id, amount, paid_at}].
 
-    `rail` is boleto unless the txid or "pix" says otherwise. A payer's bank looks before it pays: the boleto must be
-    open and in time, unless `force` says that the money was on its way already. Raises Wrong.
+    The amount is what the boleto costs today, unless given. `rail` is boleto unless the txid or "pix" says otherwise.
+    A payer's bank looks before it pays: the boleto must be open and in time, unless `force` says that the money was on
+    its way already. Raises Wrong.
     """
     number = _number(body)
     rail = body.get("rail", "pix" if "txid" in body else "boleto")
@@ -108,7 +108,7 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
     if booked is None:
         raise Wrong(404, "the bank has no such boleto")
     force = body.get("force") is True
-    if not force and boletos.today() > effective_due_date(booked.due_on):
+    if not force and boletos.today() > booked.last_day:
         raise Wrong(409, "the boleto's time has passed")
     if "line" in body and body["line"] != booked.codes[1] and not force:
         raise Wrong(409, "the line is not the boleto's, or no longer")

@@ -20,6 +20,15 @@ from msgspec import Raw
 from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.cobrancas import INDICATORS
 from banks.boletos import BoletoPayer, NewBoleto
+from banks.simulated.boleto_terms import (
+    WireTerms,
+    WrongTerms,
+    read_day,
+    read_fine_from,
+    read_late_days,
+    read_terms,
+    shown_terms,
+)
 from banks.simulated.boletos import (
     ANNOUNCED,
     OPEN,
@@ -62,7 +71,6 @@ _NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _SEU_NUMERO = re.compile(r"[A-Z0-9'\- ]{1,15}")
 _FREE_TEXT = re.compile(r"[A-Z0-9 ]{1,25}")
 _TEXT = re.compile(r"[A-Z0-9 .,/&\-]+")
-_DAY = re.compile(r"([0-9]{2})\.([0-9]{2})\.([0-9]{4})")
 _MONEY = re.compile(r'"?([0-9]{1,8})(?:\.([0-9]{1,2}))?"?')
 _PROTEST_DAYS: Final = frozenset({0, *range(3, 30), 35, 40, 45})
 _STATES_OF_BRAZIL: Final = frozenset(
@@ -169,7 +177,7 @@ class BoletoWire:
         body = await _body(request)
         self._refuse_on_request()
         boleto = _boleto(body, self._agreement, today=self.boletos.today(), with_pix="no_qr" not in self.quirks)
-        if not await self.boletos.add(boleto):
+        if not await self.boletos.add(boleto, _terms(body, boleto)):
             raise BoletoInvalid(NUMBER_USED, "Nosso Numero ja incluido anteriormente.")
         booked = await self._booked(boleto.number)
         barcode, line = booked.codes
@@ -232,7 +240,7 @@ class BoletoWire:
             "dataRegistroTituloCobranca": _day_text(day_of(booked.registered_at)),
             "dataVencimentoTituloCobranca": _day_text(booked.due_on),
             "valorOriginalTituloCobranca": _money(booked.amount_cents),
-            "valorAtualTituloCobranca": _money(booked.amount_cents),
+            "valorAtualTituloCobranca": _money(booked.due(self.boletos.today()).total_cents),
             "nomeSacadoCobranca": payer.name,
             "textoEnderecoSacadoCobranca": payer.street,
             "nomeMunicipioSacadoCobranca": payer.city,
@@ -241,6 +249,7 @@ class BoletoWire:
             "numeroCarteiraCobranca": self._carteira,
             "numeroVariacaoCarteiraCobranca": self._agreement.variacao,
             "indicadorPermissaoRecebimentoParcial": "N",
+            **shown_terms(booked.agreed, booked.fine_from, booked.late_days, booked.due_on),
         }
         if booked.state == WRITTEN_OFF_STATE:
             shown["codigoTipoBaixaTitulo"] = 11  # client, on-line
@@ -252,6 +261,9 @@ class BoletoWire:
                 "codigoTipoLiquidacao": 1,
                 "valorPagoSacado": _money(booked.paid_cents),
                 "valorCreditoCedente": _money(booked.paid_cents),
+                "valorJuroMoraRecebido": _money(booked.interest_cents),
+                "valorMultaRecebido": _money(booked.fine_cents),
+                "valorDescontoUtilizado": _money(booked.discount_cents),
                 "dataRecebimentoTitulo": _day_text(day_of(booked.paid_at)),
                 "dataCreditoLiquidacao": _day_text(day_of(booked.settled_at)),
             }
@@ -329,13 +341,17 @@ class BoletoWire:
         asked = [name for name in INDICATORS if body.get(name) == "S"]
         if any(body.get(name) not in ("S", "N") for name in INDICATORS) or len(asked) != 1:
             raise BoletoInvalid("4999010", "Informe todos os indicadores, um deles com S.")
-        if asked != ["indicadorNovaDataVencimento"]:
+        number = self._number(request, body)
+        if asked == ["indicadorNovaDataVencimento"]:
+            change = body.get("alteracaoData")
+            due_on = read_day(change.get("novaDataVencimento") if isinstance(change, dict) else None)
+            if due_on is None or due_on < self.boletos.today():
+                raise BoletoInvalid("4999012", "Data de vencimento invalida.")
+            _done(await self.boletos.change(number, due_on=due_on))
+        elif asked in (["indicadorCobrarMulta"], ["indicadorAlterarPrazoBoletoVencido"]):
+            await self._change_terms(number, body)
+        else:
             raise BoletoInvalid("4999011", "Alteracao nao disponivel para o convenio.")
-        change = body.get("alteracaoData")
-        due_on = _day(change.get("novaDataVencimento") if isinstance(change, dict) else None)
-        if due_on is None or due_on < self.boletos.today():
-            raise BoletoInvalid("4999012", "Data de vencimento invalida.")
-        _done(await self.boletos.redate(self._number(request, body), due_on))
         at = self.boletos.now().astimezone(SAO_PAULO)
         shown = {
             "numeroContratoCobranca": _CONTRACT,
@@ -343,6 +359,18 @@ class BoletoWire:
             "horarioAtualizacao": f"{at:%H:%M:%S}",
         }
         return web.json_response(shown)
+
+    async def _change_terms(self, number: str, body: dict[str, Any]) -> None:
+        booked = await self._booked(number)
+        try:
+            if body["indicadorCobrarMulta"] == "S":
+                begins = read_fine_from(body.get("multa"), due_on=booked.due_on, late_days=booked.late_days)
+                _done(await self.boletos.change(number, fine_from=begins))
+            else:
+                days = read_late_days(body.get("alteracaoPrazo"))
+                _done(await self.boletos.change(number, late_days=days))
+        except WrongTerms as wrong:
+            raise _field(str(wrong)) from None
 
     async def write_off(self, request: web.Request) -> web.Response:
         body = await _body(request)
@@ -443,7 +471,7 @@ def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, 
     _one_of(body, "codigoAceite", ("A", "N"))
     _one_of(body, "codigoTipoTitulo", (2, 4, 12, 17, 19, 23, 24, 25, 32, 99))
     _one_of(body, "indicadorPermissaoRecebimentoParcial", ("S", "N"))
-    issued_on, due_on = _day(body.get("dataEmissao")), _day(body.get("dataVencimento"))
+    issued_on, due_on = read_day(body.get("dataEmissao")), read_day(body.get("dataVencimento"))
     if issued_on is None or issued_on < today:
         raise _field("dataEmissao")
     if due_on is None or due_on < issued_on:
@@ -463,11 +491,6 @@ def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, 
     message = body.get("mensagemBloquetoOcorrencia")
     if message is not None:
         message = _text(body, "mensagemBloquetoOcorrencia", 165)
-    fine = body.get("multa")
-    if isinstance(fine, dict) and fine.get("tipo"):
-        begins = _day(fine.get("data"))
-        if begins is None or begins <= due_on:
-            raise _field("multa.data")
     return NewBoleto(
         number=number,
         seu_numero=seu_numero,
@@ -479,6 +502,13 @@ def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, 
         payer=_payer(body.get("pagador")),
         description=message,
     )
+
+
+def _terms(body: dict[str, Any], boleto: NewBoleto) -> WireTerms:
+    try:
+        return read_terms(body, amount_cents=boleto.amount_cents, due_on=boleto.due_on)
+    except WrongTerms as wrong:
+        raise _field(str(wrong)) from None
 
 
 def _payer(given: object) -> BoletoPayer:
@@ -566,19 +596,11 @@ def _day_text(day: date) -> str:
     return day.strftime("%d.%m.%Y")
 
 
-def _day(given: object) -> date | None:
-    match = _DAY.fullmatch(given) if isinstance(given, str) else None
-    try:
-        return date(int(match[3]), int(match[2]), int(match[1])) if match is not None else None
-    except ValueError:
-        return None
-
-
 def _days(query: Mapping[str, str], of: str, default_end: date) -> tuple[date, date]:
     """A range of the list; an end that is absent is today, a range that is absent is all."""
     begin, end = query.get(f"dataInicio{of}"), query.get(f"dataFim{of}")
-    since = date(2000, 1, 1) if begin is None else _day(begin)
-    until = default_end if end is None else _day(end)
+    since = date(2000, 1, 1) if begin is None else read_day(begin)
+    until = default_end if end is None else read_day(end)
     if since is None or until is None or since > until:
         raise BoletoInvalid(INVALID_FIELD, "Data invalida.")
     return since, until

@@ -30,10 +30,14 @@ from banks.boletos import (
 from banks.lists import BankPage, unreadable_item
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
+from banks.simulated.boleto_terms import WireTerms
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, days_taken_late, fine_begins
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
 from domain.money import reais
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
+from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
 from runtime.seal import SIMULATED_BOLETO_PAYER, Seal
 
@@ -53,7 +57,6 @@ PAYER_DOCUMENT: Final = "00000000191"
 # The key behind every boleto's PIX side: at the real bank, the one the agreement names.
 PIX_KEY: Final = "boletos@banco-simulado.test"
 
-_TOKEN_BYTES = 16  # 22 characters of the 77 that a location has
 _ALPHABET = string.ascii_letters + string.digits
 _FIRST_DAY: Final = date(2000, 1, 1)
 _LAST_DAY: Final = date(2100, 1, 1)
@@ -70,6 +73,9 @@ class BookedBoleto(Struct, frozen=True):
     amount_cents: int
     issued_on: date
     due_on: date
+    terms: bytes | None
+    fine_from: date | None
+    late_days: int
     description: str | None
     payer_sealed: bytes
     registered_at: datetime
@@ -80,6 +86,9 @@ class BookedBoleto(Struct, frozen=True):
     written_off_at: datetime | None
     moved_at: datetime | None
     paid_cents: int
+    interest_cents: int
+    fine_cents: int
+    discount_cents: int
     paid_at: datetime | None
     settled_at: datetime | None
     rail: str | None
@@ -100,6 +109,23 @@ class BookedBoleto(Struct, frozen=True):
         return dynamic_br_code(
             location=self.location, amount_cents=self.amount_cents, name="BENEFICIARIO", city="BRASILIA"
         )
+
+    @property
+    def agreed(self) -> PaymentTerms | None:
+        return None if self.terms is None else _read_terms(self.terms)
+
+    @property
+    def last_day(self) -> date:
+        """The last day on which it is taken."""
+        return effective_due_date(self.due_on + timedelta(days=self.late_days))
+
+    def due(self, on: date) -> AmountDue:
+        """What it costs on a day. A fine begins on the day that was registered for it, whatever the due date is now."""
+        asked = amount_due(self.agreed, amount_cents=self.amount_cents, due=self.due_on, on=on)
+        if asked.fine_cents and self.fine_from is not None and on < self.fine_from:
+            total_cents = asked.total_cents - asked.fine_cents
+            return msgspec.structs.replace(asked, total_cents=total_cents, fine_cents=0)
+        return asked
 
     @property
     def codes(self) -> tuple[str, str]:
@@ -179,7 +205,7 @@ add = sql.maybe("simulated_boleto.add", _Number)
 find = sql.maybe("simulated_boleto.boleto", BookedBoleto)
 find_pix = sql.many("simulated_boleto.pix", _SettledPix)
 find_number_at = sql.maybe("simulated_boleto.number_at", _Number)
-redate = sql.maybe("simulated_boleto.redate", _Number)
+change = sql.maybe("simulated_boleto.change", _Number)
 write_off = sql.maybe("simulated_boleto.write_off", _Number)
 add_pix = sql.maybe("simulated_boleto.add_pix", _Number)
 remove_pix = sql.maybe("simulated_boleto.remove_pix", _Number)
@@ -196,6 +222,7 @@ set_rules = sql.run("simulated_boleto.set_rules")
 
 _encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(BoletoPayer).decode
+_read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 class SimulatedBoletos:
@@ -242,11 +269,14 @@ class SimulatedBoletos:
         )
 
     async def redate_boleto(
-        self, number: str, due_on: date, *, registered_at: datetime | None = None
+        self, number: str, due_on: date, *, terms: PaymentTerms | None = None, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
         if due_on < self.today():
             return Rejected("INVALID_DUE_DATE", "The due date has passed.")
-        return await self._answered(number, await self.redate(number, due_on))
+        fine_from = None if terms is None or terms.fine is None else fine_begins(due_on)
+        late_days = None if terms is None else days_taken_late(terms, due_on)
+        became = await self.change(number, due_on=due_on, fine_from=fine_from, late_days=late_days)
+        return await self._answered(number, became)
 
     async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
@@ -267,8 +297,9 @@ class SimulatedBoletos:
 
     # Beyond the port: payers, and what the bank's HTTP API needs.
 
-    async def add(self, boleto: NewBoleto) -> bool:
-        """Register it; False when the number was ever used."""
+    async def add(self, boleto: NewBoleto, wire: WireTerms | None = None) -> bool:
+        """Register it; False when the number was ever used. `wire` is how a registration over HTTP says its terms."""
+        wire = wire or _wire_terms(boleto)
         txid, token, location = self._new_pix(boleto.number) if boleto.hybrid else (None, None, None)
         async with session(self._pool) as conn:
             added = await add(
@@ -279,6 +310,9 @@ class SimulatedBoletos:
                 amount_cents=boleto.amount_cents,
                 issued_on=boleto.issued_on,
                 due_on=boleto.due_on,
+                terms=None if wire.terms is None else _encode(wire.terms),
+                fine_from=wire.fine_from,
+                late_days=wire.late_days,
                 description=boleto.description,
                 payer_sealed=self._seal.seal(_encode(boleto.payer), SIMULATED_BOLETO_PAYER, boleto.number),
                 now=self.now(),
@@ -300,10 +334,19 @@ class SimulatedBoletos:
                 return None
             return await find(conn, world=self._world, number=found.number, now=self.now())
 
-    async def redate(self, number: str, due_on: date) -> Became:
+    async def change(
+        self, number: str, *, due_on: date | None = None, fine_from: date | None = None, late_days: int | None = None
+    ) -> Became:
+        """What is None stays as it is."""
         async with session(self._pool) as conn:
-            done = await redate(
-                conn, world=self._world, number=number, due_on=due_on, old_enough=self.now() - TOO_YOUNG
+            done = await change(
+                conn,
+                world=self._world,
+                number=number,
+                due_on=due_on,
+                fine_from=fine_from,
+                late_days=late_days,
+                old_enough=self.now() - TOO_YOUNG,
             )
         return "done" if done is not None else await self._why_not(number)
 
@@ -338,18 +381,25 @@ class SimulatedBoletos:
         tell: bool = True,
     ) -> list[BoletoPayment]:
         """A payer pays on a rail; nothing when the boleto is not payable there and `force` does not say that the money
-        was on its way. The amount is the boleto's unless given. `end_to_end_ids` names each PIX, else they are made.
-        `after`: how many payments the boleto must have had, so that of two who complete one payment one does.
+        was on its way. The amount is what it costs that day unless given. `end_to_end_ids` names each PIX, else they
+        are made. `after`: how many payments the boleto must have had, so that of two who complete one payment one does.
         """
         at = paid_at or self.now()
         ids = end_to_end_ids or [new_end_to_end_id(at) for _ in range(times)]
+        booked = await self.booked(number)
+        if booked is None:
+            return []
+        asked = booked.due(day_of(at))
         async with session(self._pool) as conn:
             return await pay(
                 conn,
                 world=self._world,
                 number=number,
                 rail=rail,
-                amount_cents=amount_cents,
+                amount_cents=asked.total_cents if amount_cents is None else amount_cents,
+                interest_cents=asked.interest_cents,
+                fine_cents=asked.fine_cents,
+                discount_cents=asked.discount_cents,
                 paid_at=at,
                 end_to_end_ids=ids,
                 force=force,
@@ -492,7 +542,7 @@ class SimulatedBoletos:
 
     def _new_pix(self, number: str) -> tuple[str, str, str]:
         """txid, as Banco do Brasil makes them, token and location."""
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        token = ordered_token()
         return f"BOLETO{number[3:]}DATA{self.today():%d%m%Y}", token, self._prefix + token
 
 
@@ -512,16 +562,33 @@ def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
             "criacao": iso(booked.registered_at),
             "apresentacao": iso(now),
             "dataDeVencimento": booked.due_on.isoformat(),
-            "validadeAposVencimento": 0,
+            "validadeAposVencimento": (booked.last_day - effective_due_date(booked.due_on)).days,
         },
         "txid": booked.txid,
-        "valor": {"original": reais(booked.amount_cents), "final": reais(booked.amount_cents)},
+        "valor": _value(booked, day_of(now)),
         "chave": PIX_KEY,
         "status": status,
     }
     if booked.description is not None:
         shown["solicitacaoPagador"] = booked.description[:140]
     return _encode(shown)
+
+
+def _value(booked: BookedBoleto, on: date) -> dict[str, str]:
+    """What the payer's bank takes on this day, and its parts as far as there are any."""
+    asked = booked.due(on)
+    parts = {"multa": asked.fine_cents, "juros": asked.interest_cents, "desconto": asked.discount_cents}
+    return {
+        "original": reais(booked.amount_cents),
+        **{name: reais(cents) for name, cents in parts.items() if cents},
+        "final": reais(asked.total_cents),
+    }
+
+
+def _wire_terms(boleto: NewBoleto) -> WireTerms:
+    terms = boleto.terms
+    fine_from = None if terms is None or terms.fine is None else fine_begins(boleto.due_on)
+    return WireTerms(terms, fine_from, days_taken_late(terms, boleto.due_on))
 
 
 def _state(booked: BookedBoleto) -> BoletoState:
@@ -542,7 +609,12 @@ def _state(booked: BookedBoleto) -> BoletoState:
         line=line,
         barcode=barcode,
         registered_on=day_of(booked.registered_at),
+        fine_from=booked.fine_from,
+        late_days=booked.late_days,
         paid_cents=booked.paid_cents,
+        interest_cents=booked.interest_cents,
+        fine_cents=booked.fine_cents,
+        discount_cents=booked.discount_cents,
         paid_on=None if booked.paid_at is None else day_of(booked.paid_at),
         credited_on=None if booked.settled_at is None else day_of(booked.settled_at),
         paid_by_pix=booked.rail == "pix",

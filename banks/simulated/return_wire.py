@@ -14,7 +14,7 @@ from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules
 from banks.simulated.returns import BookedReturn, BookedTransfer, SimulatedReturns
 from banks.simulated.shown import shown_return, shown_sent
-from banks.simulated.wire import Invalid, Wire
+from banks.simulated.wire import Invalid, Wire, asked_interval, asked_page, shown_paging
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
 from domain.money import PIX_CENTS_MAX, parse_amount
@@ -36,6 +36,7 @@ class ReturnWire:
             web.get("/pix/v2/pix/{e2eid}/devolucao/{id}", api(self.get_return, "pix.read")),
             web.put("/transfers/v1/transferencia/{id}", api(self.put_transfer, "pix.write")),
             web.get("/transfers/v1/transferencia/{id}", api(self.get_transfer, "pix.read")),
+            web.get("/transfers/v1/transferencia", api(self.list_transfers, "pix.read")),
             web.post("/simulated/refund-rules", self.set_rules),
             web.get("/simulated/refund-rules", self.get_rules),
             web.post("/simulated/take-back", self.take_back),
@@ -92,6 +93,17 @@ class ReturnWire:
         if booked is None:
             raise Invalid("TransferenciaNaoEncontrada", 404, "A transferência não foi encontrada.")
         return web.json_response(self._shown_transfer(booked))
+
+    async def list_transfers(self, request: web.Request) -> web.Response:
+        since, until = asked_interval(request)
+        page, per_page = asked_page(request)
+        rows, total = await self._returns.transfer_page(since, until, page=page, per_page=per_page)
+        return web.json_response(
+            {
+                "parametros": {"paginacao": shown_paging(page, per_page, total)},
+                "transferencias": [{**self._shown_transfer(row), "documento": row.document} for row in rows],
+            }
+        )
 
     async def set_rules(self, request: web.Request) -> web.Response:
         """Any of {settle_after_s, fails}, for what is asked for from now on; answers both."""

@@ -14,8 +14,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 import sql
+from banks.lists import BankPage, numbered_page
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected
-from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
+from banks.transfers import PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
 from runtime.postgres import Pool, session, transaction
 
 WITHIN: Final = timedelta(days=90)
@@ -26,6 +27,7 @@ TAKEN_BACK: Final = "MED_FRAUDE"
 ISPB: Final = "99999994"
 """The bank's number in the payment system, as in its endToEndIds and rtrIds. No real bank has it."""
 
+_PER_PAGE: Final = 100
 _ALPHABET = string.ascii_letters + string.digits
 _ID = re.compile(r"[a-zA-Z0-9]{1,35}")
 _WHY_NOT: Final = "A conta do recebedor está encerrada."
@@ -86,6 +88,8 @@ find_returns = sql.many("simulated_return.of_pix", BookedReturn)
 find_return = sql.maybe("simulated_return.find", BookedReturn)
 add_transfer = sql.run("simulated_return.add_transfer")
 find_transfer = sql.maybe("simulated_return.find_transfer", BookedTransfer)
+count_transfers = sql.one("simulated_return.count_transfers", int)
+page_transfers = sql.many("simulated_return.page_transfers", BookedTransfer)
 find_rules = sql.one("simulated_return.rules", ReturnRules)
 set_rules = sql.run("simulated_return.set_rules")
 
@@ -197,6 +201,34 @@ class SimulatedReturns:
     async def booked_transfer(self, id: str) -> BookedTransfer | None:
         async with session(self._pool) as conn:
             return await find_transfer(conn, world=self._world, id=id)
+
+    async def transfer_page(
+        self, since: datetime, until: datetime, *, page: int, per_page: int
+    ) -> tuple[list[BookedTransfer], int]:
+        """One page (from 0) of what was asked for in the interval, and how many there are in all."""
+        of = {"world": self._world, "since": since, "until": until}
+        async with session(self._pool) as conn:
+            total = await count_transfers(conn, **of)
+            return await page_transfers(conn, **of, limit=per_page, skip=page * per_page), total
+
+    async def sent_page(
+        self, since: datetime, until: datetime, after: str | None = None
+    ) -> Done[BankPage[SentTransfer]]:
+        page = int(after or 0)
+        rows, total = await self.transfer_page(since, until, page=page, per_page=_PER_PAGE)
+        items = [
+            SentTransfer(
+                id=each.id,
+                status=_TOLD[self.status(each)],
+                amount_cents=each.amount_cents,
+                asked_at=each.asked_at,
+                reference=each.end_to_end_id,
+                pix_key=each.pix_key,
+                document=each.document,
+            )
+            for each in rows
+        ]
+        return Done(numbered_page(items, [], page=page, pages=-(-total // _PER_PAGE)))
 
     async def rules(self) -> ReturnRules:
         async with session(self._pool) as conn:

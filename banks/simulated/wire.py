@@ -335,11 +335,8 @@ class Wire:
     # Received
 
     async def list_pix(self, request: web.Request) -> web.Response:
-        since, until = _instant(request, "inicio"), _instant(request, "fim")
-        if not timedelta() <= until - since <= RECEIVED_WIDTH_MAX:
-            raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
-        page = _number(request, "paginacao.paginaAtual", 0, maximum=1_000_000)
-        per_page = _number(request, "paginacao.itensPorPagina", PAGE, maximum=PAGE) or PAGE
+        since, until = asked_interval(request)
+        page, per_page = asked_page(request)
         if (txid := request.query.get("txid")) is not None:
             of_txid = [pix for pix in await self.bank.pix_of(txid) if since <= pix.paid_at <= until]
             rows, total = of_txid[page * per_page : (page + 1) * per_page], len(of_txid)
@@ -348,12 +345,7 @@ class Wire:
             rows, total = await self.bank.pix_page(since, until, page=page, per_page=per_page, returned=returned)
         if total > per_page * self.pages_max:
             raise Invalid("PixConsultaInvalida", 400, "Há Pix demais no intervalo.", of="fim")
-        paging = {
-            "paginaAtual": page,
-            "itensPorPagina": per_page,
-            "quantidadeDePaginas": -(-total // per_page),
-            "quantidadeTotalDeItens": total,
-        }
+        paging = shown_paging(page, per_page, total)
         shown: dict[str, Any] = {"parametros": {"inicio": iso(since), "fim": iso(until), "paginacao": paging}}
         if rows:  # the real bank leaves an empty list out
             shown["pix"] = await self._shown(rows)
@@ -453,6 +445,29 @@ def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise _schema(f"cob.{name}", found)
     return found
+
+
+def asked_interval(request: web.Request) -> tuple[datetime, datetime]:
+    """Of a list of the bank: from `inicio` to `fim`."""
+    since, until = _instant(request, "inicio"), _instant(request, "fim")
+    if not timedelta() <= until - since <= RECEIVED_WIDTH_MAX:
+        raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
+    return since, until
+
+
+def asked_page(request: web.Request) -> tuple[int, int]:
+    """Which page, from 0, and of how many items."""
+    page = _number(request, "paginacao.paginaAtual", 0, maximum=1_000_000)
+    return page, _number(request, "paginacao.itensPorPagina", PAGE, maximum=PAGE) or PAGE
+
+
+def shown_paging(page: int, per_page: int, total: int) -> dict[str, int]:
+    return {
+        "paginaAtual": page,
+        "itensPorPagina": per_page,
+        "quantidadeDePaginas": -(-total // per_page),
+        "quantidadeTotalDeItens": total,
+    }
 
 
 def _instant(request: web.Request, name: str) -> datetime:

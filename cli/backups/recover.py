@@ -1,16 +1,26 @@
-"""`quita recover status|begin|release`: after a restore to an earlier instant, until the bank was compared with."""
+"""`quita recover status|begin|compare|release`: after a restore to an earlier instant, until the banks were asked."""
 
 import argparse
 import asyncio
-from datetime import UTC, datetime
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cli.answer import Commands, answer, connected, family, in_transaction, operator
+import msgspec
+
+from cli import running
+from cli.answer import Commands, answer, connected, family, in_transaction, operator, reaching_postgres
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from commands.money.recovery import RecoveryState
+    from workers.incoming.statement import Comparison
 
+_NOT_BEGUN: Final = "it was not begun (`quita recover begin`), or was released before"
+_MARGIN: Final = timedelta(hours=1)
+"""Clocks differ, and a list may show money late."""
+_REACH_MAX: Final = timedelta(days=90)
 _NUMBERS: Final = 100_000
 
 
@@ -21,8 +31,16 @@ def add_commands(commands: Commands) -> None:
     begin_.add_argument("--numbers", type=int, default=_NUMBERS, help="more than were taken since (default 100000)")
     begin_.add_argument("--restored-to", metavar="INSTANT", help="of a server that does not name it itself")
     begin_.set_defaults(run=begin)
-    release_ = verbs.add_parser("release", help="the bank's statement was compared: let what is held be sent")
+    compare_ = verbs.add_parser(
+        "compare",
+        help="ask the banks for all they list since, book missing receipts, list differences (exit 1: there are any)",
+    )
+    compare_.add_argument("--since", metavar="INSTANT", help="instead of an hour before the restored instant")
+    compare_.add_argument("--file", metavar="FILE", type=Path, help="write everything found there too, as JSON")
+    compare_.set_defaults(run=compare)
+    release_ = verbs.add_parser("release", help="compared, and differences settled: let what is held be sent")
     release_.add_argument("--compared-by", required=True, metavar="NAME", help="who compared it, for the record")
+    release_.add_argument("--differences", type=int, default=0, metavar="N", help="that are settled (default 0)")
     release_.set_defaults(run=release)
 
 
@@ -46,14 +64,54 @@ def begin(args: argparse.Namespace) -> int:
     return answer(args, {"restored_to": restored_to, "begun": begun, "boletos_to": _state().boletos_to})
 
 
+def compare(args: argparse.Namespace) -> int:
+    from commands.money.recovery import NotBegun, note_comparison
+    from runtime import log
+    from workers.incoming.slices import BankSilent
+    from workers.incoming.statement import TooManyDifferences
+
+    log.setup("recover")  # what is booked is logged as workers log it, beside the answer
+    state = _state()
+    restored_to = _named(state)
+    if state.began_at is None or state.released_at is not None:
+        raise CannotRun(_NOT_BEGUN)
+    since = _since(args.since, restored_to)
+    try:
+        found = asyncio.run(_compared(since))
+    except BankSilent as silent:
+        raise CannotRun(f"a bank does not answer ({silent.args[0]}): run it again, nothing is done twice") from None
+    except TooManyDifferences:
+        raise CannotRun("more than 10000 differences: is this the right database, bank and instant?") from None
+    if args.file:
+        args.file.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+
+    async def note(conn: Any) -> None:
+        await note_comparison(
+            conn,
+            restored_to,
+            since=since,
+            booked=found.booked,
+            differences=len(found.differences),
+            by=operator(),
+            now=datetime.now(UTC),
+        )
+
+    try:
+        in_transaction(note, url="database_owner_url")
+    except NotBegun:
+        raise CannotRun(_NOT_BEGUN) from None
+    answer(args, found)
+    return 1 if found.differences else 0
+
+
 def release(args: argparse.Namespace) -> int:
-    from commands.money.recovery import NotBegun, release_payouts
+    from commands.money.recovery import DifferencesLeft, NotBegun, NotCompared, release_payouts
 
     restored_to = _named(_state())
 
     async def change(conn: Any) -> None:
         by = f"{operator()}, compared by {args.compared_by}"
-        await release_payouts(conn, restored_to, by=by, now=datetime.now(UTC))
+        await release_payouts(conn, restored_to, differences=args.differences, by=by, now=datetime.now(UTC))
 
     try:
         in_transaction(change, url="database_owner_url")
@@ -61,7 +119,50 @@ def release(args: argparse.Namespace) -> int:
         raise CannotRun(
             "nothing to release: it was not begun (`quita recover begin`), or was released before"
         ) from None
+    except NotCompared:
+        raise CannotRun("compare with the banks first: `quita recover compare`") from None
+    except DifferencesLeft as left:
+        raise CannotRun(
+            f"the latest comparison left {left.args[0]} differences: settle them, and say so with --differences"
+            f" {left.args[0]}"
+        ) from None
     return answer(args, {"restored_to": restored_to, "released": True})
+
+
+async def _compared(since: datetime) -> "Comparison":
+    from workers.context import open_context
+    from workers.incoming.statement import compare_statement
+
+    settings = running.settings()
+    with reaching_postgres():
+        async with open_context(settings, _NoWakes(), asyncio.Event()) as context:
+            # Banks are asked by whole seconds: the one under way is included.
+            until = context.now().replace(microsecond=0) + timedelta(seconds=1)
+            return await compare_statement(context, since=since, until=until, progress=_tell)
+
+
+class _NoWakes:
+    """Workers find what was booked by themselves."""
+
+    def wake(self, lane: str) -> None:
+        pass
+
+
+def _tell(bank: str, of: str) -> None:
+    print(f"bank {bank}: comparing {of}", file=sys.stderr)
+
+
+def _since(given: str | None, restored_to: str) -> datetime:
+    """From when on to compare: the instant, and an hour before it."""
+    try:
+        at = datetime.fromisoformat(given or restored_to)
+    except ValueError:
+        raise CannotRun(f"{given or restored_to!r} is no instant: name one with --since 2026-01-31T12:00:00Z") from None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    now = datetime.now(UTC)
+    if not now - _REACH_MAX <= at <= now:
+        raise CannotRun(f"--since must be an instant of the last {_REACH_MAX.days} days")
+    return (at if given else at - _MARGIN).replace(microsecond=0)
 
 
 def _state() -> "RecoveryState":

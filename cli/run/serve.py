@@ -25,7 +25,7 @@ from cli.run.supervise import Supervisor, say
 if TYPE_CHECKING:
     import uvicorn
 
-    from cli.run.asgi import Front
+    from cli.run.cells import CellRouter
     from cli.run.http_connection import Connections
     from runtime.settings import Settings
 
@@ -168,7 +168,7 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
     return 0 if server.started else 1
 
 
-def _configured(app: "Front", connections: "Connections") -> "uvicorn.Config":
+def _configured(app: "CellRouter", connections: "Connections") -> "uvicorn.Config":
     import uvicorn
 
     return uvicorn.Config(

@@ -39,6 +39,7 @@ class Supervisor:
         self._to_replace: list[Child] = []
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
+        self._at_each_tick: Callable[[], None] = lambda: None
         self._ended: Callable[[int], None] = lambda _: None
         self._wake_in, self._wake_out = os.pipe()
         for end in (self._wake_in, self._wake_out):
@@ -68,6 +69,10 @@ class Supervisor:
         """`changed` is called whenever a process was started."""
         self._changed = changed
 
+    def on_tick(self, look: Callable[[], None]) -> None:
+        """`look` is called some times a second once all is ready; it may add children."""
+        self._at_each_tick = look
+
     def on_end(self, ended: Callable[[int], None]) -> None:
         """`ended` is called with the number of each child process that ended by itself."""
         self._ended = ended
@@ -96,7 +101,9 @@ class Supervisor:
         while not self.stopping:
             self.tend()
             self._echo_errors()
-            if not is_ready:
+            if is_ready:
+                self._at_each_tick()
+            else:
                 is_ready = ready()
                 if is_ready:
                     on_ready()

@@ -12,7 +12,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import msgspec
 
 from cli import running
 from cli.answer import Commands
+from cli.cells.upgrade import migrate_cells
+from cli.run.cell_workers import CellWatch
 from cli.run.child import CannotRun, Child, Port
 from cli.run.serve import answers, api_children, counters, reachable, serve_metrics
 from cli.run.supervise import Supervisor, say
@@ -32,6 +34,7 @@ from runtime.settings import Settings, read_settings
 
 _READY_S_MAX = 60.0
 _REACH_S_MAX = 5.0
+_WORKER = (sys.executable, "-m", "workers")
 _ROOT = Path(__file__).resolve().parents[2]
 
 # Two that can do everything, and one that must still complete its registration.
@@ -86,7 +89,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     first, *others = api_children(processes, port, env, supervisor.log("api"))
     supervisor.add(first)
     for own in workers:
-        supervisor.add(Child("worker", [sys.executable, "-m", "workers"], env=env | own, log=supervisor.log("worker")))
+        supervisor.add(Child("worker", _WORKER, env=env | own, log=supervisor.log("worker")))
     if own_bank:
         supervisor.add(_bank(env, settings, supervisor.log("bank")))
 
@@ -116,10 +119,24 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
         _greet(settings, merchants)
 
+    supervisor.on_tick(_cell_workers(supervisor, CellWatch(settings), env, len(workers)))
     supervisor.on_change(changed)
     supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
+
+
+def _cell_workers(supervisor: Supervisor, cells: CellWatch, env: dict[str, str], workers: int) -> Callable[[], None]:
+    """What adds workers for each cell, as many as home has, once the cell is in the directory."""
+    shared = {name: value for name, value in env.items() if name != "WORKER_PORT"}
+
+    def look() -> None:
+        for number in cells.new():
+            for _ in range(workers):
+                own = shared | {"CELL": str(number)}
+                supervisor.add(Child("worker", _WORKER, env=own, log=supervisor.log("worker")))
+
+    return look
 
 
 def _settings(env: dict[str, str]) -> Settings:
@@ -281,6 +298,7 @@ async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list
     try:
         for name in await migrate(owner_url, app_url=settings.database_url, report_url=settings.database_report_url):
             say(f"migrated {name}")
+        await migrate_cells(owner_url, owner_url, say)
     except (asyncpg.PostgresError, CannotGrant) as error:
         raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
     conn = await connect(settings.database_url)

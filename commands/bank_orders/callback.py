@@ -1,14 +1,19 @@
 """Keep what the bank's callbacks say, as hints: they move nothing, a worker asks the bank (contract section 5)."""
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from msgspec import Struct
 from prometheus_client import Counter
 
 import sql
+from banks.choice import control_of
 from banks.received import BOLETO_HINT
 from domain.errors import Code, Refused
+from runtime.cells.directory import NumberBlock, owner_of_number
+from runtime.cells.number import HOME, cell_of
 from sql import Connection
 
 
@@ -27,7 +32,24 @@ store = sql.one("bank_hint.store", _Stored)
 are_full = sql.one("bank_hint.are_full", bool)
 
 
-async def store_hints(conn: Connection, hints: dict[str, str], *, bank: str, now: datetime) -> int:
+def by_cell(
+    hints: dict[str, str], bank: str, blocks: Sequence[NumberBlock], cells: Collection[int]
+) -> dict[int, dict[str, str]]:
+    """The hints by the cell their charge or boleto was made in; what names none of these cells is home's."""
+    found: dict[int, dict[str, str]] = {}
+    for about, named in hints.items():
+        if about.startswith(BOLETO_HINT):
+            control = control_of(bank, named)
+            number = HOME if control is None else owner_of_number(control, blocks)
+        else:
+            number = cell_of(UUID(named))
+        found.setdefault(number if number in cells else HOME, {})[about] = named
+    return found
+
+
+async def store_hints(
+    conn: Connection, hints: dict[str, str], *, bank: str, now: datetime, request_id: str | None = None
+) -> int:
     """Keep hints of this bank: what each is known by, and the txid or boleto number to ask for; answers how many are
     new. Those about no charge or boleto of ours are counted and not kept: money for none is found in the bank's lists.
     Refused(SERVICE_UNAVAILABLE) when WAITING_MAX wait already."""
@@ -35,7 +57,15 @@ async def store_hints(conn: Connection, hints: dict[str, str], *, bank: str, now
         return 0
     if await are_full(conn, waiting_max=WAITING_MAX):
         raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_FULL_S)
-    done = await store(conn, bank=bank, abouts=list(hints), txids=list(hints.values()), boletos=BOLETO_HINT, now=now)
+    done = await store(
+        conn,
+        bank=bank,
+        abouts=list(hints),
+        txids=list(hints.values()),
+        boletos=BOLETO_HINT,
+        now=now,
+        request_id=request_id,
+    )
     if done.unknown:
         _unknown.labels(bank).inc(done.unknown)
     return done.stored

@@ -9,18 +9,21 @@ list does not explain is never given the name of a PIX.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import accumulate
 from uuid import UUID
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 import sql
 from banks.boletos import BoletoState
 from banks.received import ReceivedPix
 from commands.charges.change import COMMANDS_MAX, Outcome, lock_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
-from domain.instants import day_begins, day_ends, to_millisecond
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
+from domain.instants import SAO_PAULO, day_begins, day_ends, to_millisecond
 from runtime.seal import Seal
 from sql import Connection
 
@@ -36,6 +39,8 @@ class _Standing(Struct, frozen=True, gc=False):
     number: str
     charge_id: UUID
     account_id: UUID
+    due_on: date
+    terms: bytes | None
     booked_cents: int
     integrador_code: str | None
     named: list[str]
@@ -50,9 +55,21 @@ class Part(Struct, frozen=True):
     by_pix: bool = False
 
 
+class _Agreed(Struct, frozen=True):
+    """What a boleto costs on which day."""
+
+    amount_cents: int
+    due_on: date
+    terms: PaymentTerms | None
+
+    def on(self, at: datetime) -> AmountDue:
+        return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=_day_of(at))
+
+
 find_of_numbers = sql.many("boleto.of_numbers", _Of)
 find_standing = sql.many("boleto.standing", _Standing)
 carry_over = sql.run("boleto.booked")
+_read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 async def confirm_boletos(
@@ -65,12 +82,14 @@ async def confirm_boletos(
     actor: str = "bank",
     announced: Mapping[str, int] = {},
     patient: Collection[str] = (),
+    request_ids: Mapping[str, str | None] = {},
 ) -> dict[str, Outcome]:
     """Book what is new of these boletos of one bank; the charge as it then stands (or a refusal) for each boleto that
     something was booked for, by number. Numbers of no boleto here are passed over.
 
     `announced` is how many payments callbacks tell of, by number: it parts money the bank confirmed, and adds none.
     Of the numbers in `patient` nothing is booked while the money may be more payments than were announced so far.
+    `request_ids` are of the callbacks that reported them, by number.
     """
     assert len(states) <= COMMANDS_MAX
     now = to_millisecond(now)
@@ -79,8 +98,7 @@ async def confirm_boletos(
         return {}
     of = await find_of_numbers(conn, bank=bank, numbers=sorted(received))
     locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
-    amounts = {charge.charge_id: charge.amount_cents for charge in locked}
-    clocks = {charge.charge_id: charge.clock(now) for charge in locked}
+    charges = {charge.charge_id: charge for charge in locked}
     standing = await find_standing(conn, bank=bank, numbers=[each.number for each in of])
     news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
     if not news:
@@ -88,7 +106,9 @@ async def confirm_boletos(
     confirmations = {}
     carried = {}
     for each in news:
-        state, amount_cents = received[each.number], amounts[each.charge_id]
+        state, charge = received[each.number], charges[each.charge_id]
+        agreed, clock = _agreed(each, charge.amount_cents), charge.clock(now)
+        amount_cents = agreed.on(_paid_at(state, clock)).total_cents
         parts = split(
             state,
             amount_cents=amount_cents,
@@ -100,14 +120,16 @@ async def confirm_boletos(
         )
         if each.number in patient and any(_may_be_several(part, amount_cents) for part in parts):
             continue
-        confirmations[each.number] = _confirmations(state, each, parts, clocks[each.charge_id])
+        confirmations[each.number] = _confirmations(state, each, parts, agreed, clock)
         carried[each.number] = state.paid_cents
     if not carried:
         return {}
-    booked = [each for several in confirmations.values() for each in several]
-    outcomes = await confirm_payments(conn, booked, now=now, seal=seal, actor=actor)
-    await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     numbers = [number for number, several in confirmations.items() for _ in several]
+    booked = [each for several in confirmations.values() for each in several]
+    asked = zip(numbers, booked, strict=True)
+    named = [structs.replace(each, request_id=request_ids.get(number)) for number, each in asked]
+    outcomes = await confirm_payments(conn, named, now=now, seal=seal, actor=actor)
+    await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     return dict(zip(numbers, outcomes, strict=True))
 
 
@@ -123,8 +145,9 @@ def split(
 ) -> list[Part]:
     """The payments that make up a boleto's new money, in the order in which they are booked: 1 to `limit`.
 
-    `amount_cents` is the boleto's, `named` the endToEndIds booked for it before, `unnamed_cents` what was booked as PIX
-    when the bank did not name them, `announced` how many payments callbacks tell of.
+    `amount_cents` is what the boleto costs on the day of the last money, `named` the endToEndIds booked for it before,
+    `unnamed_cents` what was booked as PIX when the bank did not name them, `announced` how many payments callbacks tell
+    of.
     """
     left_cents = state.paid_cents - booked_cents
     assert left_cents > 0
@@ -160,21 +183,31 @@ def _may_be_several(part: Part, amount_cents: int) -> bool:
     return part.pix is None and part.amount_cents > amount_cents and part.amount_cents % amount_cents == 0
 
 
-def _confirmations(state: BoletoState, booked: _Standing, parts: Sequence[Part], now: datetime) -> list[Confirmation]:
+def _agreed(booked: _Standing, amount_cents: int) -> _Agreed:
+    return _Agreed(amount_cents, booked.due_on, None if booked.terms is None else _read_terms(booked.terms))
+
+
+def _confirmations(
+    state: BoletoState, booked: _Standing, parts: Sequence[Part], agreed: _Agreed, now: datetime
+) -> list[Confirmation]:
     totals = accumulate((part.amount_cents for part in parts), initial=booked.booked_cents)
     return [
-        _confirmation(state, booked, part, before_cents, now) for part, before_cents in zip(parts, totals, strict=False)
+        _confirmation(state, booked, part, before_cents, agreed, now)
+        for part, before_cents in zip(parts, totals, strict=False)
     ]
 
 
-def _confirmation(state: BoletoState, booked: _Standing, part: Part, before_cents: int, now: datetime) -> Confirmation:
+def _confirmation(
+    state: BoletoState, booked: _Standing, part: Part, before_cents: int, agreed: _Agreed, now: datetime
+) -> Confirmation:
     pix, by_pix = part.pix, part.pix is not None or part.by_pix
-    first = before_cents == 0
+    paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
+    asked = _asked(state, part, agreed, paid_at, first=before_cents == 0)
     return Confirmation(
         charge_id=booked.charge_id,
         end_to_end_id=None if pix is None else pix.end_to_end_id,
         amount_cents=part.amount_cents,
-        paid_at=_paid_at(state, now) if pix is None else min(pix.paid_at, now),
+        paid_at=paid_at,
         payer_name=None if pix is None else pix.payer_name,
         payer_document=None if pix is None else pix.payer_document,
         boleto=OfBoleto(
@@ -183,11 +216,37 @@ def _confirmation(state: BoletoState, booked: _Standing, part: Part, before_cent
             nosso_numero=state.number,
             integrador_code=booked.integrador_code,
             txid=state.txid if by_pix else None,
-            interest_cents=state.interest_cents if first else 0,
-            fine_cents=state.fine_cents if first else 0,
-            discount_cents=state.discount_cents if first else 0,
+            interest_cents=asked.interest_cents,
+            fine_cents=asked.fine_cents,
+            discount_cents=asked.discount_cents,
+            asked_cents=None if agreed.terms is None else asked.total_cents,
+            late_from=None if agreed.terms is None else day_ends(effective_due_date(agreed.due_on)),
         ),
     )
+
+
+def _asked(state: BoletoState, part: Part, agreed: _Agreed, paid_at: datetime, *, first: bool) -> AmountDue:
+    """What was to be paid with this payment, and its parts.
+
+    The bank has the terms and asked for the money: parts it tells that make up what came are what it asked for, also
+    where it counts days otherwise. What they do not explain (a PIX whose parts it does not tell, several payments in
+    one total, another amount) is held against the terms here.
+    """
+    told = AmountDue(
+        total_cents=agreed.amount_cents + state.interest_cents + state.fine_cents - state.discount_cents,
+        interest_cents=state.interest_cents if first else 0,
+        fine_cents=state.fine_cents if first else 0,
+        discount_cents=state.discount_cents if first else 0,
+    )
+    if agreed.terms is None or (first and told.total_cents == part.amount_cents):
+        return told
+    asked = agreed.on(paid_at)
+    # Of another amount nobody can say which part of it is the fine.
+    return asked if asked.total_cents == part.amount_cents else AmountDue(total_cents=asked.total_cents)
+
+
+def _day_of(at: datetime) -> date:
+    return at.astimezone(SAO_PAULO).date()
 
 
 def _paid_at(state: BoletoState, now: datetime) -> datetime:

@@ -19,7 +19,8 @@ from banks.boletos import Agreement
 from banks.protocol import Location
 from commands.bank_orders.kinds import CobRequest, Payload, PixLeg, Registration
 from commands.charges.issuer import Issuer, br_code_at
-from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import PaymentTerms, expires_at
 from domain.charge import Status
 from domain.instants import iso, to_millisecond
 from domain.sandbox_clock import on_clock
@@ -43,6 +44,7 @@ class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
     kind: str
     amount_cents: int
     due_on: date
+    terms: PaymentTerms | None = None
     payer_sealed: bytes
     """banks.boletos.BoletoPayer as JSON, sealed."""
     payer_document_hash: str | None
@@ -205,6 +207,7 @@ def _compose_doc(
             tipo_cobranca=request.kind,
             data_vencimento=due_date,
         ),
+        terms=request.terms,
         integrador_code=request.integrador_code,
         send_email=request.send_email,
         metadata=request.metadata,
@@ -212,7 +215,7 @@ def _compose_doc(
         created_at=iso(now),
         due_date=due_date,
         effective_due_date=effective_due_date(request.due_on).isoformat(),
-        expires_at=iso(expires_at(request.due_on)),
+        expires_at=iso(expires_at(request.terms, request.due_on)),
     )
 
 

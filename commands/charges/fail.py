@@ -23,11 +23,12 @@ async def fail_charge(
     message: str,
     now: datetime,
     actor: str,
+    request_id: str | None = None,
     written_off: bool = False,
 ) -> Outcome:
     """Make a pending charge `failed`; a Refused outcome when it is no longer pending, which changes nothing."""
     command = failing(
-        charge_id, None, code=code, message=message, actor=actor, request_id=None, written_off=written_off
+        charge_id, None, code=code, message=message, actor=actor, request_id=request_id, written_off=written_off
     )
     (outcome,) = await change_charges(conn, [command], now=to_millisecond(now))
     return outcome

@@ -37,6 +37,9 @@ class OfBoleto(Struct, frozen=True, kw_only=True):
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
+    asked_cents: int | None = None
+    late_from: datetime | None = None
+    """Both of a boleto with terms, as in Receipt."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -52,6 +55,8 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     boleto: OfBoleto | None = None
     integrador_code: str | None = None
     """Of the PIX leg of a dual charge; a boleto's is told with the boleto."""
+    request_id: str | None = None
+    """Of the bank's callback, where one reported it."""
 
     @property
     def source(self) -> str:
@@ -71,6 +76,7 @@ async def confirm_payments(
             owner=None,
             decide=_booking(each, seal),
             actor=actor,
+            request_id=each.request_id,
             source=each.source,
             paid_at=each.paid_at,
         )
@@ -132,6 +138,8 @@ def book(
         interest_cents=boleto.interest_cents if boleto is not None else 0,
         fine_cents=boleto.fine_cents if boleto is not None else 0,
         discount_cents=boleto.discount_cents if boleto is not None else 0,
+        asked_cents=boleto.asked_cents if boleto is not None else None,
+        late_from=boleto.late_from if boleto is not None else None,
     )
     payment = judge(charge, receipt, payment_id=new_id())
     if payment.settles:

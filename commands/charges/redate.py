@@ -13,7 +13,8 @@ from banks.boletos import Agreement
 from commands.bank_orders.kinds import CobRevision
 from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
 from commands.journal import Event
-from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import PaymentTerms, expires_at
 from domain.charge import Charge, ChargeTransition, after
 from domain.errors import Refused
 from domain.events import EventKind, due_date_changed_body
@@ -31,6 +32,7 @@ async def redate_boleto(
     due_on: date,
     *,
     boleto: BoletoDoc,
+    terms: PaymentTerms | None = None,
     redated: int,
     pix_until: str | None,
     agreement: Agreement,
@@ -40,13 +42,14 @@ async def redate_boleto(
 ) -> Outcome:
     """Give a pending boleto the due date that the bank has confirmed, and with it line, barcode and expiry.
 
-    `boleto` is the boleto as it was, `redated` how often that happened before, `pix_until` when the PIX leg of a dual
-    charge ends by a time of its own. A Refused(CHARGE_NOT_PENDING) outcome changes nothing.
+    Fine and interest count from the new date, and the days in which it can be paid late are as many as before;
+    discounts keep their days. `boleto` is the boleto as it was, `redated` how often that happened before, `pix_until`
+    when the PIX leg of a dual charge ends by a time of its own. A Refused(CHARGE_NOT_PENDING) outcome changes nothing.
     """
 
     def decide(charge: Charge, at: datetime) -> list[ChargeChange]:
         barcode, line = agreement.codes(boleto.nosso_numero, due_on=due_on, amount_cents=charge.amount_cents)
-        moved = replace(after(charge, ChargeTransition.REDATED), expires_at=expires_at(due_on))
+        moved = replace(after(charge, ChargeTransition.REDATED), expires_at=expires_at(terms, due_on))
         event_id = new_id()
         body = due_date_changed_body(
             moved, event_id=event_id, due_date=due_on.isoformat(), previous_due_date=boleto.data_vencimento

@@ -21,6 +21,7 @@ from commands.people.people import add_person
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.refund import is_pix_key
+from runtime.cells.number import marked
 from runtime.ids import new_id
 from runtime.passwords import hash_password
 from sql import Connection
@@ -38,6 +39,11 @@ class NewCredential(Struct, frozen=True):
 
     client_id: str
     client_secret: str
+
+
+def client_id_of(chance: bytes, *, test: bool) -> str:
+    """Names its mode, and after the underscore its cell (runtime/cells/number.py)."""
+    return f"{'test' if test else 'production'}_{marked(chance).hex()}"
 
 
 def secret_of(chance: bytes) -> str:
@@ -110,7 +116,8 @@ async def create_merchant(
     )
     made = {}
     for mode, test in (("test", True), ("production", False)):
-        credential = NewCredential(f"{mode}_{secrets.token_hex(12)}", secret_of(secrets.token_bytes(32)))
+        client_id = client_id_of(secrets.token_bytes(12), test=test)
+        credential = NewCredential(client_id, secret_of(secrets.token_bytes(32)))
         await insert_credential(
             conn,
             client_id=credential.client_id,

@@ -26,6 +26,13 @@ class RecoveryState(Struct, frozen=True):
     began_by: str | None
     boletos_from: int | None
     boletos_to: int | None
+    compared_at: datetime | None
+    compared_by: str | None
+    compared_from: datetime | None
+    booked: int | None
+    """Receipts that were missing here and were booked by comparing."""
+    differences: int | None
+    """That the latest comparison left."""
     released_at: datetime | None
     released_by: str | None
     orders: int
@@ -33,12 +40,21 @@ class RecoveryState(Struct, frozen=True):
 
 
 class NotBegun(Exception):
-    """Nothing can be released that was not begun, or was released before."""
+    """Nothing can be compared or released that was not begun, or was released before."""
+
+
+class NotCompared(Exception):
+    """What banks list was not compared with what stands here since this restore."""
+
+
+class DifferencesLeft(Exception):
+    """Another number than was said: `args[0]`, that the latest comparison left."""
 
 
 recovery_state = sql.one("recovery.state", RecoveryState)
 _begin = sql.maybe("recovery.begin", int)
 _raise_numbers = sql.one("recovery.raise_numbers", int)
+_compared = sql.maybe("recovery.compared", str)
 _release = sql.maybe("recovery.release", str)
 
 
@@ -52,7 +68,25 @@ async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by
     return to is not None
 
 
-async def release_payouts(conn: Connection, restored_to: str, *, by: str, now: datetime) -> None:
-    """Let what is held be sent. Raises NotBegun."""
-    if await _release(conn, restored_to=restored_to, by=by, now=now) is None:
+async def note_comparison(
+    conn: Connection, restored_to: str, *, since: datetime, booked: int, differences: int, by: str, now: datetime
+) -> None:
+    """Write down, as the owner, that what banks list was compared. Raises NotBegun."""
+    noted = await _compared(
+        conn, restored_to=restored_to, since=since, booked=booked, differences=differences, by=by, now=now
+    )
+    if noted is None:
         raise NotBegun(restored_to)
+
+
+async def release_payouts(conn: Connection, restored_to: str, *, differences: int, by: str, now: datetime) -> None:
+    """Let what is held be sent, with as many differences as the latest comparison left. Raises NotBegun, NotCompared,
+    DifferencesLeft."""
+    if await _release(conn, restored_to=restored_to, differences=differences, by=by, now=now) is not None:
+        return
+    state = await recovery_state(conn)
+    if state.began_at is None or state.released_at is not None:
+        raise NotBegun(restored_to)
+    if state.differences is None:
+        raise NotCompared(restored_to)
+    raise DifferencesLeft(state.differences)

@@ -44,6 +44,8 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
     """Of the PIX that was sent, for a transfer."""
     return_id: str | None = None
     failure: FailureCode | None = None
+    request_id: str | None = None
+    """Of the request that asked for it."""
 
 
 class _Standing(Struct, frozen=True, gc=False):
@@ -79,7 +81,9 @@ async def end_refunds(
     rows = await find_standing(conn, refund_ids=[each.refund_id for each in endings])
     books = _Books(rows)
     charge_commands = [
-        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_ending(each, books), actor=actor)
+        ChargeCommand(
+            charge_id=each.charge_id, owner=None, decide=_ending(each, books), actor=actor, request_id=each.request_id
+        )
         for each in endings
     ]
     return await change_charges(conn, charge_commands, now=now)

@@ -62,6 +62,8 @@ class Ended(Struct, frozen=True, gc=False, kw_only=True):
     withdrawal_id: UUID
     end_to_end_id: str | None = None
     failure: WithdrawalFailure | None = None
+    request_id: str | None = None
+    """Of the request that asked for it."""
 
 
 class _Daily(Struct, frozen=True, gc=False):
@@ -250,6 +252,7 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor
         entry=_reversal(withdrawal) if failed else None,
         event=Event(event_id, body),
         actor=actor,
+        request_id=ended.request_id,
         now=now,
     )
 

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.merchants.merchants import ALL_SCOPES, NewCredential, secret_of
+from commands.merchants.merchants import ALL_SCOPES, NewCredential, client_id_of, secret_of
 from commands.people.scopes import grantable
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -67,7 +67,7 @@ async def create_credential(
     assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
     if await _count(conn, account_id=account_id, test=mode.test) >= CREDENTIALS_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
-    client_id = f"{'test' if mode.test else 'production'}_{chance[:12].hex()}"
+    client_id = client_id_of(chance[:12], test=mode.test)
     secret = _secret(chance)
     await _create(
         conn,

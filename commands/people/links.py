@@ -23,6 +23,7 @@ from commands.people.invitations import INVITED, Invitation, find_invitation, la
 from commands.people.people import add_person, change_password, check_name, set_name
 from commands.people.sessions import PLATFORM, end_all_sessions
 from commands.people.tell import add_personal, tell_owners, tell_person
+from runtime.cells.number import marked
 from runtime.ids import new_id
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
@@ -176,7 +177,7 @@ async def _of(conn: Connection, link: _Link, *, now: datetime) -> LinkHolder | N
 async def _made(
     conn: Connection, link_id: UUID, holder: LinkHolder, invitation: Invitation | None, *, now: datetime, seal: Seal
 ) -> NewLink | None:
-    raw = hmac.new(seal.key("access link"), link_id.bytes, sha256).digest()
+    raw = marked(hmac.new(seal.key("access link"), link_id.bytes, sha256).digest())
     stored = await _store(
         conn,
         link_id=link_id,

@@ -1,7 +1,7 @@
 """Sessions of people in the dashboard: open, look up, end. Attempts are counted in commands/people/attempts.py.
 
-The cookie is 256 random bits, of which only the hash is stored. A session ends after 12 hours without a request, and
-after seven days in any case.
+The cookie is 32 bytes, 244 bits of them random and the others its cell; only its hash is stored. A session ends after
+12 hours without a request, and after seven days in any case.
 
 Merchants' people and the platform's staff are separate: a session of the one is not valid for the other.
 """
@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from runtime.cells.number import marked
 from runtime.passwords import is_right
 from sql import Connection
 
@@ -87,6 +88,7 @@ def password_is_right(password: str, person: Person | None) -> bool:
 async def open_session(conn: Connection, person: Person, *, now: datetime, chance: bytes) -> str:
     """The cookie of a new session made of 32 bytes of `chance`; the person's password was right, and the code."""
     assert len(chance) == 32
+    chance = marked(chance)
     await _open(
         conn,
         session_hash=hashlib.sha256(chance).digest(),

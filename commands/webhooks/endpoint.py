@@ -13,6 +13,7 @@ from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.webhooks.breaker import LaneState, resumed
 from domain.webhooks.signature import secret_text
+from runtime.ids import new_id
 from runtime.seal import WEBHOOK_SECRET, Seal
 from sql import Connection
 
@@ -66,6 +67,7 @@ async def set_endpoint(
     secret = secret_text(chance)
     stored = await set_url(
         conn,
+        endpoint_id=new_id(),
         account_id=account_id,
         url=url,
         secret_sealed=seal.seal(secret.encode(), WEBHOOK_SECRET, account_id),

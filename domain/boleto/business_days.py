@@ -9,11 +9,9 @@ Central (API Pix 2.9.0: due 2020-12-25, three days of grace, last accepted on Th
 takes such a boleto on the first day of January reports it after our expiry, and money that arrives late still pays.
 """
 
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final
-
-from domain.instants import day_ends
 
 _SATURDAY: Final = 5  # of date.weekday()
 # Four in fact (Carnival, and Good Friday next to 21 April); the rest is room for new holidays.
@@ -31,12 +29,6 @@ def effective_due_date(due: date) -> date:
         if is_business_day(day):
             return day
     raise AssertionError(f"banks are closed for more than {_DAYS_CLOSED_IN_A_ROW_MAX} days after {due}")
-
-
-def expires_at(due: date) -> datetime:
-    """The instant (UTC) at which an unpaid boleto expires: 00:00 in São Paulo of the day after its effective due
-    date."""
-    return day_ends(effective_due_date(due))
 
 
 @lru_cache(maxsize=64)  # more than the years a barcode can carry

@@ -14,11 +14,13 @@ from msgspec import Struct
 import sql
 from banks.boletos import BoletoPayer
 from banks.choice import agreement_of
+from domain.boleto.terms import last_day
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.mode import Owner
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
+from readmodels.charges.conditions import printed_conditions
 from readmodels.charges.payer_page import is_public_id
 from readmodels.documents.boleto_pdf import PrintedBoleto, Void
 from runtime.seal import CHARGE_PAYER, Seal
@@ -85,7 +87,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, doc.charge_id))
     issued_on = _day_of(doc.created_at)
     due = parse_day(boleto.data_vencimento)
-    last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
+    effective = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
     agreement = agreement_of(settings, row.bank)
     return PrintedBoleto(
         beneficiary_name=row.name,
@@ -106,19 +108,18 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         document_date=issued_on,
         processing_date=issued_on,
         due_date=due,
-        effective_due_date=last,
+        effective_due_date=effective,
         amount_cents=doc.amount_cents,
         line=boleto.linha_digitavel,
         barcode=boleto.codigo_barras,
         # A dual charge's PIX stands on its paper too, unless it ends before the boleto does.
         qr_code=doc.qr_code if doc.qr_code is not None and doc.pix_expires_at is None else boleto.qr_code,
-        # What it is registered with, and nothing else (the adapter of its bank): no fine, no interest, not
-        # after its time.
-        instructions=(f"Não receber após {_day(last)}.",),
+        # What it is registered with, and nothing else.
+        instructions=printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
         description=doc.description,
         test=doc.test,
         changed=doc.redated,
-        void=_void(doc, last, on_clock(now, row.ahead_s)),
+        void=_void(doc, last_day(doc.terms, due), on_clock(now, row.ahead_s)),
         carteira=agreement.carteira,
         file_name=f"boleto-{boleto.nosso_numero}.pdf",
     )

@@ -10,12 +10,14 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
 
 import sql
+from domain.boleto.terms import PaymentTerms
 from domain.charge import DUAL, Status
 from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
 from domain.pix.qr import png_data_uri
 from domain.sandbox_clock import on_clock
+from readmodels.charges.agreed import AmountDueToday, DiscountAgreed, FineAgreed, InterestAgreed, told_terms
 from runtime.seal import PAYMENT_PAYER, Seal
 from sql import Connection
 
@@ -91,6 +93,8 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     qr_code: str | None = None
     nosso_numero: str | None = None
     boleto: BoletoDoc | None = None
+    terms: PaymentTerms | None = None
+    """Fine, interest and discounts that a boleto is registered with."""
     redated: int = 0
     """How often the due date was changed."""
     integrador_code: str | None = None
@@ -184,8 +188,9 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
     `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
     there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
     `payment_url` is the payer's page; `pdf_url` the slip as a file, there while it can be paid. `metadata` is there
-    when the charge was given any. `warnings` is in the answer of a creation in the sandbox, when what was sent is
-    allowed and most likely not meant.
+    when the charge was given any. So are `fine`, `interest` and `discounts` of a boleto, and with them `payable_until`,
+    the last day to pay, and, while it is pending, `amount_due`. `warnings` is in the answer of a creation in the
+    sandbox, when what was sent is allowed and most likely not meant.
     """
 
     charge_id: str
@@ -210,6 +215,11 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
     cancelled_at: str | None
     refunded_amount: str
     failure: Failure | None
+    fine: FineAgreed | UnsetType = UNSET
+    interest: InterestAgreed | UnsetType = UNSET
+    discounts: list[DiscountAgreed] | UnsetType = UNSET
+    payable_until: str | UnsetType = UNSET
+    amount_due: AmountDueToday | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     test: bool
     version: int
@@ -294,6 +304,7 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
         cancelled_at=doc.cancelled_at,
         refunded_amount=reais(doc.refunded_cents),
         failure=doc.failure,
+        **told_terms(doc.terms, amount_cents=doc.amount_cents, due_date=doc.due_date, status=doc.status, now=now),
         # jsonb keeps no order of keys: the answer of a creation and those after it are alike to the byte.
         metadata=UNSET if doc.metadata is None else dict(sorted(doc.metadata.items())),
         test=doc.test,

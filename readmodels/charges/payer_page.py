@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
 from domain.charge import Anomaly, Status
+from domain.instants import SAO_PAULO
 from domain.sandbox_clock import on_clock
 from runtime.postgres import Connection
 
@@ -26,6 +28,9 @@ class SettledView(Struct, frozen=True):
     paid_at: datetime | None = None
     end_to_end_id: str | None = None
     method: str | None = None
+    fine_cents: int = 0
+    interest_cents: int = 0
+    discount_cents: int = 0
 
 
 class _Boleto(Struct, frozen=True):
@@ -44,6 +49,7 @@ class _Told(Struct, frozen=True):
     qr_code: str | None = None
     boleto: _Boleto | None = None
     effective_due_date: date | None = None
+    terms: PaymentTerms | None = None
     redated: int = 0
     expires_at: datetime | None = None
     pix_expires_at: datetime | None = None
@@ -91,7 +97,11 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     refunded_cents: int
     due_date: date | None
     effective_due_date: date | None
-    """The last day on which a boleto can be paid; later than the due date when banks are closed on that."""
+    """The last day on which a boleto can be paid without charges; later than the due date when banks are closed on
+    that."""
+    terms: PaymentTerms | None
+    asked: AmountDue
+    """What it costs on the day of `now`."""
     redated: int
     version: int
     """As in PageState."""
@@ -178,6 +188,8 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         refunded_cents=told.refunded_cents,
         due_date=row.due_date,
         effective_due_date=told.effective_due_date or row.due_date,
+        terms=told.terms,
+        asked=_asked(row, told.terms, now=now),
         redated=told.redated,
         version=-row.version if suspended else row.version,
         external_id=told.external_id,
@@ -193,6 +205,11 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         cancel_reason=told.cancel_reason,
         payment=told.payment,
     )
+
+
+def _asked(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue:
+    on = now.astimezone(SAO_PAULO).date()
+    return amount_due(terms, amount_cents=row.amount_cents, due=row.due_date or on, on=on)
 
 
 async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:

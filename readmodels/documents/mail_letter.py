@@ -16,6 +16,7 @@ from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import holds_link
 from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
+from readmodels.charges.conditions import printed_conditions
 
 _MERCHANT_MAX: Final = 80
 _DESCRIPTION_MAX: Final = 200
@@ -83,6 +84,9 @@ def _invitation(
         last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
         if last != due:
             facts.append(("Pagável até", f"{day(last)}, porque no vencimento os bancos não abrem"))
+        if doc.terms is not None:
+            told = printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due)
+            facts.append(("Condições", " ".join(told)))
     elif doc.expires_at is not None:
         facts.append(("Pagável até", moment(datetime.fromisoformat(doc.expires_at))))
     facts += _described(doc)
@@ -111,6 +115,8 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
     amount = brl(doc.amount_cents if payment is None else payment.amount_cents)
     facts = [("Para", merchant)]
     if payment is not None:
+        parts = (("Multa", payment.fine_cents), ("Juros", payment.interest_cents), ("Desconto", payment.discount_cents))
+        facts += [(name, brl(cents)) for name, cents in parts if cents]
         facts.append(("Pago em", moment(datetime.fromisoformat(payment.paid_at))))
         facts.append(("Forma", "PIX" if payment.method == "pix" else "Boleto"))
         if payment.end_to_end_id is not None:

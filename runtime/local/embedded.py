@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from runtime.cells.number import CELLS_MAX
 from runtime.local.files import open_log, write_private
 from runtime.local.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
 from runtime.local.process import child_setup
@@ -31,6 +32,11 @@ _SETTINGS = {
     "jit": "off",
     "wal_compression": "on",  # pglz: this build has no lz4
     "max_wal_size": "2GB",
+    # A cell can be moved from here, and to here some tables at a time.
+    "wal_level": "logical",
+    "max_worker_processes": "16",
+    "max_logical_replication_workers": "8",
+    "max_sync_workers_per_subscription": "6",
     "shared_preload_libraries": "pg_stat_statements",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -240,7 +246,8 @@ class EmbeddedRedis:
     def _run(self) -> bool:
         settings = (
             f'bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\nsave ""\nappendonly no\n'
-            "daemonize no\nmaxclients 1000\nenable-debug-command local\n"
+            # One for each cell.
+            f"databases {CELLS_MAX}\ndaemonize no\nmaxclients 1000\nenable-debug-command local\n"
         )
         with open_log(self._log_path()) as log:
             # By pipe, so that the password is neither in a file nor in the process list.

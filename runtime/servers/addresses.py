@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from runtime.cells.number import CELLS_MAX
+
 STATEMENTS_KEPT: Final = 256
 
 
@@ -16,7 +18,16 @@ def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
         "database_report_url": env.get("DATABASE_REPORT_URL") or url,
         "database_read_url": env.get("DATABASE_READ_URL", ""),
         "statements_kept": STATEMENTS_KEPT if _prepared(env) else 0,
+        "cell": _cell(env),
+        "directory_url": url,
     }
+
+
+def _cell(env: Mapping[str, str]) -> int:
+    text = env.get("CELL") or "0"
+    if not text.isascii() or not text.isdigit() or int(text) >= CELLS_MAX:
+        raise ValueError(f"CELL must be the number of a cell, 0 to {CELLS_MAX - 1}, not {text!r}")
+    return int(text)
 
 
 def _prepared(env: Mapping[str, str]) -> bool:

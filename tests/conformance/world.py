@@ -6,9 +6,10 @@ moment and not ten seconds.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, cast
 from unittest.mock import patch
 from uuid import UUID
@@ -30,6 +31,7 @@ from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
 from domain.mode import Mode, Owner
+from runtime.cells.number import cell_of, in_cell
 from runtime.jobs import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -57,6 +59,8 @@ class World:
     def __init__(self, at: Api, pool: Pool, limited: MerchantCreated) -> None:
         self.api = at
         self.pool = pool
+        self.pools: dict[int, Pool] = {}
+        """Of other cells than the first merchant's, by number."""
         self.mine, self.theirs, self.limited = at.first, at.second, limited
         self.awake = {mode: asyncio.Event() for mode in Mode}
         self.listens = True
@@ -111,8 +115,13 @@ class World:
         return secrets.token_hex(8)
 
     async def merchant(self, *, address: bool = True, kyc: str = "approved") -> MerchantCreated:
-        async with self.pool.acquire() as conn:
-            return await create_merchant(conn, name="Loja", address=address, kyc=kyc, now=datetime.now(UTC))
+        with in_cell(cell_of(self.mine.account_id)):
+            async with self.pool.acquire() as conn:
+                return await create_merchant(conn, name="Loja", address=address, kyc=kyc, now=datetime.now(UTC))
+
+    def pool_of(self, id: UUID) -> Pool:
+        """Of the database that this account's or charge's rows are in."""
+        return self.pools.get(cell_of(id), self.pool)
 
     # Things that are there
 
@@ -179,7 +188,7 @@ class World:
             payer_document="52998224725",
             **more,
         )
-        async with transaction(self.pool) as conn:
+        async with transaction(self.pool_of(confirmation.charge_id)) as conn:
             (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=_SEAL)
         assert isinstance(outcome, Charge), outcome
 
@@ -238,7 +247,7 @@ class World:
     async def delivery(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
         """A webhook delivery's id."""
         owner = of or self.mine
-        async with transaction(self.pool) as conn:
+        async with transaction(self.pool_of(owner.account_id)) as conn:
             await set_endpoint(
                 conn,
                 owner.account_id,
@@ -351,18 +360,29 @@ async def _pages_of_codes(at: Api, pool: Pool) -> dict[Code, tuple[int, str]]:
 
 
 @asynccontextmanager
-async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
-    bank = SimulatedBank(pool, _SEAL, world=PRODUCTION, url="https://bank.example.com", now=lambda: datetime.now(UTC))
-    async with (
-        open_api(servers.database_url, servers.redis_url, SECRET_KEY=SECRET_KEY) as at,
-        worker_context(pool, servers.redis_url, bank) as context,
-    ):
+async def _opened(servers: Any, of_cells: Api | None) -> AsyncIterator[Api]:
+    if of_cells is not None:
+        yield of_cells
+        return
+    async with open_api(servers.database_url, servers.redis_url, SECRET_KEY=SECRET_KEY) as at:
+        yield at
+
+
+@asynccontextmanager
+async def open_world(
+    servers: Any, pool: Pool, of_cells: Api | None = None, others: Mapping[int, Pool] = MappingProxyType({})
+) -> AsyncIterator[World]:
+    """With an API of its own; or with that of several cells, of which `pool` is the first merchant's, and `others` are
+    those that have merchants too."""
+    async with AsyncExitStack() as stack:
+        at = await stack.enter_async_context(_opened(servers, of_cells))
         async with pool.acquire() as conn:
             limited = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
             await conn.execute(
                 "UPDATE account SET rate_per_s = 1, rate_burst = 1 WHERE account_id = $1", limited.account_id
             )
         world = World(at, pool, limited)
+        world.pools.update(others)
         world.pages = await _pages_of_codes(at, pool)
         wake = at.app.state.context.jobs.wake
 
@@ -371,6 +391,19 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
             for mode, lane in BOLETO_ORDERS.items():
                 if name == lane:
                     world.awake[mode].set()
+
+        stack.enter_context(patch.object(at.app.state.context.jobs, "wake", heard))
+        for number, its_pool in {cell_of(world.mine.account_id): pool, **others}.items():
+            with in_cell(number):
+                await stack.enter_async_context(_working(world, its_pool, servers.redis_url))
+        yield world
+
+
+@asynccontextmanager
+async def _working(world: World, pool: Pool, redis_url: str) -> AsyncIterator[None]:
+    """Workers for the boletos of this database."""
+    bank = SimulatedBank(pool, _SEAL, world=PRODUCTION, url="https://bank.example.com", now=lambda: datetime.now(UTC))
+    async with worker_context(pool, redis_url, bank) as context:
 
         async def work(mode: Mode) -> None:
             boletos = BoletoOrderWorker(context, mode)
@@ -383,11 +416,10 @@ async def open_world(servers: Any, pool: Pool) -> AsyncIterator[World]:
                     if world.listens:
                         await boletos.drain()
 
-        with patch.object(at.app.state.context.jobs, "wake", heard):
-            workers = [asyncio.create_task(work(mode)) for mode in Mode]
-            try:
-                yield world
-            finally:
-                for worker in workers:
-                    worker.cancel()
-                await asyncio.gather(*workers, return_exceptions=True)
+        workers = [asyncio.create_task(work(mode)) for mode in Mode]
+        try:
+            yield
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)

@@ -13,7 +13,7 @@ from banks.protocol import Bank, Cob, CobState, Done, NotFound, Rejected
 from banks.received import ReceivedPix
 from banks.simulated.bank import SANDBOX, PayerPix, SimulatedBank
 from banks.simulated.boletos import BoletoRules
-from banks.transfers import PIX_UNKNOWN, Return, Sent, Transfer
+from banks.transfers import PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -223,6 +223,33 @@ async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject)
     found = await subject.bank.transfers.find_transfer(asked.id)
     assert isinstance(found, Sent)
     assert found.reference == first.value.reference == again.value.reference
+
+
+async def test_what_was_sent_is_listed_page_by_page(subject: Subject) -> None:
+    since = utc_now()
+    asked = [
+        Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500 + number)
+        for number in range(103)
+    ]
+    for each in asked:
+        assert isinstance(await subject.bank.transfers.send_pix(each), Done)
+    seen: dict[str, SentTransfer] = {}
+    after, pages = None, 0
+    while pages == 0 or after is not None:
+        page = await subject.bank.transfers.sent_page(
+            since - timedelta(seconds=1), utc_now() + timedelta(seconds=1), after
+        )
+        assert isinstance(page, Done)
+        seen |= {item.id: item for item in page.value.items}
+        after, pages = page.value.following, pages + 1
+    assert pages == 2
+    mine = {each.id: each.amount_cents for each in asked}
+    assert {id: seen[id].amount_cents for id in mine} == mine
+    assert {seen[id].pix_key for id in mine} == {"11144477735"}
+    assert all(since <= seen[id].asked_at <= utc_now() for id in mine)
+    early = await subject.bank.transfers.sent_page(since - timedelta(days=3), since - timedelta(days=2))
+    assert isinstance(early, Done)
+    assert early.value.items == []
 
 
 # Boletos

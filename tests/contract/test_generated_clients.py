@@ -43,16 +43,17 @@ def merchant(system: System) -> dict[str, str]:
     }
 
 
-# A token, a charge, the same charge looked up, and a refusal.
+# A token, a charge, the same charge looked up, a boleto with a fine, and a refusal.
 PYTHON = """
 import os, pkgutil, importlib, uuid
+from datetime import date, timedelta
 import quita_api_client as quita
 
 modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(quita.__path__, "quita_api_client.")]
 
 from quita_api_client import AuthenticatedClient, Client, models
 from quita_api_client.api.authentication import get_me, issue_token
-from quita_api_client.api.charges import create_pix_charge, get_charge
+from quita_api_client.api.charges import create_boleto_charge, create_pix_charge, get_charge
 
 base = os.environ["BASE"]
 asked = models.TokenRequest(
@@ -69,6 +70,19 @@ found = get_charge.sync(client=client, charge_id=str(charge.charge_id))
 assert found.pix.qr_code == charge.pix.qr_code and found.payment_url == charge.payment_url
 refused = get_charge.sync(client=client, charge_id="nobody's")
 assert isinstance(refused, models.Error404) and refused.error.code == "CHARGE_NOT_FOUND", refused
+late = models.CreateBoleto(
+    tipo=models.CreateBoletoTipo.BOLETO, valor_cents="150.00", data_vencimento=date.today() + timedelta(days=20),
+    pagador=models.Pagador(
+        nome="Ana Lima", documento="52998224725", tipo_pessoa=models.PagadorTipoPessoa.PESSOA_FISICA, cep="01310100",
+        logradouro="Avenida Paulista", cidade="Sao Paulo", uf=models.PagadorUf.SP,
+    ),
+    fine=models.FineTerms(percent="2.00"), interest=models.InterestTerms(amount_per_day="0.05"),
+    discounts=[models.DiscountTerms(until=date.today() + timedelta(days=9), amount="10.00")],
+)
+slip = create_boleto_charge.sync(client=client, body=late, idempotency_key=str(uuid.uuid4()))
+assert isinstance(slip, models.ChargeProjection), slip
+assert (slip.fine.percent, slip.interest.amount_per_day, slip.amount_due.amount) == ("2.00", "0.05", "140.00"), slip
+assert slip.discounts[0].until == late.discounts[0].until
 payer = models.Pagador
 assert {"nome", "documento", "cep"} <= set(payer.__annotations__), payer.__annotations__
 print(len(modules))

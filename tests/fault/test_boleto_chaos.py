@@ -12,14 +12,17 @@ import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import msgspec
 import pytest
 from msgspec import Struct
 from redis.asyncio import Redis
 
+from domain.boleto.terms import PaymentTerms, fine_begins, last_day
 from tests.support.boleto_merchant import boleto_body, in_days
 from tests.support.merchant import (
     Answer,
@@ -48,6 +51,8 @@ GONE = (aiohttp.ClientError, OSError, TimeoutError)
 KEPT_TRYING = 60
 KEPT_TRYING_S = 90.0  # far longer than any fault, and than PostgreSQL needs to come back on a busy machine
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[System]:
@@ -74,9 +79,12 @@ class Standing(Struct, frozen=True):
     number: str
     at_bank: str | None
     bank_due: Any
+    bank_fine_from: Any
+    bank_late_days: int | None
     received_cents: int
     status: str | None
     due_on: Any
+    terms: bytes | None
     credited_cents: int
 
 
@@ -84,10 +92,10 @@ _STANDING = """
 SELECT coalesce(b.number, s.number),
        CASE WHEN b.number IS NULL THEN NULL WHEN b.payments > 0 THEN 'paid'
             WHEN b.written_off_at IS NOT NULL THEN 'written_off' ELSE 'open' END,
-       b.due_on,
+       b.due_on, b.fine_from, b.late_days,
        coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = 'production' AND p.number = b.number AND NOT p.called_off), 0)::bigint,
-       c.status, s.due_on,
+       c.status, s.due_on, s.terms,
        coalesce((SELECT sum(p.amount_cents) FROM payment p WHERE p.charge_id = s.charge_id), 0)::bigint
 FROM (SELECT * FROM simulated_boleto WHERE world = 'production') b
 FULL JOIN (SELECT s.* FROM boleto s JOIN charge c USING (charge_id, account_id) WHERE NOT c.test) s ON s.number =
@@ -106,6 +114,15 @@ async def standings(books: Books) -> list[Standing]:
     return [Standing(*row) for row in await books.fetch(_STANDING)]
 
 
+def terms_agree(boleto: Standing) -> bool:
+    """Whether the fine's first day and the last day to pay are those of the due date."""
+    if boleto.terms is None:
+        return (boleto.bank_fine_from, boleto.bank_late_days) == (None, 0)
+    terms = msgspec.json.decode(boleto.terms, type=PaymentTerms)
+    last = boleto.due_on + timedelta(days=boleto.bank_late_days or 0)
+    return bool(boleto.bank_fine_from == fine_begins(boleto.due_on) and last == last_day(terms, boleto.due_on))
+
+
 def agrees(boleto: Standing) -> bool:
     """Whether what the bank has is what we have."""
     if boleto.received_cents != boleto.credited_cents:
@@ -114,7 +131,7 @@ def agrees(boleto: Standing) -> bool:
         case None | "cancelled":
             return boleto.at_bank == "written_off"
         case "pending" | "expired":
-            return boleto.at_bank == "open" and boleto.bank_due == boleto.due_on
+            return boleto.at_bank == "open" and boleto.bank_due == boleto.due_on and terms_agree(boleto)
         case "paid":
             return boleto.at_bank == "paid"
     return False
@@ -186,6 +203,8 @@ class Chaos:
     async def issue(self) -> None:
         key, body = str(uuid4()), boleto_body(f"{self.chance.randint(1, 9999)}.{self.chance.randint(10, 99)}")
         body["tipo"] = self.chance.choice(["boleto", "boleto_hibrido"])
+        if self.chance.random() < 0.5:
+            body |= {"fine": {"percent": "2.00"}, "payable_days_after_due": self.chance.randint(2, 9)}
         # Half of the merchants give up after one no, the others ask again until they have their boleto.
         patient = self.chance.random() < 0.5
         gives_up_at = asyncio.get_running_loop().time() + KEPT_TRYING_S

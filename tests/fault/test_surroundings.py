@@ -14,6 +14,8 @@ from tests.support.boleto_merchant import issue
 from tests.support.merchant import Answer, ApiMerchant, killed, new_merchant, replaced, until_answer
 from tests.support.system import System, until
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture
 def system(home: Path) -> Iterator[System]:

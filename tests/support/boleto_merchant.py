@@ -14,6 +14,7 @@ from commands.charges.control_numbers import take_block
 from commands.charges.create_boleto import BoletoRequest, RegistrationResult, compose_boleto, issue_boletos
 from commands.charges.issuer import Issuer
 from commands.webhooks.endpoint import set_endpoint
+from domain.boleto.terms import PaymentTerms
 from domain.instants import SAO_PAULO, to_millisecond
 from runtime.ids import new_id
 from runtime.postgres import open_pool
@@ -102,6 +103,7 @@ async def boleto_issued_before(
     due_on: date,
     amount_cents: int = 15000,
     external_id: str | None = None,
+    terms: PaymentTerms | None = None,
     key: str | None = None,
     body: dict[str, Any] | None = None,
 ) -> str:
@@ -118,7 +120,7 @@ async def boleto_issued_before(
         charge_id=charge_id,
         issuer=Issuer(account_id=UUID(client.account_id), test=test, name="", city="", pix_key="", actor="test"),
         key=key or str(uuid4()), fingerprint=fingerprint("POST", BOLETO, body or {}), request_id="req_before",
-        kind="boleto", amount_cents=amount_cents, due_on=due_on, external_id=external_id, description=None,
+        kind="boleto", amount_cents=amount_cents, due_on=due_on, terms=terms, external_id=external_id, description=None,
         payer_sealed=seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
@@ -128,7 +130,7 @@ async def boleto_issued_before(
     assert composed is not None
     boleto = NewBoleto(
         number=composed.nosso_numero, seu_numero=composed.seu_numero, amount_cents=amount_cents,
-        issued_on=created_at.date(), due_on=due_on, hybrid=False, payer=payer,
+        issued_on=created_at.date(), due_on=due_on, terms=terms, hybrid=False, payer=payer,
     )  # fmt: skip
     pool = await open_pool(system.database_url, name="tests", size=1)
     try:

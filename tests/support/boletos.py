@@ -18,7 +18,8 @@ from banks.boletos import BoletoPayer
 from commands.charges.create_boleto import BoletoRequest, compose_boleto
 from commands.charges.issuer import Issuer
 from commands.journal import post_rows
-from domain.boleto.business_days import effective_due_date, expires_at
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import PaymentTerms, expires_at
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc
 from readmodels.projector import Projection
@@ -53,6 +54,7 @@ async def issue(
     hybrid: bool = False,
     amount_cents: int = 123456,
     payer: BoletoPayer = PAYER,
+    terms: PaymentTerms | None = None,
     **more: Any,
 ) -> ChargeDoc:
     """A pending boleto; `more` are fields of its document."""
@@ -61,7 +63,7 @@ async def issue(
         charge_id=charge_id,
         issuer=Issuer(account_id=account_id, test=test, name="", city="", pix_key="", actor="test"),
         key="", fingerprint=b"", request_id="", kind="boleto_hibrido" if hybrid else "boleto",
-        amount_cents=amount_cents, due_on=due, external_id=None, description=None,
+        amount_cents=amount_cents, due_on=due, terms=terms, external_id=None, description=None,
         payer_sealed=seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
@@ -74,7 +76,7 @@ async def issue(
     await conn.execute(
         "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
         " created_at, expires_at, payer_sealed) VALUES ($1, $2, $3, '001', $4, 'pending', 1, $5, $6, $7, $8)",
-        account_id, UUID(doc.charge_id), test, doc.payment_method, amount_cents, now, expires_at(due),
+        account_id, UUID(doc.charge_id), test, doc.payment_method, amount_cents, now, expires_at(terms, due),
         request.payer_sealed,
     )  # fmt: skip
     await _record(conn, doc, "charge.created", now, doc, Projection.CREATED)
@@ -100,7 +102,8 @@ async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> 
     assert old is not None
     barcode, line = AGREEMENT.codes(old.nosso_numero, due_on=due, amount_cents=doc.amount_cents)
     fields = {
-        "due_date": str(due), "effective_due_date": str(effective_due_date(due)), "expires_at": iso(expires_at(due)),
+        "due_date": str(due), "effective_due_date": str(effective_due_date(due)),
+        "expires_at": iso(expires_at(doc.terms, due)),
         "boleto": replace(old, linha_digitavel=line, codigo_barras=barcode, data_vencimento=str(due)),
         "redated": doc.redated + 1,
     }  # fmt: skip

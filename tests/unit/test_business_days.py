@@ -4,8 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from domain.boleto.business_days import effective_due_date, expires_at, is_business_day
+from domain.boleto.business_days import effective_due_date, is_business_day
 from domain.boleto.codes import FIRST_DUE, LAST_DUE
+from domain.boleto.terms import expires_at
 
 DAY = timedelta(days=1)
 HOLIDAYS_2026 = {
@@ -97,5 +98,5 @@ def test_the_examples_of_the_banco_central_hold(due: str, grace_days: int, last_
     ],
 )
 def test_a_boleto_expires_at_midnight_in_sao_paulo_after_its_last_day(due: date, expires: datetime) -> None:
-    assert expires_at(due) == expires
-    assert expires_at(due).utcoffset() == timedelta(0)
+    assert expires_at(None, due) == expires
+    assert expires_at(None, due).utcoffset() == timedelta(0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from domain.boleto.codes import LAST_DUE
-from domain.brazilian import brl, day, parse_brl
+from domain.brazilian import amount, brl, day, parse_brl
 from domain.documents import check_digits_hold, well_formed, without_marks
 from domain.instants import parse_day
 from domain.payer import is_mail_address
@@ -60,6 +60,15 @@ class Filled:
             return None if value is None else parse_brl(value, cents_max=cents_max)
         except ValueError:
             self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(cents_max)}.")
+            return None
+
+    def percent(self, name: str, bps_max: int, *, required: bool = False) -> int | None:
+        """Hundredths of a percent, typed as amounts are: "2", "2,5"."""
+        value = self._given(name, required=required)
+        try:
+            return None if value is None else parse_brl(value.removesuffix("%").strip(), cents_max=bps_max)
+        except ValueError:
+            self.wrong(name, f"Informe um percentual como 2,00, maior que zero e até {amount(bps_max)}.")
             return None
 
     def day(self, name: str, *, first: date | None = None, required: bool = True) -> date | None:

@@ -52,7 +52,8 @@ ORDER_KINDS: Final[dict[str, str]] = {
 BANK_OPERATIONS: Final[dict[str, str]] = {
     "put_cob": "Registrar um Pix", "get_cob": "Consultar um Pix", "remove_cob": "Cancelar um Pix",
     "revise_cob": "Mudar o prazo de um Pix", "create_locations": "Reservar QR Codes",
-    "received_page": "Listar Pix recebidos", "register_callback": "Registrar o aviso do banco",
+    "received_page": "Listar Pix recebidos", "sent_page": "Listar Pix enviados",
+    "register_callback": "Registrar o aviso do banco",
     "return_pix": "Devolver um Pix", "find_return": "Consultar uma devolução", "send_pix": "Enviar um Pix",
     "find_transfer": "Consultar um envio", "register_boleto": "Registrar um boleto",
     "find_boleto": "Consultar um boleto", "redate_boleto": "Mudar o vencimento de um boleto",

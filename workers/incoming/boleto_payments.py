@@ -27,6 +27,7 @@ from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.concurrency import ask_all
 from workers.context import Context
+from workers.incoming.own_share import read_share
 from workers.incoming.suspended import tell_suspended
 
 _BOOK_AT_ONCE: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
@@ -65,15 +66,22 @@ find_unbooked = sql.many("reconciled.unbooked_boletos", Unbooked)
 
 
 async def look_at_boletos(
-    context: Context, bank: str, numbers: Sequence[str], *, patient: Collection[str] = ()
+    context: Context,
+    bank: str,
+    numbers: Sequence[str],
+    *,
+    patient: Collection[str] = (),
+    request_ids: Mapping[str, str | None] = {},
 ) -> dict[str, BookingResult]:
-    """Ask this bank for each boleto and book what is new; `patient` as in commands/charges/confirm_boletos.py."""
+    """Ask this bank for each boleto and book what is new; `patient` and `request_ids` as in
+    commands/charges/confirm_boletos.py."""
     states = await ask_all(context.banks.production[bank].boletos.find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
         # Counted after the bank was asked: but for callbacks on their way, its total is of no more payments.
         reported = await find_reported(conn, bank=bank, numbers=[state.number for state in paid])
-    booked = await book_boletos(context, bank, paid, {each.number: each.payments for each in reported}, patient=patient)
+    announced = {each.number: each.payments for each in reported}
+    booked = await book_boletos(context, bank, paid, announced, patient=patient, request_ids=request_ids)
     async with session(context.pool) as conn:
         known = {
             each.number for each in await find_of_numbers(conn, bank=bank, numbers=[state.number for state in paid])
@@ -97,6 +105,7 @@ async def book_boletos(
     announced: Mapping[str, int] = {},
     *,
     patient: Collection[str] = (),
+    request_ids: Mapping[str, str | None] = {},
 ) -> set[str]:
     """Book these boletos' totals; the numbers of those that had something new."""
     booked: set[str] = set()
@@ -105,7 +114,14 @@ async def book_boletos(
         part = ordered[start : start + _BOOK_AT_ONCE]
         async with transaction(context.pool) as conn:
             outcomes = await confirm_boletos(
-                conn, part, bank=bank, now=context.now(), seal=context.seal, announced=announced, patient=patient
+                conn,
+                part,
+                bank=bank,
+                now=context.now(),
+                seal=context.seal,
+                announced=announced,
+                patient=patient,
+                request_ids=request_ids,
             )
         for number, outcome in outcomes.items():
             if isinstance(outcome, Refused):
@@ -139,6 +155,9 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
     """Put what was paid into boletos that are unknown here into suspense, each payment once."""
     if not unknown:
         return
+    async with session(context.pool) as conn:
+        share = await read_share(conn)
+    unknown = [row for row in unknown if share.has_boleto(bank, row.number)]
     numbers = [row.number for row in unknown]
     async with transaction(context.pool) as conn:
         await hold_boletos(conn, bank=bank, numbers=numbers)

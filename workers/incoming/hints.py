@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from msgspec import Struct
@@ -44,6 +45,16 @@ class Hint(Struct, frozen=True, gc=False):
     txid: str
     received_at: datetime
     attempts: int
+    request_id: str | None
+    """Of the callback."""
+
+
+class _Found(NamedTuple):
+    """What a bank says was received for one charge."""
+
+    bank: str
+    received: list[ReceivedPix]
+    request_id: str | None
 
 
 class _Verdict(Struct, frozen=True, gc=False):
@@ -81,9 +92,7 @@ class _Checks:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._booking: Batcher[tuple[str, list[ReceivedPix]], None] = Batcher(
-            self._book, lanes=2, batch_max=_BOOKED_MAX
-        )
+        self._booking: Batcher[_Found, None] = Batcher(self._book, lanes=2, batch_max=_BOOKED_MAX)
         self._settling: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
 
     def begin(self, hints: Sequence[Hint]) -> list[Coroutine[Any, Any, None]]:
@@ -94,9 +103,26 @@ class _Checks:
         return [self._check(bank, about, of) for (bank, about), of in by_subject.items()]
 
     async def _check(self, bank: str, about: str, hints: list[Hint]) -> None:
-        """Raises nothing: a check that failed here is due again when its lease has ended."""
+        """Raises nothing: a check that failed here is due again when its lease has ended.
+
+        Its lines name the callback, of several about one charge the first that has an id."""
+        request_id = _request_of(hints)
+        with (
+            structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
+            self._span(bank, hints[0], request_id),
+        ):
+            await self._check_named(bank, about, hints)
+
+    async def _check_named(self, bank: str, about: str, hints: list[Hint]) -> None:
         try:
+            began = self._context.now()
             state = await self._ask(bank, about, hints)
+            _log.info(
+                "bank_hint_asked",
+                txid=about,
+                attempts=hints[0].attempts,
+                duration_ms=round((self._context.now() - began).total_seconds() * 1000),
+            )
             verdicts = [_verdict(hint, state, self._context.now()) for hint in hints]
             await self._settling.submit(verdicts)
         except DB_UNAVAILABLE as away:
@@ -104,31 +130,49 @@ class _Checks:
         except Exception:
             _log.exception("bank_hint_failed_here", txid=about)
 
+    def _span(self, bank: str, hint: Hint, request_id: str | None) -> AbstractContextManager[object]:
+        if self._context.traces is None:
+            return nullcontext()
+        attributes: dict[str, str | int | bool] = {"quita.bank": bank, "quita.attempt": hint.attempts}
+        own = f"{bank}/{hint.about}"
+        return self._context.traces.span("bank hint", request_id=request_id, own=own, attributes=attributes)
+
     async def _ask(self, bank: str, about: str, hints: list[Hint]) -> CobState | NotFound | Unknown | BookingResult:
         """What the bank says, booked."""
         if _is_boleto(hints[0]):
             # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
             patient = {about} if all(hint.attempts < _BOLETO_LOOKS for hint in hints) else set()
-            return (await look_at_boletos(self._context, bank, [about], patient=patient))[about]
+            request_ids = {about: _request_of(hints)}
+            return (await look_at_boletos(self._context, bank, [about], patient=patient, request_ids=request_ids))[
+                about
+            ]
         try:
             async with asyncio.timeout(_CALL_S):
                 state = await self._context.banks.production[bank].pix.get_cob(about)
         except TimeoutError:
             return Unknown("no answer in time")
         if isinstance(state, CobState) and state.received:
-            await self._booking.submit((bank, state.received))
+            await self._booking.submit(_Found(bank, state.received, _request_of(hints)))
         return state
 
-    async def _book(self, received: Sequence[tuple[str, list[ReceivedPix]]]) -> list[None]:
-        for bank in sorted({bank for bank, _ in received}):
-            await book_pix(self._context, bank, [pix for of, of_charge in received if of == bank for pix in of_charge])
-        return [None] * len(received)
+    async def _book(self, found: Sequence[_Found]) -> list[None]:
+        for bank in sorted({each.bank for each in found}):
+            mine = [each for each in found if each.bank == bank]
+            request_ids = {pix.end_to_end_id: each.request_id for each in mine for pix in each.received}
+            await book_pix(
+                self._context, bank, [pix for each in mine for pix in each.received], request_ids=request_ids
+            )
+        return [None] * len(found)
 
     async def _settle(self, verdicts: Sequence[list[_Verdict]]) -> list[None]:
         async with session(self._context.pool) as conn:
             settled = [verdict for of_charge in verdicts for verdict in of_charge]
             await settle(conn, verdicts=settled, boletos=BOLETO_HINT, now=self._context.now())
         return [None] * len(verdicts)
+
+
+def _request_of(hints: Sequence[Hint]) -> str | None:
+    return next((hint.request_id for hint in hints if hint.request_id is not None), None)
 
 
 def _is_boleto(hint: Hint) -> bool:

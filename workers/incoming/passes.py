@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge
 import sql
 from banks.lists import BankPage, TooWide, UnreadableItem
 from banks.protocol import Done, Unknown
+from runtime.cells.number import HOME
 from runtime.coordination.leases import take_lease
 from runtime.postgres import session
 from runtime.seal import UNREADABLE
@@ -174,7 +175,8 @@ async def _store(context: Context, listed: BankList[Item], asked: Pass, progress
 
 async def _note_unreadable(context: Context, listed: BankList[Item], page: BankPage[Item]) -> None:
     """Set aside and tell what cannot be read; take back what was set aside and can be read by now."""
-    odd: list[UnreadableItem] = page.unreadable
+    # Every cell reads the same lists: home alone tells what nobody can read.
+    odd: list[UnreadableItem] = page.unreadable if context.settings.cell == HOME else []
     abouts = {each.about for each in odd}
     async with session(context.pool) as conn:
         new = []

@@ -1,6 +1,6 @@
 """Book the PIX that a bank of production says it received, each once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from workers.context import Context
+from workers.incoming.own_share import read_share
 from workers.incoming.suspended import tell_suspended
 
 _BOOK_AT_ONCE: Final = 100  # one transaction; commands.change takes twice as many
@@ -37,8 +38,11 @@ class _Unbooked(Struct, frozen=True, gc=False):
 find_unbooked = sql.many("reconciled.unbooked_pix", _Unbooked)
 
 
-async def book_pix(context: Context, bank: str, received: Sequence[ReceivedPix]) -> int:
+async def book_pix(
+    context: Context, bank: str, received: Sequence[ReceivedPix], *, request_ids: Mapping[str, str | None] = {}
+) -> int:
     """Book what a bank of production says it received and is not on the books; answers how many payments that was.
+    `request_ids`: by endToEndId, of the callbacks that reported them.
 
     Money that fits no charge goes into suspense. What of all this has gone back without a refund of ours is taken from
     the wallet it was credited to. A PIX that paid a boleto is booked with its boleto (boleto_payments.py).
@@ -47,12 +51,15 @@ async def book_pix(context: Context, bank: str, received: Sequence[ReceivedPix])
     ids = sorted(mine)
     booked = 0
     for start in range(0, len(ids), _BOOK_AT_ONCE):
-        booked += await _book_part(context, bank, [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]])
+        part = [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]]
+        booked += await _book_part(context, bank, part, request_ids)
     await _book_returns(context, bank, [pix for pix in received if pix.returned])
     return booked
 
 
-async def _book_part(context: Context, bank: str, part: Sequence[ReceivedPix]) -> int:
+async def _book_part(
+    context: Context, bank: str, part: Sequence[ReceivedPix], request_ids: Mapping[str, str | None]
+) -> int:
     mine = {pix.end_to_end_id: pix for pix in part}
     async with transaction(context.pool) as conn:
         rows = await find_unbooked(
@@ -63,9 +70,16 @@ async def _book_part(context: Context, bank: str, part: Sequence[ReceivedPix]) -
         )
         known = [row for row in rows if row.known]
         new = [mine[row.end_to_end_id] for row in known]
-        confirmations = [_confirmation(pix, row.integrador_code) for pix, row in zip(new, known, strict=True)]
+        confirmations = [
+            _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id))
+            for pix, row in zip(new, known, strict=True)
+        ]
         outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
-        strays = [_stray(mine[row.end_to_end_id], context.seal) for row in rows if not row.known]
+        unknown = [mine[row.end_to_end_id] for row in rows if not row.known]
+        if unknown:
+            share = await read_share(conn)
+            unknown = [pix for pix in unknown if share.has_charge(charge_of_txid(pix.txid))]
+        strays = [_stray(pix, context.seal) for pix in unknown]
         added = await suspend_money(conn, strays, bank=bank, now=context.now())
     tell_suspended(bank, added)
     for pix, outcome in zip(new, outcomes, strict=True):
@@ -124,7 +138,7 @@ def charge_of_txid(txid: str | None) -> UUID | None:
         return None
 
 
-def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation:
+def _confirmation(pix: ReceivedPix, integrador_code: str | None, request_id: str | None) -> Confirmation:
     of = charge_of_txid(pix.txid)
     assert of is not None
     return Confirmation(
@@ -135,4 +149,5 @@ def _confirmation(pix: ReceivedPix, integrador_code: str | None) -> Confirmation
         payer_name=pix.payer_name,
         payer_document=pix.payer_document,
         integrador_code=integrador_code,
+        request_id=request_id,
     )

@@ -11,7 +11,7 @@ from typing import Final, cast
 import aiosmtplib
 from msgspec import Struct
 
-from runtime.settings import SmtpServer
+from runtime.servers.smtp import SmtpServer
 
 READ_S: Final = 15.0
 """How long the server may take over one answer."""

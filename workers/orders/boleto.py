@@ -44,6 +44,7 @@ from workers.orders.boleto_changes import (
     failing,
     following,
     redating,
+    terms_of,
 )
 from workers.orders.boleto_reconcile import reconcile_boleto
 from workers.orders.lease import (
@@ -201,7 +202,10 @@ class BoletoOrderWorker:
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         due_on = parse_day(request.due_date)
-        match await bank.boletos.redate_boleto(order.number, due_on, registered_at=order.registered_at):
+        answer = await bank.boletos.redate_boleto(
+            order.number, due_on, terms=terms_of(order), registered_at=order.registered_at
+        )
+        match answer:
             case Done():
                 return OrderEnded(change=redating(self._context, order, due_on, request))
             case Rejected(code) if code in (PAID, WRITTEN_OFF):

@@ -24,6 +24,7 @@ from commands.charges.fail import fail_charge
 from commands.charges.redate import redate_boleto
 from commands.charges.sandbox import SANDBOX_FAILURE
 from commands.money.suspense import leave_suspense
+from domain.boleto.terms import PaymentTerms
 from domain.charge import DUAL, CancelReason, Status
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, parse_day, to_millisecond
@@ -83,10 +84,15 @@ def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> N
         amount_cents=doc.amount_cents,
         issued_on=on_clock(context.now(), ahead_s).astimezone(SAO_PAULO).date(),
         due_on=parse_day(doc.due_date),
+        terms=doc.terms,
         hybrid=doc.payment_method == "boleto_hibrido",
         payer=_read_payer(context.seal.open(b64decode(request.payer_sealed), CHARGE_PAYER, doc.charge_id)),
         description=doc.description,
     )
+
+
+def terms_of(order: BoletoOrder) -> PaymentTerms | None:
+    return None if order.doc is None else read_doc(order.doc).terms
 
 
 def cancelling(context: Context, order: BoletoOrder, reason: str, *, actor: str, request_id: str | None) -> Change:
@@ -115,6 +121,7 @@ def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
             message=SANDBOX_FAILURE[1],
             now=context.now(),
             actor=request.actor,
+            request_id=request.request_id,
             written_off=True,
         )
 
@@ -131,6 +138,7 @@ def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate
             order.charge_id,
             due_on,
             boleto=doc.boleto,
+            terms=doc.terms,
             redated=doc.redated,
             pix_until=doc.pix_expires_at,
             agreement=agreement_of(context.settings, order.bank),

@@ -17,7 +17,14 @@ from commands.charges.create_boleto import read_registration
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO
 from workers.context import Context
-from workers.orders.boleto_changes import BoletoOrder, OrderEnded, boleto_of, following, issuing_found
+from workers.orders.boleto_changes import (
+    BoletoOrder,
+    OrderEnded,
+    boleto_of,
+    following,
+    issuing_found,
+    terms_of,
+)
 from workers.orders.lease import Later
 
 WATCH: Final = timedelta(seconds=60)
@@ -97,13 +104,17 @@ async def _reconcile(
         reason = _read_reason(cause.request).reason if written_off else CancelReason.CANCELLED
         return OrderEnded(change=following(context, order, state, reason=reason))
     if order.status == Status.PENDING:
-        if order.due_on == state.due_on or order.due_on is None:
+        terms = terms_of(order)
+        # A due date may have been given back, and the days counted from it not yet.
+        if order.due_on is None or (order.due_on == state.due_on and state.follows(terms)):
             return OrderEnded()
         if order.due_on < order.clock(now).astimezone(SAO_PAULO).date():
             # A due date on a weekend, which cannot be given back: what is printed then is payable for longer.
             _log.warning("boleto_due_differs", number=state.number)
             return OrderEnded()
-        answer = await bank.boletos.redate_boleto(state.number, order.due_on, registered_at=order.registered_at)
+        answer = await bank.boletos.redate_boleto(
+            state.number, order.due_on, terms=terms, registered_at=order.registered_at
+        )
     elif (order.status in (Status.PAID, Status.REFUNDED) and not order.dual) or (
         order.status == Status.EXPIRED and order.due_on == state.due_on
     ):

@@ -8,8 +8,9 @@ leaves a lease, a silent bank leaves a `Later`, and both come back by `due_at`.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -24,6 +25,9 @@ from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection
 from workers.concurrency import run_concurrently
 from workers.context import Context
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 LEASE: Final = timedelta(seconds=30)
 CALL_S: Final = 25.0
@@ -150,8 +154,13 @@ async def do_order(
     Every line that is logged meanwhile, the bank's adapter's too, names the request that caused the order.
     """
     request_id = read_request_id(order.request)
-    with structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})):
-        await _do_named(context, order, ask, store, call_s=call_s)
+    with (
+        structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
+        order_span(context, order, request_id) as span,
+    ):
+        result = await _do_named(context, order, ask, store, call_s=call_s)
+        if span is not None:
+            span.set_attribute("quita.outcome", "unknown" if isinstance(result, Later) else "known")
 
 
 async def _do_named(
@@ -161,9 +170,9 @@ async def _do_named(
     store: Callable[[Order, Result | Later], Awaitable[None]],
     *,
     call_s: float,
-) -> None:
+) -> Result | Later | None:
     began = context.now()
-    result: Result | Later
+    result: Result | Later | None = None
     try:
         try:
             async with asyncio.timeout(call_s):
@@ -185,11 +194,31 @@ async def _do_named(
                 attempts=order.attempts,
                 duration_ms=round((context.now() - began).total_seconds() * 1000),
             )
-        await store_with_retry(lambda: store(order, result))
+        known = result
+        await store_with_retry(lambda: store(order, known))
     except NotOurs:
         pass
     except Exception:
         _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
+    return result
+
+
+def order_span(context: Context, order: ClaimedOrder, request_id: str | None) -> "AbstractContextManager[Span | None]":
+    if context.traces is None:
+        return nullcontext()
+    return context.traces.span(
+        f"order {order.kind}", request_id=request_id, own=str(order.order_id), attributes=traced_as(order)
+    )
+
+
+def traced_as(order: ClaimedOrder) -> dict[str, str | int | bool]:
+    return {
+        "quita.order_id": str(order.order_id),
+        "quita.kind": order.kind,
+        "quita.bank": order.bank,
+        "quita.attempt": order.attempts,
+        "quita.test": order.test,
+    }
 
 
 async def store_with_retry(store: Callable[[], Awaitable[Stored]]) -> Stored:

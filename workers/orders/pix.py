@@ -4,6 +4,7 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import partial
@@ -28,6 +29,7 @@ from runtime.batching import Batcher
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.seal import CHARGE_PAYER
+from runtime.tracing.traces import Traces
 from workers.concurrency import run_batched
 from workers.context import Context
 from workers.orders.lease import (
@@ -37,8 +39,10 @@ from workers.orders.lease import (
     Later,
     do_order,
     put_off,
+    read_request_id,
     settle,
     store_with_retry,
+    traced_as,
     wait_after,
 )
 
@@ -280,6 +284,7 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
                 message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_MAX],
                 now=now,
                 actor="bank",
+                request_id=read_request_id(order.request),
             )
     if failed is not None:
         context.jobs.wake(WEBHOOKS)
@@ -291,7 +296,7 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
 
 
 async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[PixOrder, None]) -> None:
-    bank, now = context.banks.sandbox, context.now()
+    bank, now, began_ns = context.banks.sandbox, context.now(), time.time_ns()
     try:
         wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _to_register(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
@@ -311,12 +316,27 @@ async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[P
         # Each on its own: one bad order never takes its neighbours down.
         await asyncio.gather(*(_do(context, order, done) for order in orders))
         return
+    if context.traces is not None:
+        _trace_together(context.traces, orders, began_ns)
     no = {order.order_id for order, _ in refused}
     ended = [order for order in orders if order.order_id not in no]
     if ended:
         await store_with_retry(partial(_store_done, context, ended))
     for order, answer in refused:
         await store_with_retry(partial(_store, context, order, answer))
+
+
+def _trace_together(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> None:
+    ended_ns = time.time_ns()
+    for order in orders:
+        traces.add(
+            f"order {order.kind}",
+            request_id=read_request_id(order.request),
+            own=str(order.order_id),
+            attributes={**traced_as(order), "quita.outcome": "known"},
+            began_ns=began_ns,
+            ended_ns=ended_ns,
+        )
 
 
 async def _store_done(context: Context, orders: Sequence[PixOrder]) -> list[None]:

@@ -23,7 +23,7 @@ from runtime.jobs import WEBHOOKS
 from runtime.postgres import transaction
 from runtime.seal import DESTINATION
 from workers.context import Context
-from workers.orders.lease import Later, drain_lane
+from workers.orders.lease import Later, drain_lane, read_request_id
 from workers.orders.outgoing import (
     Answer,
     Known,
@@ -128,4 +128,5 @@ def _ending(order: MoneyOrder, known: Known) -> Ending:
         end_to_end_id=None if returned else known.reference,
         return_id=known.reference if returned else None,
         failure=known.failure,
+        request_id=read_request_id(order.request),
     )

@@ -20,7 +20,7 @@ from domain.withdrawal import Withdrawal, WithdrawalFailure
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.orders.lease import Later, NotOurs, drain_lane
+from workers.orders.lease import Later, NotOurs, drain_lane, read_request_id
 from workers.orders.outgoing import (
     Answer,
     Known,
@@ -101,6 +101,7 @@ class WithdrawalOrderWorker:
                     withdrawal_id=order.order_id,
                     end_to_end_id=result.reference,
                     failure=None if result.failure is None else WithdrawalFailure(result.failure),
+                    request_id=read_request_id(order.request),
                 )
                 await end_withdrawal(conn, ended, now=to_millisecond(now))
         self._context.jobs.wake(WEBHOOKS)

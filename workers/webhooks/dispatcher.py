@@ -28,9 +28,10 @@ from domain.webhooks.signature import delivery_headers
 from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.webhooks.attempt import ReceiverAnswer, post
+from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.counted import count_attempt, named
 from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, FinishedAttempt, store_attempts, tend_lanes
+from workers.webhooks.traced import post_traced
 
 IN_FLIGHT_MAX = 1_000
 IN_FLIGHT_TEST_MAX = 300
@@ -351,7 +352,7 @@ class WebhookDispatcher:
             secret=due.secret(due.secret_sealed, context.seal),
             old_secrets=[due.secret(each, context.seal) for each in due.old_secrets_sealed],
         )
-        return await post(self._http, due.url, due.body, headers)
+        return await post_traced(context.traces, self._http, due, headers)
 
     async def _store_batch(self, attempts: Sequence[FinishedAttempt]) -> list[None]:
         """Store them, however long PostgreSQL takes to restart within the retries: the requests have been made."""

@@ -173,3 +173,31 @@ BEGIN
     GET DIAGNOSTICS rows = ROW_COUNT;
     RETURN rows;
 END $$;
+
+-- Which cell this schema is, and at home (cell 0) where the others are. The number stands in every id that is made here
+-- (runtime/cells/number.py); processes refuse a database whose number is not the one they were told.
+CREATE TABLE this_cell (
+    one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+    number  integer NOT NULL CHECK (number BETWEEN 0 AND 4095)
+);
+INSERT INTO this_cell (number) VALUES (0);
+
+CREATE TABLE cell (
+    number            integer PRIMARY KEY CHECK (number BETWEEN 1 AND 4095),
+    name              text NOT NULL UNIQUE CHECK (name ~ '^[a-z][a-z0-9_-]{0,39}$' AND name <> 'home'),
+    -- The addresses of its database for the application and for reports, with their passwords.
+    addresses_sealed  bytea NOT NULL,
+    -- While it is being moved: where to, and since when requests to it wait for the end of that.
+    next_sealed       bytea,
+    held_since        timestamptz,
+    added_at          timestamptz NOT NULL,
+    moved_at          timestamptz
+);
+
+-- Control numbers of boletos that a cell hands out, so that no two cells give one number: at home those of every other
+-- cell, in a cell its own. What is in no block is home's.
+CREATE TABLE number_block (
+    first   bigint PRIMARY KEY CHECK (first > 0),
+    last    bigint NOT NULL CHECK (last BETWEEN first AND 9999999999),
+    number  integer NOT NULL CHECK (number BETWEEN 1 AND 4095)
+);

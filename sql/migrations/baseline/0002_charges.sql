@@ -82,6 +82,8 @@ CREATE TABLE boleto (
     -- The nosso numero in the form in which that bank's API takes it.
     number         text NOT NULL CHECK (length(number) BETWEEN 1 AND 25),
     due_on         date NOT NULL,
+    -- Fine, interest and discounts it is registered with (domain/boleto/terms.py), by which its payments are judged.
+    terms          jsonb,
     -- The bank accepts changes only some time after this.
     registered_at  timestamptz NOT NULL,
     -- All that was booked for it. The bank reports a total, which grows when a boleto is paid again.

@@ -333,7 +333,13 @@ CREATE TABLE recovery (
     -- As the restored server names it (quita.restored_to), or the operator.
     restored_to   text PRIMARY KEY CHECK (restored_to <> ''),
     began_by      text NOT NULL,
-    released_by   text
+    released_by   text,
+    -- The latest comparison with what banks list; how many differences it left, which whoever releases has to know.
+    compared_at   timestamptz,
+    compared_by   text,
+    compared_from timestamptz,
+    booked        bigint,
+    differences   integer
 );
 
 -- A restored server holds from its first moment, by its own configuration: workers may be started before anybody has looked.

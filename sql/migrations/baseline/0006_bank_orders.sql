@@ -72,6 +72,8 @@ CREATE TABLE bank_hint (
     received_at  timestamptz NOT NULL,
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
+    -- Of the callback: what is booked because of it is found by it, in the log and in the journal.
+    request_id   text,
     UNIQUE (about, bank)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,

@@ -50,10 +50,12 @@ CREATE INDEX webhook_lane_holding ON webhook_lane (endpoint_id, test) WHERE hold
 CREATE INDEX webhook_lane_paused ON webhook_lane (blocked_until) WHERE state = 'paused';
 
 -- A delivery's id follows from the event and the endpoint: it begins with the event's time, so that it names the month
--- the delivery is kept in, and an event goes to an endpoint once because the id is a key.
+-- the delivery is kept in, and an event goes to an endpoint once because the id is a key. Like the event's it names the
+-- cell, behind the version.
 CREATE FUNCTION webhook_delivery_id(endpoint_id uuid, event_id uuid) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (overlay(overlay(md5(endpoint_id::text || event_id::text) PLACING '8' FROM 17)
-                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' FROM 1))::uuid
+                    PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' || substr(event_id::text, 16, 3)
+                    FROM 1))::uuid
 $$;
 
 -- What is open is the queue that is claimed from; what ended lies in months. A change of the state moves the row, so a

@@ -86,6 +86,11 @@ CREATE TABLE simulated_boleto (
     amount_cents     bigint NOT NULL CHECK (amount_cents BETWEEN 1 AND 9999999999),
     issued_on        date NOT NULL,
     due_on           date NOT NULL,
+    -- Fine, interest and discounts (domain/boleto/terms.py); the first day of the fine, and how many days after the due
+    -- date it is still taken, which changes of their own move.
+    terms            jsonb,
+    fine_from        date,
+    late_days        integer NOT NULL DEFAULT 0 CHECK (late_days >= 0),
     description      text,
     payer_sealed     bytea NOT NULL,
     registered_at    timestamptz NOT NULL,
@@ -113,6 +118,10 @@ CREATE TABLE simulated_boleto_payment (
     number          text NOT NULL,
     rail            text NOT NULL CHECK (rail IN ('boleto', 'pix')),
     amount_cents    bigint NOT NULL CHECK (amount_cents > 0),
+    -- Parts of the amount, by the boleto's terms on that day.
+    interest_cents  bigint NOT NULL DEFAULT 0 CHECK (interest_cents >= 0),
+    fine_cents      bigint NOT NULL DEFAULT 0 CHECK (fine_cents >= 0),
+    discount_cents  bigint NOT NULL DEFAULT 0 CHECK (discount_cents >= 0),
     paid_at         timestamptz NOT NULL,
     -- Before this the payment is only announced, and can be called off.
     settles_at      timestamptz NOT NULL,

@@ -17,8 +17,8 @@ WITH known AS MATERIALIZED (
     END
     ORDER BY g.about
 ), stored AS (
-    INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
-    SELECT :bank, about, txid, :now::timestamptz, :now::timestamptz FROM known
+    INSERT INTO bank_hint (bank, about, txid, received_at, due_at, request_id)
+    SELECT :bank, about, txid, :now::timestamptz, :now::timestamptz, :request_id::text FROM known
     ON CONFLICT (about, bank) DO NOTHING
     RETURNING about
 )
@@ -35,7 +35,7 @@ WHERE hint_id = ANY(ARRAY(
     SELECT hint_id FROM bank_hint WHERE due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
-RETURNING hint_id, bank, about, txid, received_at, attempts;
+RETURNING hint_id, bank, about, txid, received_at, attempts, request_id;
 
 -- name: reported
 -- How many payments the callbacks that were not checked yet report for each boleto; not those received again. Each is looked

@@ -2,21 +2,24 @@
 
 -- name: add
 -- No row when the number was ever used.
-INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, description,
-                                 payer_sealed, registered_at, txid, token, location)
-VALUES (:world, :number, :seu_numero, :amount_cents, :issued_on, :due_on, :description, :payer_sealed, :now,
+INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, terms, fine_from,
+                                 late_days, description, payer_sealed, registered_at, txid, token, location)
+VALUES (:world, :number, :seu_numero, :amount_cents, :issued_on, :due_on, :terms, :fine_from, :late_days, :description, :payer_sealed, :now,
         :txid, :token, :location)
 ON CONFLICT (world, number) DO NOTHING
 RETURNING number;
 
 -- name: boleto
 -- A boleto with what was received for it. The last settled payment gives the way and the day; the sum is all of them.
-SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.description, s.payer_sealed, s.registered_at,
-       s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
-       coalesce(p.paid_cents, 0)::bigint AS paid_cents, p.paid_at, p.settled_at, p.rail
+SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.terms, s.fine_from, s.late_days, s.description,
+       s.payer_sealed, s.registered_at, s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
+       coalesce(p.paid_cents, 0)::bigint AS paid_cents, coalesce(p.interest_cents, 0)::bigint AS interest_cents,
+       coalesce(p.fine_cents, 0)::bigint AS fine_cents, coalesce(p.discount_cents, 0)::bigint AS discount_cents,
+       p.paid_at, p.settled_at, p.rail
 FROM simulated_boleto s
 LEFT JOIN LATERAL (
-    SELECT sum(p.amount_cents) AS paid_cents,
+    SELECT sum(p.amount_cents) AS paid_cents, sum(p.interest_cents) AS interest_cents, sum(p.fine_cents) AS fine_cents,
+           sum(p.discount_cents) AS discount_cents,
            (array_agg(p.paid_at ORDER BY p.payment_id DESC))[1] AS paid_at,
            (array_agg(p.settles_at ORDER BY p.payment_id DESC))[1] AS settled_at,
            (array_agg(p.rail ORDER BY p.payment_id DESC))[1] AS rail
@@ -37,16 +40,18 @@ ORDER BY p.payment_id;
 -- The boleto whose address a payer's bank found in a QR Code.
 SELECT number FROM simulated_boleto WHERE token = :token AND world = :world;
 
--- name: redate
--- No row: there is none, or it is not open, or too young; a read tells which.
-UPDATE simulated_boleto s SET due_on = :due_on
+-- name: change
+-- What is NULL stays. No row: there is none, or it is not open, or too young; a read tells which.
+UPDATE simulated_boleto s
+SET due_on = coalesce(:due_on::date, s.due_on), fine_from = coalesce(:fine_from::date, s.fine_from),
+    late_days = coalesce(:late_days::integer, s.late_days)
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
   AND (s.registered_at <= :old_enough
        OR NOT (SELECT r.apply_30_minutes FROM simulated_boleto_rules r WHERE r.world = :world))
 RETURNING s.number;
 
 -- name: write_off
--- As `redate`. A payment at the same moment waits for this row, or this statement for it: `payments` is read
+-- As `change`. A payment at the same moment waits for this row, or this statement for it: `payments` is read
 -- again then, so that a boleto is never both paid and written off unless the payment was forced.
 UPDATE simulated_boleto s SET written_off_at = :now, moved_at = :now
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
@@ -79,11 +84,11 @@ WITH paid AS (
     WHERE s.world = :world AND s.number = :number AND r.world = s.world
       AND (:force::boolean OR (s.payments = :after AND s.written_off_at IS NULL))
       AND (:rail::text = 'boleto' OR s.txid IS NOT NULL)
-    RETURNING s.number, s.amount_cents, s.txid, r.settle_after_s
+    RETURNING s.number, s.txid, r.settle_after_s
 ), booked AS (
-    INSERT INTO simulated_boleto_payment (world, number, rail, amount_cents, paid_at, settles_at, end_to_end_id,
-                                             payer_name, payer_document, tell_at)
-    SELECT :world, p.number, :rail, coalesce(:amount_cents::bigint, p.amount_cents), :paid_at,
+    INSERT INTO simulated_boleto_payment (world, number, rail, amount_cents, interest_cents, fine_cents, discount_cents, paid_at,
+                                             settles_at, end_to_end_id, payer_name, payer_document, tell_at)
+    SELECT :world, p.number, :rail, :amount_cents::bigint, :interest_cents::bigint, :fine_cents::bigint, :discount_cents::bigint, :paid_at,
            :paid_at::timestamptz + p.settle_after_s * interval '1 second',
            CASE WHEN :rail = 'pix' THEN e.end_to_end_id END, :payer_name, :payer_document, :tell_at::timestamptz
     FROM paid p CROSS JOIN unnest(:end_to_end_ids::text[]) AS e (end_to_end_id)

@@ -42,6 +42,17 @@ ON CONFLICT DO NOTHING;
 SELECT id, amount_cents, pix_key, document, description, end_to_end_id, asked_at, settles_at, fails
 FROM simulated_transfer WHERE world = :world AND id = :id;
 
+-- name: count_transfers
+SELECT count(*) AS found FROM simulated_transfer
+WHERE world = :world AND asked_at >= :since AND asked_at <= :until;
+
+-- name: page_transfers
+-- As banks list: by pages that are counted, in the order of time.
+SELECT id, amount_cents, pix_key, document, description, end_to_end_id, asked_at, settles_at, fails
+FROM simulated_transfer
+WHERE world = :world AND asked_at >= :since AND asked_at <= :until
+ORDER BY asked_at, id LIMIT :limit OFFSET :skip;
+
 -- name: rules
 SELECT settle_after_s, fails FROM simulated_refund_rules WHERE world = :world;
 

@@ -91,7 +91,7 @@ WITH given AS (
     SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
-           c.nosso_numero, c.due_date, c.send_email, g.payer_document_hash, i.item -> 'payload' AS payload, g.location,
+           c.nosso_numero, c.due_date, c.terms, c.send_email, g.payer_document_hash, i.item -> 'payload' AS payload, g.location,
            g.cob_order_id, g.cob,
            coalesce(g.at, c.created_at) AS at
     FROM unnest(:items::jsonb[]) AS i (item)
@@ -101,7 +101,7 @@ WITH given AS (
         cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date, send_email boolean)
+        created_at timestamptz, nosso_numero text, due_date date, terms jsonb, send_email boolean)
 ), held AS (
     DELETE FROM bank_order o USING given g
     WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
@@ -134,8 +134,8 @@ WITH given AS (
     FROM mine
     RETURNING charge_id
 ), kept AS (
-    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)
-    SELECT account_id, charge_id, bank, nosso_numero, due_date, registered_at FROM mine
+    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, terms, registered_at)
+    SELECT account_id, charge_id, bank, nosso_numero, due_date, terms, registered_at FROM mine
 ), with_cob AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
     SELECT cob_order_id, account_id, charge_id, test, bank, 'cob_register', cob, at, at
@@ -160,12 +160,12 @@ FROM journaled;
 WITH given AS (
     SELECT g.actor, g.request_id, g.registered_at, g.expires_at, decode(g.payer_sealed, 'base64') AS payer_sealed, c.account_id,
            c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at, c.nosso_numero, c.due_date,
-           g.payer_document_hash, :item::jsonb -> 'payload' AS payload
+           c.terms, g.payer_document_hash, :item::jsonb -> 'payload' AS payload
     FROM jsonb_to_record(:item::jsonb) AS g (actor text, request_id text, registered_at timestamptz, expires_at timestamptz,
                                              payer_sealed text, payer_document_hash text)
     CROSS JOIN LATERAL jsonb_to_record(:item::jsonb #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
-        created_at timestamptz, nosso_numero text, due_date date)
+        created_at timestamptz, nosso_numero text, due_date date, terms jsonb)
 ), charged AS (
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,
                         created_at, expires_at, payer_sealed, payer_document_hash)
@@ -177,8 +177,8 @@ WITH given AS (
 ), mine AS (
     SELECT g.* FROM given g JOIN charged USING (charge_id)
 ), kept AS (
-    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)
-    SELECT account_id, charge_id, :bank, nosso_numero, due_date, registered_at FROM mine
+    INSERT INTO boleto (account_id, charge_id, bank, number, due_on, terms, registered_at)
+    SELECT account_id, charge_id, :bank, nosso_numero, due_date, terms, registered_at FROM mine
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
     SELECT account_id, test, charge_id, 1, 'charge.created', registered_at, actor, request_id, payload FROM mine
@@ -196,7 +196,7 @@ SELECT booked_cents FROM boleto WHERE bank = :bank AND number = :number;
 -- name: standing
 -- What was booked so far for boletos whose charges are locked by this transaction, and what their payments show: the PIX
 -- that were named, and how much came as unidentified PIX.
-SELECT s.number, s.charge_id, s.account_id, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
+SELECT s.number, s.charge_id, s.account_id, s.due_on, s.terms, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
 FROM boleto s
 JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
 CROSS JOIN LATERAL (

@@ -9,7 +9,8 @@ WITH named AS (
     WHERE lane IN ('withdrawal', 'refund') AND NOT test AND state = 'waiting' AND kind IN ('withdrawal_send', 'refund_transfer')
 )
 SELECT payouts_held() AS held, coalesce(n.restored_to, r.restored_to) AS restored_to, r.began_at, r.began_by, r.boletos_from,
-       r.boletos_to, r.released_at, r.released_by, w.orders, w.cents
+       r.boletos_to, r.compared_at, r.compared_by, r.compared_from, r.booked, r.differences, r.released_at, r.released_by,
+       w.orders, w.cents
 FROM named n CROSS JOIN waiting w
 LEFT JOIN LATERAL (
     SELECT * FROM recovery WHERE n.restored_to IS NULL OR restored_to = n.restored_to ORDER BY began_at DESC LIMIT 1
@@ -28,6 +29,14 @@ RETURNING boletos_to;
 -- name: raise_numbers
 SELECT setval('boleto_control', :to) AS number;
 
+-- name: compared
+UPDATE recovery SET compared_at = :now, compared_by = :by, compared_from = :since, booked = coalesce(booked, 0) + :booked,
+    differences = :differences
+WHERE restored_to = :restored_to AND released_at IS NULL
+RETURNING restored_to;
+
 -- name: release
-UPDATE recovery SET released_at = :now, released_by = :by WHERE restored_to = :restored_to AND released_at IS NULL
+-- With as many differences as whoever releases says to know of.
+UPDATE recovery SET released_at = :now, released_by = :by
+WHERE restored_to = :restored_to AND released_at IS NULL AND compared_at IS NOT NULL AND differences = :differences
 RETURNING restored_to;

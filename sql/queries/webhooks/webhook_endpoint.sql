@@ -8,7 +8,7 @@ WITH owner AS MATERIALIZED (
     SELECT account_id FROM account WHERE account_id = :account_id
 ), endpoint AS (
     INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
-    SELECT gen_random_uuid(), account_id, :url, :secret_sealed, :kinds::text[], :now
+    SELECT :endpoint_id, account_id, :url, :secret_sealed, :kinds::text[], :now
     FROM owner
     ON CONFLICT (account_id) DO UPDATE
         SET url = excluded.url

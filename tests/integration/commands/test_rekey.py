@@ -67,7 +67,7 @@ async def fill(pool: Pool) -> list[UUID]:
                 "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = $1", column.table
             )
         }
-        key = {name: new_id() if types[name] == "uuid" else f"x{new_id().hex}" for name in column.bound}
+        key = {name: _unique(types[name]) for name in column.bound}
         bytes = BEFORE.seal(str(column).encode(), column.what, " ".join(str(each) for each in key.values()))
         await _insert(pool, column.table, types, key, column.column, bytes, column.member)
     return charge_ids
@@ -85,6 +85,8 @@ async def _insert(
     made: dict[str, Any] = {row["column_name"]: _anything(types[row["column_name"]]) for row in must} | key
     if table == "bank_order":
         made["kind"] = "cob_register"  # the lane follows from it
+    if table == "cell":
+        made["name"] = f"x{key['number']}"  # no two have one name
     made[name] = bytes if member is None else msgspec.json.encode({member: b64encode(bytes).decode()})
     columns = ", ".join(made)
     values = ", ".join(
@@ -97,6 +99,12 @@ async def _insert(
         ):
             await conn.execute(f"ALTER TABLE {table} DROP CONSTRAINT {check['conname']}")
         await conn.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", *made.values())  # noqa: S608
+
+
+def _unique(type: str) -> Any:
+    """A key that no other row of this test has."""
+    made = new_id()
+    return made if type == "uuid" else made.int % 2**31 if type == "integer" else f"x{made.hex}"
 
 
 def _anything(type: str) -> Any:

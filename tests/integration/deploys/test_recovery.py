@@ -1,5 +1,6 @@
 """A database that was restored to an earlier instant pays nobody twice and hands out no number twice."""
 
+import asyncio
 import json
 import os
 import secrets
@@ -12,6 +13,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from cli import running
 from commands.charges.control_numbers import take_block
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.instants import to_millisecond
@@ -19,21 +21,25 @@ from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
 from runtime.ids import new_id
 from runtime.postgres import open_pool, transaction
-from tests.support.banking import RunningBank, make_account, running_bank, utc_now, worker_context
+from tests.support.banking import CLIENT, SECRET_KEY, make_account, utc_now, worker_context
+from tests.support.boleto_bank import RunningBoletoBank, running_boleto_bank
 from tests.support.database import own_database, owner_of
 from tests.support.system import ROOT
 from tests.support.wallet import put_money
 from workers.context import Context
 from workers.orders.withdrawal import WithdrawalOrderWorker
 
-INSTANT = "2026-11-20T12:00:00+00:00"
+INSTANT = utc_now().replace(microsecond=0).isoformat()
 
 
 class Restored:
     """A restored database, a worker that starts on it at once, and the operator's commands."""
 
-    def __init__(self, url: str, owner_url: str, pool: Any, context: Context, bank: RunningBank) -> None:
+    def __init__(
+        self, url: str, owner_url: str, pool: Any, context: Context, bank: RunningBoletoBank, redis_url: str
+    ) -> None:
         self.url, self.owner_url, self.pool, self.context, self.bank = url, owner_url, pool, context, bank
+        self.redis_url = redis_url
 
     def recover(self, *arguments: str, code: int = 0) -> Any:
         done = subprocess.run(
@@ -41,6 +47,18 @@ class Restored:
             cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "QUITA_HOME": "/nonexistent",
                  "DATABASE_URL": self.url, "DATABASE_OWNER_URL": self.owner_url},
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout) if done.stdout else done.stderr
+
+    async def compare(self, *, code: int = 0) -> Any:
+        done = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-m", "cli.main", "recover", "compare", "--json"],
+            cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "QUITA_HOME": "/nonexistent",
+                 "QUITA_ENV": "local", "DATABASE_URL": self.url, "DATABASE_OWNER_URL": self.owner_url,
+                 "REDIS_URL": self.redis_url, "SECRET_KEY": SECRET_KEY, "BANK_URL": self.bank.url,
+                 **{f"BANK_{name.upper()}": value for name, value in CLIENT.items()}},
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return json.loads(done.stdout) if done.stdout else done.stderr
@@ -71,10 +89,10 @@ async def restored(servers: Any) -> AsyncIterator[Restored]:
         await conn.close()
         pool = await open_pool(url, name="tests", size=8)
         try:
-            async with running_bank(pool) as bank:
+            async with running_boleto_bank(pool) as bank:
                 production = bank.adapter(transfers_url=f"{bank.url}/transfers/v1")
                 async with worker_context(pool, servers.redis_url, production) as context:
-                    yield Restored(url, owner_url, pool, context, bank)
+                    yield Restored(url, owner_url, pool, context, bank, servers.redis_url)
         finally:
             await pool.close()
 
@@ -91,7 +109,11 @@ async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restor
 
     restored.recover("begin")
     assert await restored.sent() == [], "what was begun is held until it is released"
-    restored.recover("release", "--compared-by", "Ana")
+    assert "quita recover compare" in restored.recover("release", "--compared-by", "Ana", code=1)
+    # The wallet's money was put there by no payer.
+    assert [each["what"] for each in (await restored.compare(code=1))["differences"]] == ["missing_at_bank"]
+    assert await restored.sent() == [], "comparing lifts nothing"
+    restored.recover("release", "--compared-by", "Ana", "--differences", "1")
     assert await restored.sent() == [asked]
     state = restored.recover("status")
     assert state["held"] is False
@@ -121,3 +143,22 @@ async def test_the_application_cannot_release_what_is_held(restored: Restored) -
 
 async def test_a_server_that_was_never_restored_holds_nothing(pool: Any) -> None:
     assert await pool.fetchval("SELECT payouts_held()") is False
+
+
+def test_in_production_comparing_knows_the_owners_url_beside_the_services_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {
+        "QUITA_ENV": "production", "DATABASE_URL": "postgresql://app@db/quita", "REDIS_URL": "redis://redis",
+        "DATABASE_OWNER_URL": "postgresql://owner@db/quita", "SECRET_KEY": secrets.token_hex(32),
+        "QUITA_HOME": "/nonexistent",
+        "BASE_URL": "https://api.example.com", "BANK_URL": "https://bank.example.com",
+        "BANK_CLIENT_ID": "client-of-the-bank", "BANK_CLIENT_SECRET": "secret-of-the-bank",
+        "BANK_APP_KEY": "app-key-of-the-bank",
+        "BANK_CALLBACK_TOKEN": secrets.token_hex(16), "SMTP_URL": "smtps://mail.example.com",
+        "MAIL_FROM": "cobrancas@example.com",
+    }  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert running.settings().database_url == given["DATABASE_URL"]
+    assert running.find().need("database_owner_url") == given["DATABASE_OWNER_URL"]

@@ -556,7 +556,8 @@ _FIELDS = (
     "forma", "kind", "amount", "lifetime", "due_date", "external_id", "description", "integrador_code", "payer_name",
     "payer_document", "zip_code", "street", "number", "city", "state", "payer_email", "payer_phone", "send_email",
     "payment_id", "pix_key", "document", "reason", "to", "message", "attach_pdf", "frequency", "first_due_date",
-    "end_date", "max_charges", "issue_days_before",
+    "end_date", "max_charges", "issue_days_before", "fine", "fine_kind", "interest", "interest_kind", "payable_days",
+    "discount_kind", "discount_first", "discount_first_until", "discount_second", "discount_third_until",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from pypdf import PdfReader
 
 from commands.merchants.merchants import create_merchant
 from domain.boleto.codes import printed_line
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.payer_page import page_states
@@ -373,3 +374,62 @@ async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
     assert await state() == payable
     assert line in await fetched(client, path)
     assert await paper(doc.public_id) == 200
+
+
+TERMS = PaymentTerms(
+    fine=Fine(percent_bps=200),
+    interest=Interest(month_bps=100),
+    discounts=(
+        Discount(until=date(2026, 11, 27), percent_bps=1000),
+        Discount(until=date(2026, 12, 4), percent_bps=500),
+    ),
+    payable_days=30,
+)
+CONDITIONS = (
+    "Até 27/11/2026: desconto de 10,00% (R$\u00a0123,46).",
+    "Até 04/12/2026: desconto de 5,00% (R$\u00a061,73).",
+    "Após 10/12/2026: multa de 2,00% (R$\u00a024,69).",
+    "Após 10/12/2026: juros de 1,00% ao mês.",
+    "Não receber após 11/01/2027.",
+)
+
+
+async def test_page_and_paper_tell_the_terms_as_they_were_registered(
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    doc = await boleto(hybrid=True, terms=TERMS)
+    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
+    told = re.findall(r"<li>(.*?)</li>", html[html.index('<ul class="conditions">') :])[: len(CONDITIONS)]
+    assert tuple(told) == CONDITIONS
+    shown = re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", html)
+    assert shown == [("Valor do documento", "R$\u00a01.234,56"), ("Desconto até 27/11/2026", "−R$\u00a0123,46")]
+    assert re.search(r"Valor a pagar hoje</span> <strong>R\$\u00a01\.111,10</strong>", html)
+    assert "Confira se o valor é <strong>R$\u00a01.111,10</strong>" in html
+    async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
+        text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text().replace("\u00a0", " ")
+    for each in CONDITIONS:
+        assert text.count(each.replace("\u00a0", " ")) == 2, each  # the payer's part and the bank's
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [("pt", ("Valor a pagar hoje", "Multa", "Juros", "Está vencido e ainda pode ser pago até", "11/01/2027")),
+     ("en", ("Amount to pay today", "Late fine", "Interest", "It is overdue and can still be paid until",
+             "11 Jan 2027")),
+     ("es", ("Importe a pagar hoy", "Multa", "Intereses", "Está vencido y todavía se puede pagar hasta el",
+             "11 ene 2027"))],
+)  # fmt: skip
+async def test_an_overdue_boleto_shows_what_it_costs_today_in_the_payers_language(
+    pool: Pool, account_id: UUID, language: str, words: tuple[str, ...]
+) -> None:
+    """Two days late: 1.234,56 + 24,69 + 0,82."""
+    async with pool.acquire() as conn, conn.transaction():
+        doc = await issue(conn, Seal(SETTINGS.secret_key), account_id, test=False, due=THURSDAY, now=NOW, terms=TERMS)
+    late = datetime(2026, 12, 12, 15, tzinfo=UTC)
+    async with serving(pool, lambda: late) as base_url, aiohttp.ClientSession() as client:
+        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
+        for each in words:
+            assert each in html, each
+        assert "<strong>R$\u00a01.260,07</strong>" in html
+        assert "10,00%" not in html  # that discount is over
+        assert 'data-changes-at="2026-12-13T03:00:00.000Z"' in html

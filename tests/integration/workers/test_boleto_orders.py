@@ -16,6 +16,7 @@ from commands.bank_orders.kinds import Redate, WriteOff
 from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, compose_boleto, order_boletos
 from commands.charges.issuer import Issuer
 from commands.money.suspense import return_suspense
+from domain.boleto.terms import Fine, PaymentTerms, fine_begins, last_day
 from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
@@ -56,7 +57,14 @@ def worker(context: Context) -> BoletoOrderWorker:
 
 
 async def ordered(
-    context: Context, account_id: UUID, *, number: str = "", key: str = "", hybrid: bool = False, cents: int = 5000
+    context: Context,
+    account_id: UUID,
+    *,
+    number: str = "",
+    key: str = "",
+    hybrid: bool = False,
+    cents: int = 5000,
+    terms: PaymentTerms | None = None,
 ) -> RegistrationOrder:
     """An order to register a boleto, as the API writes it."""
     charge_id = new_id()
@@ -65,6 +73,7 @@ async def ordered(
         issuer=Issuer(account_id=account_id, test=False, name="", city="", pix_key="", actor="test"),
         key=key or new_token(), fingerprint=b"\xab" * 32, request_id="req_test",
         kind="boleto_hibrido" if hybrid else "boleto", amount_cents=cents, due_on=today() + timedelta(days=10),
+        terms=terms,
         payer_sealed=context.seal.seal(msgspec.json.encode(PAYER), CHARGE_PAYER, charge_id), payer_document_hash=None,
         external_id="PEDIDO 7", description=None,
     )  # fmt: skip
@@ -446,7 +455,7 @@ async def test_a_change_that_arrives_after_it_was_given_up_is_seen_and_order_rec
         assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await worked_through(context, worker, order, rounds=2)
     if kind == "boleto_redate":
-        await bank.books.redate(number_of(order), later)
+        await bank.books.change(number_of(order), due_on=later)
     else:
         await bank.books.write_off(number_of(order))
     await worked_through(context, worker, order, rounds=2)
@@ -526,7 +535,7 @@ async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is
     await changed(context, order, "boleto_redate", Redate(due_date=second.isoformat(), actor="test"))
     await worker.drain()
     assert await dues(pool, bank, order) == (second, second)
-    await bank.books.redate(number_of(order), first)
+    await bank.books.change(number_of(order), due_on=first)
     await worked_through(context, worker, order, rounds=2)
     assert await dues(pool, bank, order) == (second, second)
 
@@ -544,3 +553,23 @@ async def test_a_boleto_the_bank_did_not_find_when_it_was_cancelled_is_looked_fo
     bank.hidden.clear()
     await worked_through(context, worker, order, rounds=2)
     assert await at_bank(bank, order) == 7
+
+
+async def test_a_fine_that_was_left_on_another_day_is_put_right_with_the_due_date(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """The due date was given back, and the bank fell silent before it had moved what counts from it."""
+    terms = PaymentTerms(fine=Fine(percent_bps=200), payable_days=30)
+    order = await ordered(context, await make_account(pool), terms=terms)
+    await worker.drain()
+    ours, _ = await dues(pool, bank, order)
+    later = Redate(due_date=(ours + timedelta(days=7)).isoformat(), actor="test")
+    change_id = await changed(context, order, "boleto_redate", later)
+    await asked_before(context, change_id)
+    async with transaction(pool) as conn:
+        assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
+    await bank.books.change(number_of(order), fine_from=fine_begins(ours + timedelta(days=7)), late_days=44)
+    await worked_through(context, worker, order, rounds=2)
+    booked = await bank.books.booked(number_of(order))
+    assert booked is not None
+    assert (booked.due_on, booked.fine_from, booked.last_day) == (ours, fine_begins(ours), last_day(terms, ours))

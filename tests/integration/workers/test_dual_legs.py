@@ -22,7 +22,7 @@ from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, com
 from commands.charges.issuer import Issuer
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.integrators import create_integrator
-from domain.boleto.business_days import expires_at
+from domain.boleto.terms import expires_at
 from domain.charge import Charge
 from domain.instants import to_millisecond
 from domain.mode import Mode
@@ -520,7 +520,7 @@ async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_e
     assert await pool.fetchval(state, order.charge_id) == "done"
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
-    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(due_on)).total_seconds()) <= 1
+    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
 
 
 async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the_end(
@@ -528,7 +528,7 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
 ) -> None:
     order = await made(context, worker)
     at_bank, due_on = context.banks.production[BANK], today() + timedelta(days=60)
-    end = expires_at(due_on)
+    end = expires_at(None, due_on)
     assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
     await worker.drain()
     asking = at_bank.pix.revise_cob
@@ -549,7 +549,7 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     await drain_orders(context, Mode.PRODUCTION)
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
-    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(due_on)).total_seconds()) <= 1
+    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
 
 
 async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:

@@ -25,6 +25,7 @@ from commands.charges.redate import redate_boleto
 from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.webhooks.notices import NewNotice, give_notice
+from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, iso, to_millisecond
@@ -34,7 +35,8 @@ from readmodels.documents.mail_letter import charge_letter
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, transaction
 from runtime.seal import CHARGE_PAYER, Seal
-from runtime.settings import SmtpServer, read_settings
+from runtime.servers.smtp import SmtpServer
+from runtime.settings import read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
 from tests.support.boletos import AGREEMENT, PAYER, issue
 from tests.support.mail_server import MailServer, mail_server
@@ -251,12 +253,12 @@ async def test_a_cancelled_charge_is_not_reminded_of(post: Post) -> None:
     assert len(post.server.mails) == 1
 
 
-async def boleto(post: Post, to: str, due: date) -> ChargeDoc:
+async def boleto(post: Post, to: str, due: date, terms: PaymentTerms | None = None) -> ChargeDoc:
     """A boleto as its registration leaves it."""
     async with transaction(post.context.pool) as conn:
         doc = await issue(
             conn, SEAL, post.merchant.account_id, test=False, due=due, now=post.now,
-            payer=msgspec.structs.replace(PAYER, email=to), send_email=True,
+            payer=msgspec.structs.replace(PAYER, email=to), send_email=True, terms=terms,
         )  # fmt: skip
         await conn.execute(
             "INSERT INTO mail_request (charge_id, account_id, due_at) VALUES ($1, $2, $3)",
@@ -278,6 +280,17 @@ async def test_a_boleto_comes_with_its_line_and_its_paper(post: Post) -> None:
     assert pdf.get_content_type() == "application/pdf"
     assert pdf.get_filename() == f"boleto-{doc.boleto.nosso_numero}.pdf"
     assert pdf.get_content().startswith(b"%PDF-")
+
+
+async def test_a_boleto_with_a_fine_says_so_to_its_payer(post: Post) -> None:
+    terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=30)
+    await boleto(post, "lia@example.com", date(2027, 3, 18), terms)
+    await post.work()
+    (taken,) = post.server.of("lia@example.com")
+    text = taken.part("plain").replace(" ", " ")
+    assert "Após 18/03/2027: multa de 2,00% (R$ 24,69)." in text
+    assert "Após 18/03/2027: juros de 1,00% ao mês." in text
+    assert "Não receber após 19/04/2027." in text
 
 
 @pytest.mark.parametrize("first", [date(2027, 3, 10), date(2027, 4, 20)], ids=["later", "earlier"])

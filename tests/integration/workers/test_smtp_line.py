@@ -7,7 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 import workers.mail.smtp
-from runtime.settings import SmtpServer
+from runtime.servers.smtp import SmtpServer
 from workers.mail.smtp import MailSent, MailUnknown, SmtpConnection
 
 _TOO_SLOW_S = 1.0

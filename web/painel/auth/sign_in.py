@@ -39,6 +39,7 @@ from commands.people.sessions import (
 from commands.people.tell import tell_person
 from domain.errors import Refused
 from domain.instants import to_millisecond
+from runtime.cells.number import current_cell
 from runtime.ids import new_id
 from runtime.passwords import hash_password, is_outdated
 from runtime.postgres import Connection, session, transaction
@@ -320,7 +321,8 @@ def _code_form(
     values = {
         "section": section,
         "csrf": csrf_token(seal, halfway.before),
-        "step": seal.seal(msgspec.json.encode(halfway), _HALFWAY, "").hex(),
+        # After the cell that has asked for the code.
+        "step": f"{current_cell():03x}{seal.seal(msgspec.json.encode(halfway), _HALFWAY, '').hex()}",
         "fault": fault,
     }
     return page("painel/entry_code.html", values, status=status, headers=PAGE_HEADERS)
@@ -328,6 +330,6 @@ def _code_form(
 
 def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
     try:
-        return msgspec.json.decode(seal.open(bytes.fromhex(text), _HALFWAY, ""), type=_Halfway)
+        return msgspec.json.decode(seal.open(bytes.fromhex(text[3:]), _HALFWAY, ""), type=_Halfway)
     except (ValueError, InvalidTag):  # no hex, not sealed here, or sealed as something else
         return None

@@ -17,6 +17,7 @@ from commands.mail import MAILED, ask_for_mail
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from commands.people.audit import AlreadySent
 from commands.people.tell import tell_owners
+from domain.boleto.terms import cuts_discount
 from domain.brazilian import brl
 from domain.charge import CancelReason, Status
 from domain.documents import masked
@@ -92,6 +93,8 @@ async def redate(request: PageRequest) -> Response[Any]:
     due_on = filled.day("due_date", first=request.account_now.astimezone(SAO_PAULO).date())
     if due_on is not None and due_on.isoformat() == doc.due_date and doc.status == Status.PENDING:
         filled.wrong("due_date", "O vencimento já é este.")
+    if due_on is not None and cuts_discount(doc.terms, due_on):
+        filled.wrong("due_date", "O vencimento não pode ser antes do último dia de um desconto.")
     if filled.faults or due_on is None:
         return await show_charge(request, redate=filled)
     await _redate(request, charge_id, due_on)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
 from web.painel.charges import new_charge
+from web.painel.charges.boleto_terms import FIELDS
 from web.painel.charges.sheet_rows import BYTES_MAX, COLUMNS, ROWS_MAX, SheetFault, SheetRow, read_sheet
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
@@ -113,6 +114,9 @@ async def _checked(request: PageRequest, raw: bytes, row: SheetRow) -> CheckedRo
     elif kind == "pix":
         if row.fields["due_date"]:
             filled.wrong("due_date", "Cobranças Pix não têm vencimento: use validade_dias.")
+        for name in FIELDS:
+            if row.fields.get(name):
+                filled.wrong(name, "Multa, juros e desconto são de boletos.")
         cents = new_charge.read_pix(part, filled).amount_cents
     else:
         cents = new_charge.read_boleto(part, filled).amount_cents

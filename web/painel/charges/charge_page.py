@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from commands.charges.expire import expire_account
 from commands.mail import MAILED
+from domain.boleto.terms import amount_due
 from domain.charge import Status
 from domain.documents import masked, well_formed
-from domain.instants import SAO_PAULO, iso
+from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
+from readmodels.charges.conditions import printed_conditions
 from readmodels.dashboard.charge import (
     Happening,
     PayerDetails,
@@ -104,6 +106,7 @@ async def show_charge(
     values = {
         "doc": doc,
         "pending": doc.status == Status.PENDING,
+        **_terms(doc, request.account_now),
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer, request.payers),
         "payments": payments,
@@ -119,6 +122,17 @@ async def show_charge(
         "payer_link": f"{request.settings.app_url}/pagar/{doc.public_id}",
     }
     return request.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
+
+
+def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
+    """What was agreed beside the amount, and what the boleto costs today."""
+    if doc.terms is None or doc.due_date is None:
+        return {"conditions": (), "asked": None}
+    due, today = parse_day(doc.due_date), now.astimezone(SAO_PAULO).date()
+    return {
+        "conditions": printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
+        "asked": amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today),
+    }
 
 
 async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:

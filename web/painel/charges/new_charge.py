@@ -24,6 +24,7 @@ from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer, issuer_of
 from commands.people.audit import AlreadySent
 from commands.schedules import has_address
+from domain.boleto.terms import PaymentTerms
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
@@ -36,6 +37,15 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
 from web.painel.charges import prefill
+from web.painel.charges.boleto_terms import (
+    DEFAULTS,
+    DISCOUNT_KINDS,
+    DISCOUNTS,
+    FIELDS,
+    FINE_KINDS,
+    INTEREST_KINDS,
+    read_terms,
+)
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -48,6 +58,7 @@ LIFETIMES: Final = {
     "3600": "1 hora", "86400": "24 horas", "259200": "3 dias", "604800": "7 dias", "2592000": "30 dias",
 }  # fmt: skip
 STATE_WORDS: Final = {each: each for each in sorted(STATES)}
+_CNPJ_SIGNS: Final = 14
 _FORMS: Final = ("pix", "boleto")
 _DAYS_TO_PAY = 7
 # What a bank, a partner or the account's own state says no to is said above the form, and it can be sent again.
@@ -60,7 +71,7 @@ _SAID_ON_FORM: Final = frozenset({
 async def show(request: PageRequest) -> Response[Any]:
     form = request.http.query_params.get("forma", "")
     due_on = _today(request) + timedelta(days=_DAYS_TO_PAY)
-    shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat()}
+    shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat(), **DEFAULTS}
     before = request.http.query_params.get(prefill.FROM)
     if before is not None:
         charge_id = parse_id(before)
@@ -152,6 +163,7 @@ class BoletoFields(Struct, frozen=True):
     kind: str
     amount_cents: int | None
     due_on: date | None
+    terms: PaymentTerms | None
     payer: BoletoPayer | None
     external_id: str | None
     description: str | None
@@ -170,9 +182,11 @@ def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
     amount_cents = filled.cents("amount", BOLETO_CENTS_MAX)
     due_on = filled.day("due_date", first=_today(request) + timedelta(days=1))
     payer = boleto_payer(request, filled)
+    company = payer is not None and len(payer.document) == _CNPJ_SIGNS
+    terms = read_terms(filled, amount_cents=amount_cents, due_on=due_on, today=_today(request), company=company)
     external_id, description = _words(filled)
     integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
-    return BoletoFields(kind, amount_cents, due_on, payer, external_id, description, integrador_code)
+    return BoletoFields(kind, amount_cents, due_on, terms, payer, external_id, description, integrador_code)
 
 
 async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None:
@@ -238,6 +252,7 @@ async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | N
         kind=asked.kind,
         amount_cents=asked.amount_cents,
         due_on=asked.due_on,
+        terms=asked.terms,
         payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=request.seal.blind(payer.document),
         external_id=asked.external_id,
@@ -330,6 +345,12 @@ def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400,
         "payer_said": payer_said,
         "boletos": BOLETOS,
         "lifetimes": LIFETIMES,
+        "fine_kinds": FINE_KINDS,
+        "interest_kinds": INTEREST_KINDS,
+        "discount_kinds": DISCOUNT_KINDS,
+        "discounts": DISCOUNTS,
+        "with_terms": any(filled.value(name) for name in FIELDS),
+        "today": _today(request).isoformat(),
         "states": STATE_WORDS,
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "waiting": not request.test and request.session.kyc != "approved",

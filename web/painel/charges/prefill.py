@@ -15,6 +15,7 @@ from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc
 from readmodels.dashboard.known_payer import KnownPayer, payer_of_charge, payer_with_document
 from runtime.postgres import session
+from web.painel.charges.boleto_terms import terms_fields
 from web.painel.charges.charge_page import charge_of
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
@@ -56,7 +57,7 @@ def charge_fields(doc: ChargeDoc) -> dict[str, str]:
         fields["lifetime"] = str(round(lived.total_seconds()))
     elif doc.payment_method == "boleto":
         fields["kind"] = "boleto"
-    return fields
+    return fields | terms_fields(doc.terms)
 
 
 async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc, dict[str, str]]:

@@ -13,6 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from web.painel.charges.boleto_terms import DEFAULTS
+
 BYTES_MAX: Final = 128 * 1024
 ROWS_MAX: Final = 100
 # The sheet's column, and the form's field: errors are told by the former.
@@ -20,7 +22,8 @@ COLUMNS: Final[dict[str, str]] = {
     "tipo": "kind", "valor": "amount", "vencimento": "due_date", "validade_dias": "lifetime",
     "referencia": "external_id", "descricao": "description", "nome": "payer_name", "documento": "payer_document",
     "email": "payer_email", "telefone": "payer_phone", "cep": "zip_code", "rua": "street", "numero": "number",
-    "cidade": "city", "estado": "state",
+    "cidade": "city", "estado": "state", "multa_percentual": "fine", "juros_percentual_mes": "interest",
+    "desconto": "discount_first", "desconto_ate": "discount_first_until",
 }  # fmt: skip
 REQUIRED: Final = ("tipo", "valor")
 KINDS: Final = {
@@ -111,12 +114,14 @@ def _fields(names: Sequence[str], line: Sequence[str]) -> dict[str, str]:
     given = {name: value.strip() for name, value in zip(names, line, strict=False) if name}
     fields = dict.fromkeys(COLUMNS.values(), "") | {COLUMNS[name]: value for name, value in given.items()}
     kind = KINDS.get(_plain(fields["kind"]), fields["kind"])
-    fields["kind"] = kind
+    fields |= DEFAULTS | {"kind": kind}
     fields["forma"] = "pix" if kind == "pix" else "boleto"
-    if plain := _PLAIN.fullmatch(fields["amount"]):
-        fields["amount"] = f"{plain[1]},{plain[2]}"
-    if day := _DAY.fullmatch(fields["due_date"]):
-        fields["due_date"] = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
+    for name in ("amount", "fine", "interest", "discount_first"):
+        if plain := _PLAIN.fullmatch(fields[name]):
+            fields[name] = f"{plain[1]},{plain[2]}"
+    for name in ("due_date", "discount_first_until"):
+        if day := _DAY.fullmatch(fields[name]):
+            fields[name] = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
     days = fields["lifetime"] or _LIFETIME_DAYS
     fields["lifetime"] = str(int(days) * 86_400) if _DAYS.fullmatch(days) else days
     # What a spreadsheet, or this dashboard's own files, put before text that is no number.

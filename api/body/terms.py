@@ -1,0 +1,176 @@
+"""Fine, interest and discounts of a boleto, as bodies say them."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+from api.body.fields import DAY, checked, matching
+from domain.boleto.terms import (
+    COMPANY_LIMIT,
+    DISCOUNTS_MAX,
+    PAYABLE_DAYS_DEFAULT,
+    PAYABLE_DAYS_MAX,
+    PAYABLE_DAYS_MIN,
+    PERSON_LIMIT,
+    Discount,
+    Fine,
+    Interest,
+    PaymentTerms,
+    wrong_terms,
+)
+from domain.charge import DUAL
+from domain.errors import Code, Refused
+from domain.instants import parse_day
+from domain.money import BOLETO_CENTS_MAX, parse_amount, reais
+
+NAMES: Final = ("fine", "interest", "discounts", "payable_days_after_due")
+_PERCENT_BPS_MAX: Final = 9_999
+_POSITIVE: Final = r"(?!0+(\.0{1,2})?$)"
+_ONE_OF_TWO: Final = "give exactly one of the two"
+
+Percent = Annotated[
+    str,
+    matching(
+        rf"{_POSITIVE}[0-9]{{1,2}}(\.[0-9]{{1,2}})?", 'must be a string such as "2.00", above 0, below 100',
+        examples=["2.00"],
+    ),
+]  # fmt: skip
+Part = Annotated[
+    str,
+    matching(
+        rf"{_POSITIVE}0{{0,2}}[0-9]{{1,8}}(\.[0-9]{{1,2}})?", 'must be a string such as "3.00", greater than 0',
+        examples=["3.00"],
+    ),
+]  # fmt: skip
+Day = Annotated[str, checked(parse_day, "must be an existing day YYYY-MM-DD", **DAY)]
+
+
+class FineTerms(Struct, frozen=True, omit_defaults=True):
+    """Multa, added once when the boleto is paid late. Exactly one of the two."""
+
+    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+
+
+class InterestTerms(Struct, frozen=True, omit_defaults=True):
+    """Juros de mora for each day late. Exactly one of the two."""
+
+    percent_per_month: Annotated[
+        Percent | None, Meta(description="Of the amount, in percent of a month of 30 days; simple interest.")
+    ] = None
+    amount_per_day: Annotated[Part | None, Meta(description="Decimal reais for each calendar day.")] = None
+
+
+class DiscountTerms(Struct, frozen=True, omit_defaults=True):
+    """Desconto for paying early. Exactly one of percent and amount, the same of the two in each discount."""
+
+    until: Annotated[Day, Meta(description="The last day it is given on; the due date at the latest.")]
+    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+
+
+FineField = Annotated[
+    FineTerms | None,
+    Meta(
+        description=f"Added once when it is paid late: at most {reais(PERSON_LIMIT.fine_bps)} % of a person, "
+        f"{reais(COMPANY_LIMIT.fine_bps)} % of a company."
+    ),
+]
+InterestField = Annotated[
+    InterestTerms | None,
+    Meta(
+        description=f"Added for each day late: at most {reais(PERSON_LIMIT.month_bps)} % a month of a person, "
+        f"{reais(COMPANY_LIMIT.month_bps)} % of a company."
+    ),
+]
+DiscountsField = Annotated[
+    Annotated[list[DiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
+    Meta(
+        description=f"For paying early, at most {DISCOUNTS_MAX}, in the order of their days: the first whose day has "
+        "not passed is given.",
+    ),
+]
+PayableDays = Annotated[
+    Annotated[int, Meta(ge=PAYABLE_DAYS_MIN, le=PAYABLE_DAYS_MAX)] | None,
+    Meta(
+        description="For how many calendar days after its effective due date it can still be paid; "
+        f"{PAYABLE_DAYS_DEFAULT} with a fine or interest unless given, none otherwise."
+    ),
+]
+
+
+def refuse_terms(body: Mapping[str, Any]) -> None:
+    """Of a body whose boletos have none: who asks for a fine is told that there will be none."""
+    asked = [name for name in NAMES if body.get(name) is not None]
+    if asked:
+        raise Refused(
+            Code.VALIDATION_ERROR,
+            message="Fine, interest and discounts are of POST /v1/charges/boleto, for boleto and boleto_hibrido.",
+            fields=dict.fromkeys(asked, "is not available here"),
+        )
+
+
+def payment_terms(
+    kind: str,
+    fine: FineTerms | None,
+    interest: InterestTerms | None,
+    discounts: list[DiscountTerms] | None,
+    payable_days: int | None,
+    *,
+    amount_cents: int,
+    due: date,
+    company: bool,
+) -> PaymentTerms | None:
+    """What a body that is of its shape says; None when it says nothing. Refused(VALIDATION_ERROR) names what no bank
+    would register, or no law allows."""
+    if fine is None and interest is None and not discounts and payable_days is None:
+        return None
+    if kind == DUAL:
+        raise Refused(
+            Code.VALIDATION_ERROR,
+            message="A boleto with a PIX charge beside it has one amount: fine, interest and discounts are for boleto "
+            "and boleto_hibrido.",
+            fields={
+                "tipo": "must be boleto or boleto_hibrido with fine, interest, discounts or payable_days_after_due"
+            },
+        )
+    wrong = _one_sided(fine, interest, discounts or [])
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    late = fine is not None or interest is not None
+    terms = PaymentTerms(
+        fine=None if fine is None else Fine(percent_bps=_bps(fine.percent), amount_cents=_cents(fine.amount)),
+        interest=None
+        if interest is None
+        else Interest(month_bps=_bps(interest.percent_per_month), day_cents=_cents(interest.amount_per_day)),
+        discounts=tuple(
+            Discount(until=parse_day(each.until), percent_bps=_bps(each.percent), amount_cents=_cents(each.amount))
+            for each in discounts or ()
+        ),
+        payable_days=payable_days or (PAYABLE_DAYS_DEFAULT if late else 0),
+    )
+    if wrong := wrong_terms(terms, amount_cents=amount_cents, due=due, company=company):
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    return terms
+
+
+def _one_sided(
+    fine: FineTerms | None, interest: InterestTerms | None, discounts: list[DiscountTerms]
+) -> dict[str, str]:
+    pairs: list[tuple[str, str | None, str | None]] = []
+    if fine is not None:
+        pairs.append(("fine", fine.percent, fine.amount))
+    if interest is not None:
+        pairs.append(("interest", interest.percent_per_month, interest.amount_per_day))
+    pairs += [(f"discounts.{at}", each.percent, each.amount) for at, each in enumerate(discounts)]
+    return {name: _ONE_OF_TWO for name, one, other in pairs if (one is None) == (other is None)}
+
+
+def _bps(percent: str | None) -> int:
+    return 0 if percent is None else parse_amount(percent, cents_max=_PERCENT_BPS_MAX)
+
+
+def _cents(amount: str | None) -> int:
+    return 0 if amount is None else parse_amount(amount, cents_max=BOLETO_CENTS_MAX)

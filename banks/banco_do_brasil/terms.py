@@ -1,0 +1,64 @@
+"""Fine, interest and discounts as Cobrancas v2 takes them: multa, jurosMora, desconto and those behind it."""
+
+from datetime import date
+from typing import Any, Final
+
+from msgspec import Raw
+
+from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
+from domain.money import reais
+
+DISCOUNTS: Final = ("desconto", "segundoDesconto", "terceiroDesconto")
+AMOUNT: Final = 1
+PERCENT: Final = 2
+"""Kinds (`tipo`) of fine, interest and discount; a percentage of interest is of a month."""
+
+
+def terms_body(terms: PaymentTerms | None, due: date) -> dict[str, Any]:
+    """What a registration says of them. Without days to pay late the boleto is not taken after its due date."""
+    days = days_taken_late(terms, due)
+    body: dict[str, Any] = {"indicadorAceiteTituloVencido": "S" if days else "N"}
+    if days:
+        body["numeroDiasLimiteRecebimento"] = days
+    if terms is None:
+        return body
+    if terms.interest is not None:
+        body["jurosMora"] = _kind(terms.interest.day_cents, terms.interest.month_bps)
+    if terms.fine is not None:
+        body["multa"] = {"data": _day(fine_begins(due))} | _kind(terms.fine.amount_cents, terms.fine.percent_bps)
+    for name, discount in zip(DISCOUNTS, terms.discounts, strict=False):
+        body[name] = {"dataExpiracao": _day(discount.until)} | _kind(discount.amount_cents, discount.percent_bps)
+        if name != DISCOUNTS[0]:
+            del body[name]["tipo"]  # those behind the first are of its kind
+    return body
+
+
+def moved_terms(terms: PaymentTerms, due: date) -> list[tuple[str, dict[str, Any]]]:
+    """The changes that have what was registered follow a new due date, each a call of its own: indicator and object.
+
+    The limit goes first: the bank takes no fine that begins on the last day or after it.
+    """
+    changes: list[tuple[str, dict[str, Any]]] = []
+    if terms.payable_days:
+        days = days_taken_late(terms, due)
+        changes.append(("indicadorAlterarPrazoBoletoVencido", {"alteracaoPrazo": {"quantidadeDiasAceite": days}}))
+    if (fine := terms.fine) is not None:
+        amount = {"valorMulta": _number(fine.amount_cents)} if fine.amount_cents else {}
+        rate = {"taxaMulta": _number(fine.percent_bps)} if fine.percent_bps else {}
+        kind = AMOUNT if fine.amount_cents else PERCENT
+        moved = {"tipoMulta": kind, "dataInicioMulta": _day(fine_begins(due)), **amount, **rate}
+        changes.append(("indicadorCobrarMulta", {"multa": moved}))
+    return changes
+
+
+def _kind(cents: int, bps: int) -> dict[str, Any]:
+    return {"tipo": AMOUNT, "valor": _number(cents)} if cents else {"tipo": PERCENT, "porcentagem": _number(bps)}
+
+
+def _number(hundredths: int) -> Raw:
+    """A JSON number with two decimals: of reais, or of percent."""
+    return Raw(reais(hundredths).encode())
+
+
+def _day(day: date) -> str:
+    return day.strftime("%d.%m.%Y")

@@ -1,0 +1,69 @@
+"""`quita account export|import`: one merchant's account as a file, from one installation to another."""
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from cli import running
+from cli.answer import Commands, answer, connected, family
+from cli.run.child import CannotRun
+
+
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "account", "take an account from one installation to another, as a file")
+    one = verbs.add_parser("export", help="write an account that is blocked, and all of it, into a new file")
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("file", type=Path)
+    one.set_defaults(run=export)
+    one = verbs.add_parser("import", help="take an account from a file: all of it, compared with the file, or nothing")
+    one.add_argument("file", type=Path)
+    one.set_defaults(run=import_)
+
+
+def export(args: argparse.Namespace) -> int:
+    from commands.merchants.account_export import AccountNotReady, export_account
+    from runtime.seal import Seal
+
+    seal = Seal(running.secret_key())
+
+    async def run() -> Any:
+        async with connected("database_owner_url") as conn:
+            return await export_account(
+                conn, args.account_id, args.file, seal=seal, now=datetime.now(UTC), progress=_tell
+            )
+
+    try:
+        end = asyncio.run(run())
+    except AccountNotReady as why:
+        raise CannotRun(str(why)) from None
+    except FileExistsError:
+        raise CannotRun(f"{args.file} is there already") from None
+    return answer(args, {"account_id": args.account_id, "file": str(args.file), "rows": end.rows, "sha256": end.sha256})
+
+
+def import_(args: argparse.Namespace) -> int:
+    from commands.merchants.account_file import UnfitFile
+    from commands.merchants.account_import import import_account
+    from runtime.seal import Seal
+
+    seal = Seal(running.secret_key())
+
+    async def run() -> Any:
+        async with connected("database_owner_url") as conn:
+            return await import_account(conn, args.file, seal=seal, progress=_tell)
+
+    try:
+        head, end = asyncio.run(run())
+    except UnfitFile as why:
+        raise CannotRun(f"nothing was changed: {why}") from None
+    except OSError as error:
+        raise CannotRun(f"{args.file} cannot be read: {error.strerror}") from None
+    return answer(args, {"account_id": head.account_id, "name": head.name, "rows": end.rows, "sha256": end.sha256})
+
+
+def _tell(table: str) -> None:
+    print(table, file=sys.stderr)

@@ -1,0 +1,139 @@
+"""`quita cell list|add|move`: databases side by side, each with some of the accounts."""
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from cli import running
+from cli.answer import Commands, answer, connected, family, reaching_postgres
+
+_REACH_S = 3.0
+
+
+def add_commands(commands: Commands) -> None:
+    verbs = family(commands, "cell", "databases side by side, each with some of the accounts")
+    verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not").set_defaults(run=show)
+
+    one = verbs.add_parser("add", help="make the tables of a new cell, and serve it from then on")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
+    one.add_argument("--schema", default="public", help="in that database (public)")
+    one.set_defaults(run=add)
+
+    one = verbs.add_parser("move", help="to another server, while it is in use")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("dsn", metavar="DSN", help="of the database there, as the role that is to own its tables")
+    one.add_argument("--from-dsn", metavar="DSN", help="as the owner of its tables, where that is not home's owner")
+    one.set_defaults(run=move)
+
+
+def show(args: argparse.Namespace) -> int:
+    """Home is shown first, as `home`."""
+    from runtime.cells.addresses import shown
+    from runtime.cells.directory import HOME_NAME, read_cells
+    from runtime.seal import Seal
+
+    async def found() -> list[dict[str, Any]]:
+        async with connected() as conn:
+            cells = await read_cells(conn, Seal(running.secret_key()))
+        rows = [(0, HOME_NAME, running.find().need("database_url"), "serving")]
+        rows += [
+            (each.number, each.name, each.addresses.database_url, "moving" if each.next else "serving")
+            for each in cells
+        ]
+        counts = await asyncio.gather(*(_accounts(url) for _, _, url, _ in rows))
+        return [
+            {
+                "number": number,
+                "name": name,
+                "database": shown(url),
+                "accounts": count,
+                "state": "away" if count is None else state,
+            }
+            for (number, name, url, state), count in zip(rows, counts, strict=True)
+        ]
+
+    listed = asyncio.run(found())
+    if args.json:
+        answer(args, listed)
+    else:
+        for each in listed:
+            accounts = "" if each["accounts"] is None else f"{each['accounts']} accounts"
+            print(f"{each['number']:>4}  {each['name']:<16} {each['state']:<8} {accounts:<16} {each['database']}")
+    return 1 if any(each["state"] == "away" for each in listed) else 0
+
+
+async def _accounts(url: str) -> int | None:
+    """None of a cell that does not answer."""
+    import asyncpg
+
+    from runtime.cells.directory import count_accounts
+    from runtime.postgres import connect
+
+    try:
+        async with asyncio.timeout(_REACH_S):
+            conn = await connect(url)
+            try:
+                return await count_accounts(conn)
+            finally:
+                await conn.close()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return None
+
+
+def add(args: argparse.Namespace) -> int:
+    from commands.cells.add import add_cell
+    from runtime.seal import Seal
+
+    async def run() -> Any:
+        async with connected("database_owner_url") as home:
+            with reaching_postgres():
+                return await add_cell(
+                    home,
+                    _home(),
+                    args.name,
+                    args.dsn,
+                    args.schema,
+                    seal=Seal(running.secret_key()),
+                    now=datetime.now(UTC),
+                )
+
+    return answer(args, asyncio.run(run()))
+
+
+def move(args: argparse.Namespace) -> int:
+    from commands.cells.move import move_cell
+    from runtime.seal import Seal
+
+    async def run() -> Any:
+        async with connected("database_owner_url") as home:
+            with reaching_postgres():
+                return await move_cell(
+                    home,
+                    _home(),
+                    args.name,
+                    args.dsn,
+                    from_dsn=args.from_dsn,
+                    seal=Seal(running.secret_key()),
+                    now=lambda: datetime.now(UTC),
+                    tell=_tell,
+                )
+
+    return answer(args, asyncio.run(run()))
+
+
+def _home() -> Any:
+    from commands.cells.add import HomeAddresses
+
+    found = running.find()
+    return HomeAddresses(
+        owner_url=found.need("database_owner_url"),
+        app_url=found.need("database_url"),
+        report_url=found.need("database_report_url"),
+    )
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,53 @@
+"""Which cell a command is for: the one that --cell names, or the one that an id among its arguments was made in."""
+
+import argparse
+import asyncio
+import os
+from typing import Any
+from uuid import UUID
+
+from cli import running
+from cli.answer import connected
+from cli.run.child import CannotRun
+from runtime.cells.number import HOME, cell_of, enter_cell
+
+_EVERYWHERE = ("up", "serve", "cell", "doctor")
+
+
+def enter(args: argparse.Namespace) -> None:
+    """Have the rest of this process work for the cell. CannotRun for one that the directory does not have."""
+    name, number = args.cell, _number(args)
+    if name in (None, "home") and number == HOME:
+        return
+    found = asyncio.run(_find(name, number))
+    os.environ["DATABASE_URL"] = found.addresses.database_url
+    os.environ["DATABASE_REPORT_URL"] = found.addresses.report_url
+    os.environ.pop("DATABASE_OWNER_URL", None)
+    os.environ["REDIS_URL"] = _redis(found.number)
+    enter_cell(found.number)
+
+
+async def _find(name: str | None, number: int) -> Any:
+    from runtime.cells.directory import read_cells
+    from runtime.seal import Seal
+
+    async with connected() as conn:
+        cells = await read_cells(conn, Seal(running.secret_key()))
+    for cell in cells:
+        if cell.name == name or (name is None and cell.number == number):
+            return cell
+    if name is None:
+        raise CannotRun("the id is of no cell of this installation")
+    raise CannotRun(f"there is no cell {name}; see `quita cell list`")
+
+
+def _number(args: argparse.Namespace) -> int:
+    """Of the first id that the command was given; home without one."""
+    ids = (each for each in vars(args).values() if isinstance(each, UUID) and each.version == 7)
+    return next(map(cell_of, ids), HOME)
+
+
+def _redis(number: int) -> str:
+    from runtime.cells.addresses import redis_of
+
+    return redis_of(running.find().need("redis_url"), number)

@@ -1,0 +1,40 @@
+"""What the platform sets for all its accounts, it sets in every cell."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cli import running
+from cli.answer import connected, reaching_postgres
+from cli.run.child import CannotRun
+
+
+def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[object]]) -> None:
+    """Run the command in a transaction of each cell's database, home first; with --cell in that one's alone. It must
+    be one that may be run again: a cell that is away ends it, and the others have it already."""
+    from runtime.cells.directory import find_numbers, read_cells
+    from runtime.cells.number import current_cell, in_cell
+    from runtime.postgres import connect
+    from runtime.seal import Seal
+
+    async def run() -> None:
+        async with connected() as conn:
+            async with conn.transaction():
+                await command(conn)
+            if args.cell is not None or current_cell():
+                return
+            others = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+        for each in others:
+            try:
+                with in_cell(each.number), reaching_postgres():
+                    other = await connect(each.addresses.database_url)
+                    try:
+                        async with other.transaction():
+                            await command(other)
+                    finally:
+                        await other.close()
+            except CannotRun as error:
+                raise CannotRun(f"cell {each.name}: {error}; run this again") from None
+
+    asyncio.run(run())

@@ -1,0 +1,47 @@
+"""Bring the databases of all other cells to the shape that home has."""
+
+from collections.abc import Callable
+
+import asyncpg
+from msgspec import Struct
+
+from cli import running
+from runtime.cells.addresses import as_role_of
+from runtime.cells.directory import find_numbers, read_cells
+from runtime.postgres import connect
+from runtime.seal import Seal
+from sql.migrate import migrate
+
+
+class CellsMigrated(Struct, frozen=True):
+    """The files applied, by cell; `away`: cells that could not be reached, and why."""
+
+    applied: dict[str, list[str]]
+    away: dict[str, str]
+
+
+async def migrate_cells(home_url: str, owner_url: str, tell: Callable[[str], None]) -> CellsMigrated:
+    """As the role of `owner_url`, home's owner, which is to own the tables of every cell. A cell that is away keeps no
+    other from its migration. Raises what the migration of a cell raises that is there."""
+    conn = await connect(home_url)
+    try:
+        cells = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+    finally:
+        await conn.close()
+    applied: dict[str, list[str]] = {}
+    away: dict[str, str] = {}
+    for cell in cells:
+        app_url, report_url = cell.addresses.database_url, cell.addresses.report_url
+        try:
+            applied[cell.name] = await migrate(
+                as_role_of(app_url, owner_url), app_url=app_url, report_url=report_url, tell=tell
+            )
+        except (
+            OSError,
+            TimeoutError,
+            asyncpg.PostgresConnectionError,
+            asyncpg.InvalidAuthorizationSpecificationError,
+        ) as error:
+            away[cell.name] = type(error).__name__
+            tell(f"cell {cell.name} cannot be migrated: {type(error).__name__}")
+    return CellsMigrated(applied, away)

@@ -1,0 +1,98 @@
+"""The API and the pages of one cell on one port: an ASGI application that forwards by path."""
+
+from typing import Any
+
+from api.app import make_api
+from api.exchange import failure, new_exchange
+from domain.errors import Code, Refused
+from runtime.log import AccessLog
+from runtime.settings import Settings
+from web.app import make_app, unavailable_page
+
+_PAGES = ("/pagar", "/painel", "/plataforma", "/correio", "/docs", "/static", "/pix/")
+_FILES = frozenset(("/", "/robots.txt", "/favicon.ico"))
+
+
+class Front:
+    """An ASGI application that forwards by path and starts and stops both."""
+
+    def __init__(self, api: Any, web: Any) -> None:
+        self.api = api
+        self.web = web
+        self._draining = False
+        self.closing = False
+        """Whether every answer is its connection's last, so that none is idle when this process closes them: a request
+        that is on its way then is lost."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.closing:
+            send = _last_answer(send)
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif is_page(scope["path"]):
+            await self.web(scope, receive, send)
+        else:
+            await self.api(scope, receive, send)
+
+    @property
+    def draining(self) -> bool:
+        """Whether this process is about to stop: /readyz says so, and all else is answered as before."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = self.api.state.draining = self.closing = draining
+
+    def stopping(self) -> None:
+        """The server waits for open answers before it stops: end the event streams, which do not end by themselves."""
+        live = getattr(self.web.state, "live", None)
+        if live is not None:
+            live.close()
+
+    async def unavailable(self, scope: Any, receive: Any, send: Any) -> None:
+        """503, for a cell whose database is away."""
+        exchange, refused = new_exchange(), Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
+        answer = failure(refused, scope, exchange, self.api.state.docs_url)
+        headers, body = [*answer.raw_headers, *exchange.all_headers()], answer.body
+        if is_page(scope["path"]):
+            body = unavailable_page(scope["path"])
+            headers = [
+                (b"content-type", b"text/html; charset=utf-8"),
+                (b"content-length", b"%d" % len(body)),
+                (b"retry-after", b"5"),
+                (b"cache-control", b"no-store"),
+            ]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        """Both lifespans, nested: the web application lives inside the API's."""
+        await receive()
+        try:
+            async with self.api.lifespan(), self.web.lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except BaseException as error:
+            await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def make_front(settings: Settings) -> Front:
+    """The application of the cell that these settings name."""
+    tracing = settings.watching.tracing
+    api = make_api(settings, access_log=AccessLog(traced=None if tracing is None else tracing.share))
+    return Front(api, make_app(settings, openapi=api.state.openapi))
+
+
+def is_page(path: str) -> bool:
+    return path.startswith(_PAGES) or path in _FILES
+
+
+def _last_answer(send: Any) -> Any:
+    async def closing(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return closing

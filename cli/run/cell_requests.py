@@ -1,0 +1,151 @@
+"""Which cell a request is for: read from its token, its cookie, or its path, all of which were made in the cell."""
+
+from base64 import b64decode, urlsafe_b64decode
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote
+from uuid import UUID
+
+import msgspec
+
+from runtime.cells.number import cell_of, cell_of_hex, cell_of_token
+
+_BODY_BYTES_MAX: Final = 64 * 1024
+_SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
+"""Each with its session's cookie (web/painel/section.py)."""
+_CODE_FORMS: Final = frozenset(("/painel/entrar/codigo", "/plataforma/entrar/codigo"))
+_BY_NAME: Final = ("/plataforma/entrar", "/correio")
+"""Where somebody says which cell is meant: staff, who sign in to each cell, and the reader of caught mails."""
+CHOICE: Final = "celula"
+"""The parameter that names a cell, and the cookie that keeps it until the form is sent."""
+EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
+"""What is sent before anybody is signed in: it names a person, and nothing that is of a cell."""
+
+
+class Buffered:
+    """A request's body, to be read more than once."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self._given = False
+
+    @classmethod
+    async def read(cls, receive: Any) -> "Buffered":
+        """At most what any form or token request may have; one that is longer is cut, and refused by who reads it."""
+        parts, size = [], 0
+        while size <= _BODY_BYTES_MAX:
+            message = await receive()
+            if message["type"] != "http.request":
+                break
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if not message.get("more_body", False):
+                break
+        return cls(b"".join(parts))
+
+    def again(self) -> "Buffered":
+        return Buffered(self.content)
+
+    async def receive(self) -> Any:
+        if self._given:
+            return {"type": "http.disconnect"}
+        self._given = True
+        return {"type": "http.request", "body": self.content, "more_body": False}
+
+
+def cell_named(scope: Any) -> int | None:
+    """The cell that head and path of a request name; None when they name none."""
+    path: str = scope["path"]
+    if path.startswith("/v1/"):
+        return _of_bearer(scope)
+    if path.startswith("/pagar/"):
+        return cell_of_token(path[len("/pagar/") :])
+    if path.startswith("/pix/"):
+        return _of_ordered(path.rpartition("/")[2])
+    for root, cookie in _SECTIONS.items():
+        if path.startswith(root):
+            return _of_link(path, root) if path.startswith(f"{root}/recuperar/") else _of_cookie(scope, cookie)
+    return None
+
+
+def credentials_of(scope: Any, body: bytes) -> int | None:
+    """The cell of the client that asks for a token, by HTTP Basic, or in a form or JSON."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            try:
+                return cell_of_hex(unquote(b64decode(value[6:].strip()).decode("utf-8").partition(":")[0]))
+            except ValueError:
+                return None
+    return cell_of_hex(_field(body, "client_id"))
+
+
+def cell_chosen(scope: Any) -> str | None:
+    """The name of the cell that is asked for; None where none can be, or is."""
+    if not scope["path"].startswith(_BY_NAME):
+        return None
+    given = parse_qs(scope["query_string"].decode("latin-1")).get(CHOICE)
+    return given[0] if given else _cookie(scope, CHOICE)
+
+
+def is_form(scope: Any) -> bool:
+    """Whether only its body says which cell a request is for."""
+    path: str = scope["path"]
+    return path == "/v1/oauth/token" or (scope["method"] == "POST" and path in EMAIL_FORMS | _CODE_FORMS)
+
+
+def cell_in_form(scope: Any, body: bytes) -> int | None:
+    """The cell of a client, or of who has given a password and is asked for a code; None when neither is there."""
+    if scope["path"] in _CODE_FORMS:
+        return cell_of_hex(_field(body, "passo"))
+    return credentials_of(scope, body)
+
+
+def email_of(body: bytes) -> str:
+    return _field(body, "email").strip().lower()
+
+
+def _field(body: bytes, name: str) -> str:
+    try:
+        if body.lstrip()[:1] == b"{":
+            found = msgspec.json.decode(body)
+            given = found.get(name, "") if isinstance(found, dict) else ""
+            return given if isinstance(given, str) else ""
+        return parse_qs(body.decode("utf-8")).get(name, [""])[0]
+    except ValueError:
+        return ""
+
+
+def _of_bearer(scope: Any) -> int | None:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return cell_of_token(value[7:].strip().decode("latin-1"))
+    return None
+
+
+def _of_ordered(token: str) -> int | None:
+    """Of a token that is an id (runtime/ids.py, ordered_token)."""
+    try:
+        return cell_of(UUID(bytes=urlsafe_b64decode(f"{token}==")))
+    except ValueError:
+        return None
+
+
+def _of_link(path: str, root: str) -> int | None:
+    return cell_of_token(path[len(f"{root}/recuperar/") :])
+
+
+def _of_cookie(scope: Any, name: str) -> int | None:
+    found = _cookie(scope, f"__Host-{name}") or _cookie(scope, name)
+    return None if found is None else cell_of_hex(found)
+
+
+def _cookie(scope: Any, wanted: str) -> str | None:
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                jar = SimpleCookie(value.decode("latin-1"))
+            except CookieError:
+                return None
+            if wanted in jar:
+                return jar[wanted].value
+    return None

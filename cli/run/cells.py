@@ -1,0 +1,378 @@
+"""All cells behind one port: a request is led to its cell by what it carries.
+
+Each cell has an API and pages of its own in this process, with pools, batchers and limits that no other cell shares; so
+a cell whose database is away, or slow, holds nobody else up. The directory of cells is read again each second: a cell
+that was added is served without a restart, and one that was moved is opened at its new address before it is closed at
+the old one. A request to a cell that is being moved waits for it.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+import structlog
+
+from api.context import ApiContext
+from cli.run.asgi_front import Front
+from cli.run.cell_requests import (
+    CHOICE,
+    EMAIL_FORMS,
+    Buffered,
+    cell_chosen,
+    cell_in_form,
+    cell_named,
+    email_of,
+    is_form,
+)
+from cli.run.traced import Traced
+from runtime.cells.directory import Addresses, Cell, WrongCell, has_email, read_cells, settings_of
+from runtime.cells.number import HOME, enter_cell, in_cell
+from runtime.postgres import DB_UNAVAILABLE, Pool, session
+from runtime.seal import Seal
+from runtime.servers.role_settings import SettingsMissing
+from runtime.settings import Settings
+from runtime.tracing.traces import Traces
+
+_LOOK_S: Final = 1.0
+_LOOK_MOVING_S: Final = 0.1
+_OPEN_AGAIN_S: Final = 1.0
+_OPEN_S: Final = 5.0
+"""How long a start, or a request to a cell that was added or moved this moment, waits until it is open."""
+_HELD_S_MAX: Final = 20.0
+"""How long a request waits for its cell that is being moved, or not open yet; then it is told to come again."""
+_CLOSE_S: Final = 15.0
+"""Requests under way at the old address of a cell may end."""
+_LOOK_FOR_EMAIL_S: Final = 1.0
+
+_log = structlog.get_logger()
+
+
+class ServedCell:
+    """A cell of this process: its front, once it is open."""
+
+    def __init__(self, settings: Settings, cell: Cell, addresses: Addresses, make: Callable[[Settings], Front]) -> None:
+        self.cell = cell
+        self.addresses = addresses
+        self.held = cell.held
+        self.next: ServedCell | None = None
+        """The same cell where it is being moved to; asked for nothing yet."""
+        self.born = time.monotonic()
+        self.front: Front | None = None
+        self.changed = asyncio.Event()
+        """Set and renewed when it was opened, or a move has begun or ended."""
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._settings = settings_of(settings, cell.number, addresses)
+        self._make = make
+        self._closing = asyncio.Event()
+        self._task = asyncio.create_task(self._live())
+
+    @property
+    def open(self) -> bool:
+        return self.front is not None
+
+    def tell(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    async def answer(self, front: Front, scope: Any, receive: Any, send: Any) -> None:
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            with in_cell(self.cell.number):
+                await front(scope, receive, send)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+    async def close(self) -> None:
+        """Once what is under way has ended, or had its time."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), _CLOSE_S)
+        self._closing.set()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _live(self) -> None:
+        enter_cell(self.cell.number)
+        failed = ""
+        while not self._closing.is_set():
+            front = self._make(self._settings)
+            try:
+                async with front.api.lifespan(), front.web.lifespan():
+                    self.front = front
+                    self.tell()
+                    _log.info("cell_opened", cell=self.cell.name)
+                    await self._closing.wait()
+                    self.front = None
+                return
+            except (*DB_UNAVAILABLE, WrongCell, SettingsMissing) as error:
+                self.front = None
+                if type(error).__name__ != failed:
+                    failed = type(error).__name__
+                    _log.error("cell_not_opened", cell=self.cell.name, error=failed)
+            except Exception:
+                self.front = None
+                _log.exception("cell_not_opened", cell=self.cell.name)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), _OPEN_AGAIN_S)
+
+
+class CellRouter:
+    """An ASGI application: home's front, and the fronts of the other cells. With no other cell it only forwards."""
+
+    def __init__(self, settings: Settings, make: Callable[[Settings], Front], traces: Traces | None = None) -> None:
+        self._settings = settings
+        self._make = make
+        self._traces = traces
+        self._answer = self._dispatch if traces is None else Traced(self._dispatch, traces)
+        self._seal = Seal(settings.secret_key)
+        self._home = make(settings)
+        self._cells: dict[int, ServedCell] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _dispatch(self, scope: Any, receive: Any, send: Any) -> None:
+        if not self._cells:
+            await self._home(scope, receive, send)
+        else:
+            await self._lead(scope, receive, send)
+
+    @property
+    def draining(self) -> bool:
+        return self._home.draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        for front in self._fronts():
+            front.draining = draining
+
+    @property
+    def closing(self) -> bool:
+        return self._home.closing
+
+    @closing.setter
+    def closing(self, closing: bool) -> None:
+        for front in self._fronts():
+            front.closing = closing
+
+    def stopping(self) -> None:
+        for front in self._fronts():
+            front.stopping()
+
+    @property
+    def openapi(self) -> bytes:
+        """The API's own document: the same of every cell."""
+        document: bytes = self._home.api.state.openapi
+        return document
+
+    def contexts(self) -> dict[int, ApiContext | None]:
+        """Of each other cell, for what concerns several; None of one that is away."""
+        return {
+            number: None if each.front is None else each.front.api.state.context for number, each in self._cells.items()
+        }
+
+    def _fronts(self) -> list[Front]:
+        return [self._home, *(each.front for each in self._cells.values() if each.front is not None)]
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        await receive()
+        try:
+            async with self._home.api.lifespan(), self._home.web.lifespan():
+                context = self._home.api.state.context
+                context.other_cells = self.contexts
+                await self._look(context.pool)
+                await self._until_open()
+                watching = asyncio.create_task(self._watch(context.pool))
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+                watching.cancel()
+                served = [*self._cells.values(), *(each.next for each in self._cells.values() if each.next)]
+                closing = [each.close() for each in served]
+                await asyncio.gather(watching, *closing, *self._leaving, return_exceptions=True)
+        except BaseException as error:
+            await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+            raise
+        finally:
+            if self._traces is not None:
+                await self._traces.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _until_open(self) -> None:
+        """At a start, for a while: a cell that is away must not keep the others from being served."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPEN_S):
+                for each in self._cells.values():
+                    while not each.open:
+                        await each.changed.wait()
+
+    async def _watch(self, pool: Pool) -> None:
+        while True:
+            moving = any(each.next is not None for each in self._cells.values())
+            await asyncio.sleep(_LOOK_MOVING_S if moving else _LOOK_S)
+            try:
+                await self._look(pool)
+            except DB_UNAVAILABLE:
+                pass  # home is away: what was read last stays
+            except Exception:  # of one reading: the next may be right, and no cell is left meanwhile
+                _log.exception("directory_not_read")
+
+    async def _look(self, pool: Pool) -> None:
+        async with session(pool) as conn:
+            found = {cell.number: cell for cell in await read_cells(conn, self._seal)}
+        for number in [number for number in self._cells if number not in found]:
+            self._leave(self._cells.pop(number))
+        for number, cell in found.items():
+            known = self._cells.get(number)
+            if known is None:
+                known = self._cells[number] = ServedCell(self._settings, cell, cell.addresses, self._make)
+            elif known.addresses != cell.addresses:
+                self._cells[number] = self._moved(known, cell)
+                known.tell()
+                known = self._cells[number]
+            elif known.held != cell.held:
+                known.held = cell.held
+                known.tell()
+            self._prepare(known, cell)
+
+    def _moved(self, known: ServedCell, cell: Cell) -> ServedCell:
+        """The cell at its new address, where it was opened before if this process heard of it in time."""
+        there, known.next = known.next, None
+        self._leave(known)
+        if there is not None and there.addresses == cell.addresses:
+            there.held = cell.held
+            return there
+        if there is not None:
+            self._leave(there)
+        return ServedCell(self._settings, cell, cell.addresses, self._make)
+
+    def _prepare(self, served: ServedCell, cell: Cell) -> None:
+        """Open the cell where it is being moved to, or leave that when the move was taken back."""
+        if served.next is None and cell.next is not None:
+            served.next = ServedCell(self._settings, cell, cell.next, self._make)
+        elif served.next is not None and cell.next is None:
+            self._leave(served.next)
+            served.next = None
+
+    def _leave(self, served: ServedCell) -> None:
+        task = asyncio.create_task(served.close())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _lead(self, scope: Any, receive: Any, send: Any) -> None:
+        chosen = cell_chosen(scope)
+        if scope["path"] == "/readyz":
+            await self._ready(scope, receive, send)
+        elif chosen is not None:
+            named = (number for number, each in self._cells.items() if each.cell.name == chosen)
+            await self._forward(next(named, HOME), scope, receive, _keeping(chosen, send))
+        elif not is_form(scope):
+            number = cell_named(scope)
+            await self._forward(HOME if number is None else number, scope, receive, send)
+        else:
+            body = await Buffered.read(receive)
+            if scope["path"] in EMAIL_FORMS:
+                await self._try_each(await self._cells_of(email_of(body.content)), scope, body, send)
+            else:
+                await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
+
+    async def _ready(self, scope: Any, receive: Any, send: Any) -> None:
+        """Ready as long as one cell is: were each process taken away because home's database is, all cells would be."""
+        ours = Answered()
+        await self._home(dict(scope), receive, ours.send)
+        for front in self._fronts()[1:] if ours.status != 200 else ():
+            other = Answered()
+            await front(dict(scope), receive, other.send)
+            if other.status == 200:
+                ours = other
+                break
+        await ours.hand_on(send)
+
+    async def _forward(self, number: int, scope: Any, receive: Any, send: Any) -> None:
+        if number == HOME or number not in self._cells:
+            await self._home(scope, receive, send)
+            return
+        front, served = await self._opened(number)
+        if front is None:
+            await self._home.unavailable(scope, receive, send)
+            return
+        await served.answer(front, scope, receive, send)
+
+    async def _opened(self, number: int) -> tuple[Front | None, ServedCell]:
+        """The front of the cell, waited for while it is being moved, and while it opens for the first time."""
+        deadline = time.monotonic() + _HELD_S_MAX
+        while True:
+            served = self._cells[number]
+            if served.front is not None and not served.held:
+                return served.front, served
+            left_s = (deadline if served.held else min(deadline, served.born + _OPEN_S)) - time.monotonic()
+            if left_s <= 0:
+                return None, served
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(served.changed.wait(), left_s)
+
+    async def _cells_of(self, email: str) -> list[int]:
+        """The cells in which this e-mail signs in, home last. One whose database is away is passed over."""
+
+        async def knows(served: ServedCell) -> bool:
+            if served.front is None:
+                return False
+            try:
+                async with asyncio.timeout(_LOOK_FOR_EMAIL_S), session(served.front.api.state.context.pool) as conn:
+                    return await has_email(conn, email=email)
+            except DB_UNAVAILABLE:
+                return False
+
+        others = list(self._cells.items())
+        known = await asyncio.gather(*(knows(served) for _, served in others))
+        found = [number for (number, _), there in zip(others, known, strict=True) if there]
+        return [*found, HOME] if found else [HOME]
+
+    async def _try_each(self, numbers: list[int], scope: Any, body: Buffered, send: Any) -> None:
+        """An e-mail may sign in to accounts of several cells: where the password is wrong, the next cell is asked."""
+        *first, last = numbers
+        for number in first:
+            answer = Answered()
+            await self._forward(number, dict(scope), body.again().receive, answer.send)
+            if answer.status not in (403, 503):
+                await answer.hand_on(send)
+                return
+        await self._forward(last, scope, body.again().receive, send)
+
+
+def _keeping(chosen: str, send: Any) -> Any:
+    """Answers with the cookie by which the next form goes to the same cell."""
+    kept = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
+
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", kept)]}
+        await send(message)
+
+    return sending
+
+
+class Answered:
+    """A whole answer that is not sent yet."""
+
+    def __init__(self) -> None:
+        self.status = 503
+        self._messages: list[Any] = []
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self._messages.append(message)
+
+    async def hand_on(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        for message in self._messages:
+            await send(message)

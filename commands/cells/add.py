@@ -1,0 +1,175 @@
+"""Add a cell: a schema in a database of its own or beside another, with a number, and numbers of boletos to hand out.
+
+The database is made first and the directory last, so a run that was cut off is simply repeated: it finds a database
+with the number it wants, and without accounts.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+import sql
+from domain.errors import Code, Refused
+from runtime.cells.addresses import as_role_of, in_schema, is_schema, same_role, schema_of, shown
+from runtime.cells.directory import HOME_NAME, Addresses, count_accounts, own_number, read_cells, seal_addresses
+from runtime.cells.number import CELLS_MAX
+from runtime.postgres import connect
+from runtime.seal import Seal
+from sql import Connection
+from sql.migrate import migrate
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+BLOCK: Final = 100_000_000
+"""Boletos that a cell can issue: at a million a month, eight years."""
+_CONTROLS: Final = 10_000_000_000
+_INCREMENT: Final = 50
+
+
+class HomeAddresses(Struct, frozen=True):
+    """Of home's database: as its owner, as the application, and for reports."""
+
+    owner_url: str
+    app_url: str
+    report_url: str
+
+    def __repr__(self) -> str:
+        return "HomeAddresses()"
+
+
+class CellAdded(Struct, frozen=True):
+    name: str
+    number: int
+    database: str
+    boletos_from: int
+    boletos_to: int
+    migrated: list[str]
+
+
+class _Platform(Struct, frozen=True):
+    receiving_key: str | None
+    set_at: datetime | None
+    suspended_at: datetime | None
+
+
+_lock = sql.one("cell_owner.lock", bool)
+_unlock = sql.one("cell_owner.unlock", bool)
+_next_number = sql.one("cell_owner.next_number", int)
+_become = sql.run("cell_owner.become")
+_add = sql.run("cell_owner.add")
+_add_block = sql.run("cell_owner.add_block")
+_platform = sql.one("cell_owner.platform", _Platform)
+_take_platform = sql.run("cell_owner.take_platform")
+_has_schema = sql.one("cell_owner.has_schema", bool)
+_numbers_taken = sql.one("cell_owner.numbers_taken", int)
+
+
+async def add_cell(
+    home: Connection, at: HomeAddresses, name: str, dsn: str, schema: str, *, seal: Seal, now: datetime
+) -> CellAdded:
+    """Make schema and tables at `dsn`, whose role will own them, and enter the cell into the directory. The roles of
+    the application and of reports are those of home. Refused(VALIDATION_ERROR) with fields.name, fields.dsn or
+    fields.schema; also what asyncpg and migrations raise."""
+    _check(name, schema)
+    async with alone(home):
+        others = await read_cells(home, seal)
+        if name in {each.name for each in others}:
+            raise wrong("name", f"there is a cell {name} already")
+        number = await _next_number(home)
+        if number >= CELLS_MAX:
+            raise wrong("name", f"an installation has at most {CELLS_MAX} cells")
+        url = in_schema(dsn, schema)
+        await _make_schema(dsn, schema, home_schema=schema_of(at.owner_url))
+        addresses = addresses_at(at, url)
+        migrated = await migrate(url, app_url=addresses.database_url, report_url=addresses.report_url)
+        first = _CONTROLS - number * BLOCK
+        last = first + BLOCK - 1
+        if await _numbers_taken(home) >= first:
+            raise wrong("name", "no numbers of boletos are left for another cell")
+        platform = await _platform(home)
+        conn = await connect(url)
+        try:
+            async with conn.transaction():
+                await _take_over(conn, number, url)
+                await conn.execute(_sequence(first, last, restart=True))
+                await _add_block(conn, first=first, last=last, number=number)
+                await _take_platform(
+                    conn,
+                    receiving_key=platform.receiving_key,
+                    set_at=platform.set_at,
+                    suspended_at=platform.suspended_at,
+                )
+        finally:
+            await conn.close()
+        async with home.transaction():
+            await home.execute(_sequence(1, first - 1, restart=False))
+            await _add_block(home, first=first, last=last, number=number)
+            sealed = seal_addresses(addresses, number, seal)
+            await _add(home, number=number, name=name, addresses_sealed=sealed, now=now)
+    return CellAdded(name, number, shown(url), first, last, migrated)
+
+
+def addresses_at(at: HomeAddresses, url: str) -> Addresses:
+    """Of a cell's database whose owner's address is `url`: with the roles and passwords that home has for each. Where
+    home has one role for everything, the owner stands for all."""
+    return Addresses(
+        *(url if same_role(each, at.owner_url) else as_role_of(url, each) for each in (at.app_url, at.report_url))
+    )
+
+
+@asynccontextmanager
+async def alone(home: Connection) -> AsyncIterator[None]:
+    """Of all who change the directory."""
+    if not await _lock(home):
+        raise wrong("name", "cells are being changed by another command")
+    try:
+        yield
+    finally:
+        if not home.is_closed():
+            await _unlock(home)
+
+
+async def _make_schema(dsn: str, schema: str, *, home_schema: str) -> None:
+    conn = await connect(dsn)
+    try:
+        # Home's database is the one whose lock is held.
+        if await _lock(conn):
+            await _unlock(conn)
+        elif schema == home_schema:
+            raise wrong("dsn", "this is home's own database: name another schema with --schema")
+        await make_schema(conn, schema)
+    finally:
+        await conn.close()
+
+
+async def make_schema(conn: Connection, schema: str) -> None:
+    """Unless it is there."""
+    if not await _has_schema(conn, schema=schema):
+        await conn.execute(f"CREATE SCHEMA {schema}")
+
+
+async def _take_over(conn: Connection, number: int, url: str) -> None:
+    found = await own_number(conn)
+    if found not in (0, number) or await count_accounts(conn):
+        raise wrong("dsn", f"{shown(url)} is in use, by cell {found} of this or another installation")
+    await _become(conn, number=number)
+
+
+def _sequence(first: int, last: int, *, restart: bool) -> str:
+    begin = f"MINVALUE {first} START {first} RESTART {first}" if restart else f"MINVALUE {first}"
+    return f"ALTER SEQUENCE boleto_control {begin} MAXVALUE {last - _INCREMENT + 1}"
+
+
+def _check(name: str, schema: str) -> None:
+    if NAME.fullmatch(name) is None or name == HOME_NAME:
+        raise wrong("name", "1 to 40 lower-case letters, digits, _ and -, beginning with a letter, and not home")
+    if not is_schema(schema):
+        raise wrong("schema", "lower-case letters, digits and _, beginning with a letter")
+
+
+def wrong(field: str, text: str) -> Refused:
+    """What is said of an argument of the command."""
+    return Refused(Code.VALIDATION_ERROR, fields={field: text})

@@ -1,0 +1,314 @@
+"""Move a cell to another server while it is in use, by PostgreSQL's logical replication.
+
+1. The tables are made at the new server, and a subscription copies them and follows what is written meanwhile.
+2. Requests to the cell are held back, and its old tables refuse every write: whoever was not told fails, and loses
+   nothing that was acknowledged.
+3. The new server has read the old one's log to the end; sequences are set. The directory names the new address, and
+   what was held goes on there.
+
+Until the directory was changed everything can be taken back, and is, when a step fails. The old tables stay as they
+were, refusing writes, until the operator drops them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+import sql
+from commands.cells.add import HomeAddresses, addresses_at, alone, make_schema, wrong
+from runtime.cells.addresses import PUBLIC, as_role_of, in_schema, schema_of, shown
+from runtime.cells.directory import Cell, count_accounts, own_number, read_cells, seal_addresses
+from runtime.postgres import connect
+from runtime.seal import Seal
+from sql import Connection
+from sql.migrate import migrate
+
+_LOOK_S: Final = 0.05
+_TELL_S: Final = 2.0
+_ANNOUNCED_S: Final = 5.0
+"""Until every process has opened the cell at its new address, and looks ten times a second whether to hold requests."""
+_HOLD_S: Final = 0.3
+"""Until every process holds them. What is written by one that did not hear of it is refused, and not acknowledged."""
+_CATCH_UP_S: Final = 15.0
+"""How long the cell may be held; then the move is taken back, to be tried when less is written."""
+_LOCK_S: Final = 3.0
+_NOT_COPIED: Final = frozenset(("migration", "this_cell"))
+"""What the migrations at the new server have written there."""
+
+Tell = Callable[[str], None]
+
+
+class CellMoved(Struct, frozen=True):
+    """`held_s`: how long requests to the cell waited, from the first to the last."""
+
+    name: str
+    number: int
+    database: str
+    tables: int
+    journal_rows: int
+    held_s: float
+
+
+class _Table(Struct, frozen=True):
+    name: str
+    partitioned: bool
+    part: bool
+    keyed: bool
+    schema: str
+
+
+class _Sequence(Struct, frozen=True):
+    name: str
+    last_value: int | None
+
+
+class _Position(Struct, frozen=True):
+    lsn: str
+    level: str
+
+
+class _Copying(Struct, frozen=True):
+    waiting: int
+    tables: int
+
+
+class _Journal(Struct, frozen=True):
+    last: int
+    rows: int
+
+
+_tables = sql.many("cell_owner.tables", _Table)
+_sequences = sql.many("cell_owner.sequences", _Sequence)
+_position = sql.one("cell_owner.position", _Position)
+_copying = sql.one("cell_owner.copying", _Copying)
+_replayed = sql.maybe("cell_owner.replayed", bool)
+_end_reader = sql.maybe("cell_owner.end_reader", bool)
+_has_slot = sql.one("cell_owner.has_slot", bool)
+_journal_head = sql.one("cell_owner.journal_head", _Journal)
+_make_slot = sql.one("cell_owner.make_slot", str)
+_drop_slot = sql.one("cell_owner.drop_slot", bool)
+_set_sequence = sql.one("cell_owner.set_sequence", int)
+_fenced = sql.many("cell_owner.fenced", str)
+_become = sql.run("cell_owner.become")
+_moving = sql.run("cell_owner.moving")
+_hold = sql.run("cell_owner.hold")
+_let_go = sql.run("cell_owner.let_go")
+_moved = sql.run("cell_owner.moved")
+
+
+async def move_cell(
+    home: Connection,
+    at: HomeAddresses,
+    name: str,
+    dsn: str,
+    *,
+    from_dsn: str | None = None,
+    seal: Seal,
+    now: Callable[[], datetime],
+    tell: Tell = lambda _: None,
+) -> CellMoved:
+    """Move the cell to the database of `dsn`, whose role will own its tables; the schema keeps its name. `from_dsn` is
+    where it is, as a role that owns its tables and may replicate; home's owner there unless given. The old server must
+    write its log for logical decoding. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also what
+    asyncpg and migrations raise."""
+    async with alone(home):
+        cell = next((each for each in await read_cells(home, seal) if each.name == name), None)
+        if cell is None:
+            raise wrong("name", f"there is no cell {name}; home moves with DATABASE_URL")
+        old_url = as_role_of(cell.addresses.database_url, from_dsn or at.owner_url)
+        new_url = in_schema(dsn, schema_of(old_url))
+        addresses = addresses_at(at, new_url)
+        if addresses == cell.addresses:
+            await _end_subscription(new_url, cell.number)  # of a run that was cut off at its end
+            raise wrong("dsn", f"the cell is at {shown(new_url)} already")
+        tell("making the tables")
+        await _prepare(dsn, new_url, addresses.database_url, addresses.report_url)
+        old, new = await connect(old_url), await connect(new_url)
+        try:
+            sealed = seal_addresses(addresses, cell.number, seal)
+            return await _Move(cell, old, new, home, tell).run(old_url, new_url, sealed, now)
+        finally:
+            await old.close()
+            await new.close()
+
+
+async def _prepare(dsn: str, new_url: str, app_url: str, report_url: str) -> None:
+    conn = await connect(dsn)
+    try:
+        await make_schema(conn, schema_of(new_url))
+    finally:
+        await conn.close()
+    await migrate(new_url, app_url=app_url, report_url=report_url)
+
+
+async def _end_subscription(url: str, number: int) -> None:
+    conn = await connect(url)
+    try:
+        await conn.execute(f"DROP SUBSCRIPTION IF EXISTS {_replication(number)}")
+    finally:
+        await conn.close()
+
+
+def _replication(number: int) -> str:
+    """The name of publication, slot and subscription."""
+    return f"quita_cell_{number}"
+
+
+class _Move:
+    def __init__(self, cell: Cell, old: Connection, new: Connection, home: Connection, tell: Tell) -> None:
+        self._cell = cell
+        self._old = old
+        self._new = new
+        self._home = home
+        self._tell = tell
+        self._name = _replication(cell.number)
+        self._schema = ""
+        self._tables: list[_Table] = []
+
+    async def run(self, old_url: str, new_url: str, addresses_sealed: bytes, now: Callable[[], datetime]) -> CellMoved:
+        if (await _position(self._old)).level != "logical":
+            raise wrong("name", "the cell's server does not log for logical decoding: set wal_level = logical there")
+        if await own_number(self._new) not in (0, self._cell.number) or await count_accounts(self._new):
+            raise wrong("dsn", f"{shown(new_url)} has accounts: drop the schema there, if a move was cut off")
+        self._tables = await _tables(self._old)
+        self._schema = self._tables[0].schema
+        await self._take_back()  # of a run that was cut off
+        try:
+            # For libpq, which knows no search_path in a URL.
+            await self._copy(in_schema(old_url, PUBLIC))
+            await _become(self._new, number=self._cell.number)
+            await self._hold(addresses_sealed)
+            began = time.monotonic()
+            await self._fence()
+            head = await self._catch_up()
+        except BaseException:
+            self._tell("taking the move back")
+            await asyncio.shield(self._take_back())
+            raise
+        # Whether a change was made whose answer is lost is unknown: the old tables go on refusing writes then, and the
+        # next run finds out, or rows would be written at both servers.
+        await _moved(self._home, number=self._cell.number, now=now())
+        held_s = round(time.monotonic() - began + _HOLD_S, 3)
+        await self._clean_up()
+        tables = sum(not table.part for table in self._tables)
+        return CellMoved(self._cell.name, self._cell.number, shown(new_url), tables, head.rows, held_s)
+
+    async def _copy(self, old_dsn: str) -> None:
+        roots = [table for table in self._tables if not table.part and table.name not in _NOT_COPIED]
+        there = {table.name for table in await _tables(self._new)}
+        if left := [table.name for table in roots if table.name not in there]:
+            raise wrong(
+                "name", f"the new server would not have {', '.join(left)}: months taken out of the feed; drop them"
+            )
+        # Rows that migrations wrote, and those of a run that was cut off, also of tables that are kept for ever.
+        names = [table.name for table in roots]
+        async with self._new.transaction():
+            await self._new.execute(";".join(f"ALTER TABLE {name} DISABLE TRIGGER USER" for name in names))
+            await self._new.execute(f"TRUNCATE {', '.join(names)}")
+            await self._new.execute(";".join(f"ALTER TABLE {name} ENABLE TRIGGER USER" for name in names))
+        for table in self._tables:
+            if not table.keyed and not table.partitioned:
+                await self._old.execute(f"ALTER TABLE {table.name} REPLICA IDENTITY FULL")
+        listed = ", ".join(f"{self._schema}.{table.name}" for table in roots)
+        await self._old.execute(
+            f"CREATE PUBLICATION {self._name} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+        )
+        await _make_slot(self._old, name=self._name)
+        await self._new.execute(
+            f"CREATE SUBSCRIPTION {self._name} CONNECTION '{_quoted(old_dsn)}' PUBLICATION {self._name}"
+            " WITH (create_slot = false)"
+        )
+        told_at = 0.0
+        while True:
+            copying = await _copying(self._new, name=self._name)
+            if copying.tables and not copying.waiting:
+                break
+            if time.monotonic() - told_at >= _TELL_S:
+                told_at = time.monotonic()
+                self._tell(f"copied {copying.tables - copying.waiting} of {copying.tables} tables")
+            await asyncio.sleep(_LOOK_S)
+        self._tell(f"copied {copying.tables} tables, and follows what is written")
+        await self._new.execute("ANALYZE")
+        await self._wait_replayed((await _position(self._old)).lsn, None)
+
+    async def _hold(self, next_sealed: bytes) -> None:
+        """Requests to the cell wait from here on."""
+        self._tell("every process opens the cell at its new address")
+        await _moving(self._home, number=self._cell.number, next_sealed=next_sealed)
+        await asyncio.sleep(_ANNOUNCED_S)
+        self._tell("holding requests to the cell")
+        await _hold(self._home, number=self._cell.number)
+        await asyncio.sleep(_HOLD_S)
+
+    async def _fence(self) -> None:
+        """Every write to the old tables fails as on a standby. Each table alone: its lock waits for those who write to
+        it, and no transaction that holds others is waited for."""
+        await self._old.execute(
+            f"CREATE OR REPLACE FUNCTION {self._schema}.moved_away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " RAISE EXCEPTION 'this cell has moved to another server' USING ERRCODE = 'read_only_sql_transaction';"
+            " END $$"
+        )
+        await self._old.execute(f"SET lock_timeout = '{_LOCK_S}s'")
+        for table in self._tables:
+            await self._old.execute(
+                f"CREATE OR REPLACE TRIGGER moved_away BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table.name}"
+                f" FOR EACH STATEMENT EXECUTE FUNCTION {self._schema}.moved_away()"
+            )
+        await self._old.execute("SET lock_timeout = 0")
+
+    async def _catch_up(self) -> _Journal:
+        self._tell("writes are refused at the old server; the new one reads what is left")
+        position = await _position(self._old)
+        await self._wait_replayed(position.lsn, time.monotonic() + _CATCH_UP_S)
+        for sequence in await _sequences(self._old):
+            if sequence.last_value is not None:
+                await _set_sequence(self._new, name=sequence.name, last_value=sequence.last_value)
+        head = await _journal_head(self._old)
+        if (found := await _journal_head(self._new)) != head:
+            raise RuntimeError(f"the journal was not copied whole: {found} instead of {head}")
+        return head
+
+    async def _wait_replayed(self, lsn: str, deadline: float | None) -> None:
+        while not await _replayed(self._old, lsn=lsn, name=self._name):
+            if deadline is not None and time.monotonic() > deadline:
+                raise wrong("name", "the new server did not catch up in time; try again when less is written")
+            await asyncio.sleep(_LOOK_S)
+
+    async def _take_back(self) -> None:
+        """The old server is served as before."""
+        await self._old.execute("SET lock_timeout = 0")
+        # Of those alone: the lock would hold up who uses the others.
+        for name in await _fenced(self._old):
+            await self._old.execute(f"DROP TRIGGER moved_away ON {name}")
+        await _let_go(self._home, number=self._cell.number)
+        await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        """End the replication, whatever of it there is."""
+        with suppress(asyncpg.UndefinedObjectError):
+            await self._new.execute(f"ALTER SUBSCRIPTION {self._name} DISABLE")
+            await self._new.execute(f"ALTER SUBSCRIPTION {self._name} SET (slot_name = NONE)")
+            await self._new.execute(f"DROP SUBSCRIPTION {self._name}")
+        await self._old.execute(f"DROP PUBLICATION IF EXISTS {self._name}")
+        deadline = time.monotonic() + _CATCH_UP_S
+        while await _has_slot(self._old, name=self._name):
+            try:
+                await _drop_slot(self._old, name=self._name)
+            except asyncpg.ObjectInUseError:
+                await _end_reader(self._old, name=self._name)
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_LOOK_S)
+        for table in self._tables:
+            if not table.keyed and not table.partitioned:
+                await self._old.execute(f"ALTER TABLE {table.name} REPLICA IDENTITY DEFAULT")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")

@@ -1,0 +1,143 @@
+"""Write an account into a file, all of it as it was at one instant (account_file.py). Nothing is changed.
+
+It has to be blocked, and nothing of it under way: what an installation still works on, both would do.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+import sql
+from commands.merchants.account_file import (
+    FORMAT,
+    JOURNAL,
+    VERSION,
+    FileEnd,
+    FileHead,
+    FileLine,
+    FoundAccount,
+    find_schema,
+    find_sums,
+    read_digests,
+)
+from runtime.seal import Seal
+from sql import Connection
+
+_ROWS: Final = sql.for_each("account_file.rows", lambda name: sql.stream(name, str))
+_JOURNAL: Final = sql.stream("account_file.rows_of_journal", str)
+# In this order they are added: what others name comes first.
+TABLES: Final = (
+    "account", "account_clock", "account_note", "credential", "access_token", "dashboard_user", "recovery_code",
+    "invitation", "audit", "registration_check", "payout_change", "program_payout", "auto_withdrawal", "sandbox_clock",
+    "mail_stop", "integrator", "integrator_share", "schedule", "schedule_charge", "charge", "boleto", "payer_kept",
+    "payment", "payment_reversal", "partner_share", "refund", "held_refund", "withdrawal", "idempotency",
+    "anomaly_resolved", "bank_order_done", "webhook_endpoint", "webhook_old_secret", "webhook_lane",
+    "webhook_delivery", "webhook_attempt", "notice", JOURNAL,
+)  # fmt: skip
+_OF_OTHERS: Final = {
+    "access_token": sql.stream("account_file.rows_of_credentials", str),
+    "recovery_code": sql.stream("account_file.rows_of_people", str),
+    "integrator_share": sql.stream("account_file.rows_of_integrators", str),
+    "webhook_lane": sql.stream("account_file.rows_of_lanes", str),
+    "webhook_attempt": sql.stream("account_file.rows_of_attempts", str),
+    JOURNAL: _JOURNAL,
+}
+_SOURCES: Final = {**_ROWS, **_OF_OTHERS}
+assert set(TABLES) == set(_SOURCES)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class AccountNotReady(Exception):
+    """It cannot be exported now; `args[0]` says why."""
+
+
+class UnderWay(Struct, frozen=True):
+    bank_orders: int
+    withdrawals: int
+    refunds: int
+    partner_shares: int
+
+
+_find = sql.maybe("account_file.found", FoundAccount)
+_find_under_way = sql.one("account_file.under_way", UnderWay)
+
+
+async def export_account(
+    conn: Connection, account_id: UUID, file: Path, *, seal: Seal, now: datetime, progress: Callable[[str], None]
+) -> FileEnd:
+    """`conn` is the owner's, in no transaction. The file is made anew, for its owner alone, and is only there when it
+    is whole. Raises AccountNotReady, or FileExistsError."""
+    part = file.with_name(f"{file.name}.part")
+    async with conn.transaction(isolation="repeatable_read", readonly=True):
+        found = await _check(conn, account_id)
+        head = FileHead(
+            format=FORMAT,
+            version=VERSION,
+            account_id=account_id,
+            name=found.name,
+            exported_at=now,
+            schema=(await find_schema(conn)).name,
+            keys={str(id): each for id, each in seal.fingerprints().items()},
+        )
+        if os.path.lexists(file):  # noqa: ASYNC240
+            raise FileExistsError(str(file))
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            end = await _write(conn, account_id, head, out.write, progress)
+            out.flush()
+            os.fsync(out.fileno())
+    part.rename(file)
+    return end
+
+
+async def _check(conn: Connection, account_id: UUID) -> FoundAccount:
+    found = await _find(conn, account_id=account_id)
+    if found is None:
+        raise AccountNotReady("there is no such account")
+    if found.kyc != "blocked":
+        raise AccountNotReady(
+            f"it is {found.kyc}: block it first (`quita merchant block`), and wait until nothing of it is under way"
+        )
+    under_way = await _find_under_way(conn, account_id=account_id)
+    left = {name: count for name, count in msgspec.structs.asdict(under_way).items() if count}
+    if left:
+        raise AccountNotReady(f"still under way: {', '.join(f'{count} {name}' for name, count in left.items())}")
+    return found
+
+
+async def _write(
+    conn: Connection, account_id: UUID, head: FileHead, write: Callable[[bytes], int], progress: Callable[[str], None]
+) -> FileEnd:
+    made, journal = sha256(), sha256()
+
+    def line(said: FileLine) -> None:
+        encoded = _encode(said) + b"\n"
+        made.update(encoded)
+        write(encoded)
+
+    line(FileLine(head=head))
+    rows: dict[str, int] = {}
+    for table in TABLES:
+        progress(table)
+        source: AsyncIterator[str] = _SOURCES[table](conn, account_id=account_id)
+        async for row in source:
+            line(FileLine(table=table, row=Raw(row.encode())))
+            rows[table] = rows.get(table, 0) + 1
+            if table == JOURNAL:
+                journal.update(row.encode())
+                journal.update(b"\n")
+    end = FileEnd(
+        rows=rows,
+        sums=await find_sums(conn, account_id=account_id),
+        digests={JOURNAL: journal.hexdigest(), **await read_digests(conn, account_id, progress)},
+        sha256=made.hexdigest(),
+    )
+    write(_encode(FileLine(end=end)) + b"\n")
+    return end

@@ -1,0 +1,155 @@
+"""An account as a file: JSON Lines, a line for each row, between a head and an end (docs/operations/accounts.md).
+
+    {"head": {"format": "quita-account", "version": 1, "account_id": "...", "schema": "...", "keys": {...}, ...}}
+    {"table": "charge", "row": {...}}
+    {"end": {"rows": {"charge": 1, ...}, "sums": [...], "digests": {...}, "sha256": "..."}}
+
+Rows are PostgreSQL's own JSON of them: bytes as \\x and hex digits, what is sealed as it is sealed. `sha256` is of all
+lines before the end.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+import sql
+from sql import Connection
+
+FORMAT: Final = "quita-account"
+VERSION: Final = 1
+JOURNAL: Final = "journal"
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+READ: Final = sql.for_each("account_file.read", lambda name: sql.stream(name, str))
+"""What is derived, and compared."""
+
+
+class SumsOfMode(Struct, frozen=True):
+    """Cents; `events` and `entries` are the last numbers of feed and ledger."""
+
+    test: bool
+    charges: int
+    charged_cents: int
+    paid_cents: int
+    refunded_cents: int
+    ledger_cents: int
+    balance_cents: int
+    entries: int
+    events: int
+
+
+class FileHead(Struct, frozen=True, kw_only=True):
+    format: str
+    version: int
+    account_id: UUID
+    name: str
+    exported_at: datetime
+    schema: str
+    """The last migration of the database it comes from."""
+    keys: dict[str, str]
+    """Fingerprints of the keys of SECRET_KEY by their ids, oldest last."""
+
+
+class FileEnd(Struct, frozen=True, kw_only=True):
+    rows: dict[str, int]
+    sums: list[SumsOfMode]
+    digests: dict[str, str]
+    """SHA-256 over the rows of the journal, and over those of each table that is derived from it."""
+    sha256: str
+
+
+class FileLine(Struct, frozen=True, omit_defaults=True):
+    head: FileHead | None = None
+    table: str | None = None
+    row: Raw = Raw()
+    end: FileEnd | None = None
+
+
+class UnfitFile(Exception):
+    """The file cannot be used; `args[0]` says why."""
+
+
+class FoundAccount(Struct, frozen=True):
+    name: str
+    kyc: str
+
+
+class _Schema(Struct, frozen=True):
+    name: str
+
+
+find_schema = sql.one("account_file.schema", _Schema)
+find_sums = sql.many("account_file.sums", SumsOfMode)
+_read = msgspec.json.Decoder(FileLine).decode
+
+
+async def digest(rows: AsyncIterator[str]) -> str:
+    made = sha256()
+    async for row in rows:
+        made.update(row.encode())
+        made.update(b"\n")
+    return made.hexdigest()
+
+
+async def read_digests(conn: Connection, account_id: UUID, progress: Callable[[str], None]) -> dict[str, str]:
+    """Of what is derived, by table."""
+    found = {}
+    for table, rows in READ.items():
+        progress(table)
+        found[table] = await digest(rows(conn, account_id=account_id))
+    return found
+
+
+def checked(file: Path) -> tuple[FileHead, FileEnd]:
+    """Head and end of a file that is whole; UnfitFile otherwise."""
+    made, head, end, rows = sha256(), None, None, dict[str, int]()
+    for line in _lines(file):
+        if end is not None:
+            raise UnfitFile("something stands behind its end")
+        said = _said(line)
+        if head is None:
+            head = said.head
+            if head is None or (head.format, head.version) != (FORMAT, VERSION):
+                raise UnfitFile(f"it is no account of version {VERSION}")
+        elif said.table is not None:
+            rows[said.table] = rows.get(said.table, 0) + 1
+        elif (end := said.end) is None:
+            raise UnfitFile("a line is neither a row nor the end")
+        if end is None:
+            made.update(line)
+    if head is None or end is None:
+        raise UnfitFile("it has no end: the export was cut off")
+    if end.sha256 != made.hexdigest():
+        raise UnfitFile("it was changed: its digest is another one")
+    if end.rows != rows:
+        raise UnfitFile("it holds other numbers of rows than its end says")
+    return head, end
+
+
+def rows_of(file: Path) -> Iterator[tuple[str, Raw]]:
+    """Table and row, in the order of the file."""
+    for line in _lines(file):
+        said = _said(line)
+        if said.table is not None:
+            yield said.table, said.row
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while line := opened.readline(LINE_BYTES_MAX):
+            if not line.endswith(b"\n"):
+                raise UnfitFile("a line does not end")
+            yield line
+
+
+def _said(line: bytes) -> FileLine:
+    try:
+        return _read(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise UnfitFile("a line cannot be read") from None

@@ -1,0 +1,108 @@
+"""Take an account from a file into this database: all of it in one transaction, or nothing (account_file.py).
+
+Its journal gets numbers of this database, in its order; read tables are made of it by what makes them at any other
+time, and everything is compared with what the file says before it is committed.
+"""
+
+from collections.abc import Callable
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+from msgspec import Struct
+
+import sql
+from commands.merchants.account_file import (
+    JOURNAL,
+    FileEnd,
+    FileHead,
+    FoundAccount,
+    UnfitFile,
+    checked,
+    digest,
+    find_schema,
+    find_sums,
+    read_digests,
+    rows_of,
+)
+from readmodels.projector import Projection
+from runtime.cells.number import HOME, cell_of, current_cell
+from runtime.seal import Seal
+from sql import Connection
+
+_SLICE: Final = 500
+_ADD: Final = sql.for_each("account_file.add", sql.count)
+_WHICH: Final = [each.value for each in Projection]
+
+
+class _Last(Struct, frozen=True):
+    last: int
+
+
+_find_account = sql.maybe("account_file.found", FoundAccount)
+_add_journal = sql.one("account_file.add_journal", int)
+_find_last = sql.one("account_file.last_of_journal", _Last)
+_journal_since = sql.stream("account_file.journal_since", str)
+_raise_numbers = sql.maybe("account_file.raise_numbers", int)
+
+
+async def import_account(
+    conn: Connection, file: Path, *, seal: Seal, progress: Callable[[str], None]
+) -> tuple[FileHead, FileEnd]:
+    """`conn` is the owner's, in no transaction. UnfitFile, and nothing is changed, when the file is not whole, does not
+    fit this database or SECRET_KEY, or when the account, or something that is there once, is there already."""
+    head, end = checked(file)
+    _check_keys(head, seal)
+    if (cell := cell_of(head.account_id)) != HOME or current_cell() != HOME:
+        raise UnfitFile(f"its ids are of cell {cell}: only accounts of home go as files, others move with their cell")
+    async with conn.transaction():
+        schema = (await find_schema(conn)).name
+        if head.schema != schema:
+            raise UnfitFile(
+                f"it comes from a database at {head.schema}, and this one is at {schema}: migrate both alike"
+            )
+        if await _find_account(conn, account_id=head.account_id) is not None:
+            raise UnfitFile("the account is there already")
+        last = (await _find_last(conn)).last
+        try:
+            rows = await _add(conn, file, progress)
+        except asyncpg.UniqueViolationError as taken:
+            raise UnfitFile(f"something of it is there already: {taken.table_name}, {taken.constraint_name}") from None
+        if rows != end.rows:
+            raise UnfitFile("other numbers of rows arrived than it says")
+        journal = await digest(_journal_since(conn, account_id=head.account_id, after=last))
+        digests = {JOURNAL: journal, **await read_digests(conn, head.account_id, progress)}
+        if odd := sorted(name for name in end.digests if digests.get(name) != end.digests[name]):
+            raise UnfitFile(f"what was made of it differs from what it says: {', '.join(odd)}")
+        if await find_sums(conn, account_id=head.account_id) != end.sums:
+            raise UnfitFile("its sums do not hold")
+        await _raise_numbers(conn, account_id=head.account_id)
+    return head, end
+
+
+def _check_keys(head: FileHead, seal: Seal) -> None:
+    ours = {str(id): each for id, each in seal.fingerprints().items()}
+    if any(ours.get(id) != each for id, each in head.keys.items()):
+        raise UnfitFile("it is sealed with keys that this SECRET_KEY does not have under the same ids")
+    if list(ours)[-1] != list(head.keys)[-1]:
+        raise UnfitFile(
+            "the oldest key of this SECRET_KEY is another one: payers would not be found by their documents"
+        )
+
+
+async def _add(conn: Connection, file: Path, progress: Callable[[str], None]) -> dict[str, int]:
+    added: dict[str, int] = {}
+    for table, rows in groupby(rows_of(file), key=itemgetter(0)):
+        if table != JOURNAL and table not in _ADD:
+            raise UnfitFile(f"it names a table that is none of an account: {table}")
+        progress(table)
+        while part := [row for _, row in islice(rows, _SLICE)]:
+            given = b"[%b]" % b",".join(bytes(row) for row in part)
+            if table == JOURNAL:
+                count = await _add_journal(conn, rows=given, which=_WHICH)
+            else:
+                count = await _ADD[table](conn, rows=given)
+            added[table] = added.get(table, 0) + count
+    return added

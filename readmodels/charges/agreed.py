@@ -1,0 +1,81 @@
+"""Fine, interest and discounts of a boleto as its charge's answer tells them, with what it costs today."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from domain.boleto.terms import PaymentTerms, amount_due, last_day
+from domain.charge import Status
+from domain.instants import SAO_PAULO, parse_day
+from domain.money import reais
+
+
+class FineAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """As it was asked for: in percent of the amount, or in decimal reais."""
+
+    percent: str | UnsetType = UNSET
+    amount: str | UnsetType = UNSET
+
+
+class InterestAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """As it was asked for: in percent of a month, or in decimal reais for each day."""
+
+    percent_per_month: str | UnsetType = UNSET
+    amount_per_day: str | UnsetType = UNSET
+
+
+class DiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """As it was asked for; given on `until` and before."""
+
+    until: str
+    percent: str | UnsetType = UNSET
+    amount: str | UnsetType = UNSET
+
+
+class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
+    """What the boleto costs when it is paid on `date`: its amount, with fine and interest, less the discount."""
+
+    date: str
+    amount: str
+    fine: str
+    interest: str
+    discount: str
+
+
+def told_terms(
+    terms: PaymentTerms | None, *, amount_cents: int, due_date: str | None, status: str, now: datetime
+) -> dict[str, Any]:
+    """The fields of a charge's answer that tell of its terms; none when it has none."""
+    if terms is None or due_date is None:
+        return {}
+    due, today = parse_day(due_date), now.astimezone(SAO_PAULO).date()
+    told: dict[str, Any] = {"payable_until": last_day(terms, due).isoformat()}
+    if (fine := terms.fine) is not None:
+        told["fine"] = FineAgreed(percent=_shown(fine.percent_bps), amount=_shown(fine.amount_cents))
+    if (interest := terms.interest) is not None:
+        told["interest"] = InterestAgreed(
+            percent_per_month=_shown(interest.month_bps), amount_per_day=_shown(interest.day_cents)
+        )
+    if terms.discounts:
+        told["discounts"] = [
+            DiscountAgreed(
+                until=each.until.isoformat(), percent=_shown(each.percent_bps), amount=_shown(each.amount_cents)
+            )
+            for each in terms.discounts
+        ]
+    if status == Status.PENDING:
+        asked = amount_due(terms, amount_cents=amount_cents, due=due, on=today)
+        told["amount_due"] = AmountDueToday(
+            date=today.isoformat(),
+            amount=reais(asked.total_cents),
+            fine=reais(asked.fine_cents),
+            interest=reais(asked.interest_cents),
+            discount=reais(asked.discount_cents),
+        )
+    return told
+
+
+def _shown(hundredths: int) -> str | UnsetType:
+    """Reais or percent, with two decimals."""
+    return reais(hundredths) if hundredths else UNSET

@@ -1,0 +1,63 @@
+"""What a boleto's terms say to its payer: on paper, and on the page in his language."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Final
+
+from msgspec import Struct
+
+from domain import brazilian
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import PaymentTerms, discount_of, fine_of, last_day
+
+_DISCOUNT_PERCENT: Final = "Até {day}: desconto de {percent}% ({amount})."
+_DISCOUNT_AMOUNT: Final = "Até {day}: desconto de {amount}."
+_FINE_PERCENT: Final = "Após {day}: multa de {percent}% ({amount})."
+_FINE_AMOUNT: Final = "Após {day}: multa de {amount}."
+_INTEREST_PERCENT: Final = "Após {day}: juros de {percent}% ao mês."
+_INTEREST_AMOUNT: Final = "Após {day}: juros de {amount} por dia de atraso."
+_LIMIT: Final = "Não receber após {day}."
+CONDITIONS: Final = (
+    _DISCOUNT_PERCENT, _DISCOUNT_AMOUNT, _FINE_PERCENT, _FINE_AMOUNT, _INTEREST_PERCENT, _INTEREST_AMOUNT, _LIMIT,
+)  # fmt: skip
+
+
+class Condition(Struct, frozen=True):
+    """One of CONDITIONS, and what it speaks of: percents in hundredths."""
+
+    text: str
+    day: date
+    percent_bps: int = 0
+    amount_cents: int = 0
+
+    def said(self, text: str, day: str) -> str:
+        """In `text`, which is its own or a translation, with the day as that language writes it."""
+        percent, amount = brazilian.amount(self.percent_bps), brazilian.brl(self.amount_cents)
+        return text.format(day=day, percent=percent, amount=amount)
+
+
+def conditions(
+    terms: PaymentTerms | None, *, amount_cents: int, due: date, on: date | None = None
+) -> Iterator[Condition]:
+    """Discounts first, then fine and interest, as registered at the bank; the last one is the limit, which every boleto
+    has. `on` leaves out discounts that are over on that day."""
+    if terms is not None:
+        for each in terms.discounts:
+            if on is not None and effective_due_date(each.until) < on:
+                continue
+            text = _DISCOUNT_PERCENT if each.percent_bps else _DISCOUNT_AMOUNT
+            yield Condition(text, each.until, each.percent_bps, discount_of(each, amount_cents))
+        late = effective_due_date(due)
+        if (fine := terms.fine) is not None:
+            text = _FINE_PERCENT if fine.percent_bps else _FINE_AMOUNT
+            yield Condition(text, late, fine.percent_bps, fine_of(fine, amount_cents))
+        if (interest := terms.interest) is not None:
+            text = _INTEREST_PERCENT if interest.month_bps else _INTEREST_AMOUNT
+            yield Condition(text, late, interest.month_bps, interest.day_cents)
+    yield Condition(_LIMIT, last_day(terms, due))
+
+
+def printed_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
+    """In Portuguese."""
+    found = conditions(terms, amount_cents=amount_cents, due=due)
+    return tuple(each.said(each.text, brazilian.day(each.day)) for each in found)

@@ -1,0 +1,121 @@
+"""The directory of cells, at home: where each is, and which numbers of boletos it hands out.
+
+It is read when a process starts and again each second; a request is led by what it carries. A home that is away stops
+no other cell: what was read last stays.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+import sql
+from runtime.cells.addresses import redis_of
+from runtime.cells.number import HOME
+from runtime.postgres import Pool, session
+from runtime.seal import CELL_ADDRESSES, Seal
+from runtime.settings import Settings
+from sql import Connection
+
+HOME_NAME: Final = "home"
+
+
+class Addresses(Struct, frozen=True):
+    """As the application's role, and as the one for reports."""
+
+    database_url: str
+    report_url: str
+
+    def __repr__(self) -> str:
+        return "Addresses()"
+
+
+class Cell(Struct, frozen=True):
+    """A cell other than home."""
+
+    number: int
+    name: str
+    addresses: Addresses
+    next: Addresses | None
+    """Where it is being moved to."""
+    held: bool
+    """Requests to it wait until they can go on there."""
+
+
+class NumberBlock(Struct, frozen=True):
+    """Control numbers of boletos, `first` to `last`, which cell `number` hands out."""
+
+    first: int
+    last: int
+    number: int
+
+
+class WrongCell(Exception):
+    """The database is another cell's than the one this process was told to serve; the message is for the operator."""
+
+
+class _Row(Struct, frozen=True):
+    number: int
+    name: str
+    addresses_sealed: bytes
+    next_sealed: bytes | None
+    held: bool
+
+
+own_number = sql.one("cell.own", int)
+_others = sql.many("cell.others", _Row)
+find_numbers = sql.many("cell.numbers", int)
+"""Of the other cells; known at home."""
+count_accounts = sql.one("cell.accounts", int)
+has_email = sql.one("cell.has_email", bool)
+find_blocks = sql.many("cell.blocks", NumberBlock)
+
+
+async def read_cells(conn: Connection, seal: Seal) -> list[Cell]:
+    """All but home, by number. `conn` is home's."""
+    return [
+        Cell(
+            number=row.number,
+            name=row.name,
+            addresses=_open(row.addresses_sealed, row.number, seal),
+            next=None if row.next_sealed is None else _open(row.next_sealed, row.number, seal),
+            held=row.held,
+        )
+        for row in await _others(conn)
+    ]
+
+
+def _open(sealed: bytes, number: int, seal: Seal) -> Addresses:
+    return msgspec.json.decode(seal.open(sealed, CELL_ADDRESSES, number), type=Addresses)
+
+
+def seal_addresses(addresses: Addresses, number: int, seal: Seal) -> bytes:
+    return seal.seal(msgspec.json.encode(addresses), CELL_ADDRESSES, number)
+
+
+async def check_cell(pool: Pool, number: int) -> None:
+    """WrongCell unless the database says that it is this cell: rows of two cells must never meet in one."""
+    async with session(pool) as conn:
+        found = await own_number(conn)
+    if found != number:
+        raise WrongCell(f"the database is that of cell {found}, and this process serves cell {number} (CELL)")
+
+
+def owner_of_number(control: int, blocks: Sequence[NumberBlock]) -> int:
+    """The cell that handed this control number of a boleto out."""
+    return next((block.number for block in blocks if block.first <= control <= block.last), HOME)
+
+
+def settings_of(settings: Settings, number: int, addresses: Addresses) -> Settings:
+    """As a process of the cell at these addresses has them: its database, its reports, its Redis. The standby of
+    DATABASE_READ_URL is home's alone."""
+    return replace(
+        settings,
+        cell=number,
+        database_url=addresses.database_url,
+        database_report_url=addresses.report_url,
+        database_read_url="",
+        redis_url=redis_of(settings.redis_url, number),
+    )

@@ -1,0 +1,1 @@
+"""Traces over OTLP: their settings, their ids, their export."""

@@ -1,0 +1,80 @@
+-- What the bank's lists say beside what stands here (workers/incoming/statement.py). `here_cents` is NULL for what does not.
+
+-- name: pix
+-- Received PIX: booked to their charge, or in suspense.
+SELECT g.end_to_end_id AS reference, coalesce(p.amount_cents, s.amount_cents) AS here_cents, p.account_id
+FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
+LEFT JOIN charge c ON c.charge_id = g.charge_id AND NOT c.test
+LEFT JOIN payment p ON p.account_id = c.account_id AND NOT p.test AND p.source = g.end_to_end_id
+LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id;
+
+-- name: pix_not_listed
+-- Payments by PIX of this time that are not among those listed. A payment is booked after it was made, so its id is no smaller
+-- than the time's; that of a boleto is known by its number, which has a slash behind it.
+SELECT p.source AS reference, p.amount_cents AS here_cents, p.account_id, p.charge_id
+FROM payment p
+JOIN charge c ON c.charge_id = p.charge_id
+WHERE p.payment_id >= :first_id AND p.paid_at >= :since AND p.paid_at < :until AND NOT p.test AND c.bank = :bank
+  AND position('/' in p.source) = 0 AND p.source <> ALL(:listed::text[])
+ORDER BY p.payment_id LIMIT :limit;
+
+-- name: boletos
+-- Totals of boletos: booked, or of one that is unknown here in suspense.
+SELECT g.number AS reference, CASE WHEN b.number IS NULL THEN s.cents ELSE b.booked_cents END AS here_cents, b.account_id
+FROM unnest(:numbers::text[]) AS g (number)
+LEFT JOIN boleto b ON b.bank = :bank AND b.number = g.number
+LEFT JOIN LATERAL (
+    SELECT sum(s.amount_cents)::bigint AS cents FROM suspense s
+    WHERE s.bank = :bank AND starts_with(s.source, g.number || '/') AND s.kind = 'boleto_unknown'
+) s ON true;
+
+-- name: boletos_not_listed
+-- Boletos paid in this time that are not among those listed.
+SELECT b.number AS reference, b.booked_cents AS here_cents, b.account_id, b.charge_id
+FROM (
+    SELECT DISTINCT p.charge_id FROM payment p
+    WHERE p.payment_id >= :first_id AND p.paid_at >= :since AND p.paid_at < :until AND NOT p.test
+      AND position('/' in p.source) > 0
+) p
+JOIN boleto b ON b.charge_id = p.charge_id AND b.bank = :bank
+WHERE b.number <> ALL(:listed::text[])
+ORDER BY b.number LIMIT :limit;
+
+-- name: returns
+-- Devolucoes: by a refund of ours, or booked as the bank's own, or of money in suspense.
+SELECT g.id AS reference, coalesce(f.amount_cents, v.amount_cents, s.amount_cents) AS here_cents,
+       coalesce(f.account_id, v.account_id) AS account_id
+FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[]) AS g (id, refund_id, end_to_end_id)
+LEFT JOIN refund f ON f.refund_id = g.refund_id AND f.status <> 'failed'
+LEFT JOIN payment_reversal v ON v.bank_id = g.id AND v.end_to_end_id = g.end_to_end_id
+LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'returned';
+
+-- name: refunds_not_listed
+-- Refunds that ended well here, asked for in this time and not among those listed. `transfers`: those sent to a key.
+SELECT f.refund_id, f.amount_cents AS here_cents, f.account_id
+FROM refund f
+JOIN charge c ON c.charge_id = f.charge_id
+WHERE f.refund_id >= :first_id AND f.refund_id < :last_id AND f.status = 'succeeded' AND NOT f.test AND c.bank = :bank
+  AND (f.transfer_day IS NOT NULL) = :transfers AND f.refund_id <> ALL(:listed::uuid[])
+ORDER BY f.refund_id LIMIT :limit;
+
+-- name: transfers
+-- PIX sent: by a withdrawal or a refund of ours that has not failed here.
+SELECT g.id, coalesce(w.amount_cents, f.amount_cents) AS here_cents, coalesce(w.account_id, f.account_id) AS account_id
+FROM unnest(:ids::uuid[]) AS g (id)
+LEFT JOIN withdrawal w ON w.withdrawal_id = g.id AND w.status NOT IN ('failed', 'cancelled')
+LEFT JOIN refund f ON f.refund_id = g.id AND f.status <> 'failed';
+
+-- name: withdrawals_not_listed
+-- As `refunds_not_listed`.
+SELECT w.withdrawal_id, w.amount_cents AS here_cents, w.account_id
+FROM withdrawal w
+WHERE w.withdrawal_id >= :first_id AND w.withdrawal_id < :last_id AND w.status = 'succeeded'
+  AND w.withdrawal_id <> ALL(:listed::uuid[])
+ORDER BY w.withdrawal_id LIMIT :limit;
+
+-- name: accounts_of_keys
+-- Whose payout key each is: of what was sent and is not known here, whom it went to.
+SELECT pix_key, account_id FROM account WHERE pix_key = ANY(:keys::text[])
+UNION
+SELECT pix_key, account_id FROM payout_change WHERE pix_key = ANY(:keys::text[]);

@@ -1,0 +1,48 @@
+"""The whole suite once more, with merchants spread over cells: two servers with two schemas each.
+
+Who asks and whose rows are asked about lie on different servers; each request finds its cell by what it carries.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.cells.number import in_cell
+from tests.conformance.test_conformance import (
+    test_approval_is_asked_for_creations_alone,
+    test_error,
+    test_every_code_has_its_page,
+    test_every_operation,
+    test_granted,
+    test_replayed,
+    test_token_error,
+)
+from tests.conformance.world import World, open_world
+from tests.support.cells import open_cells, second_server
+
+pytestmark = pytest.mark.heavy
+__all__ = (
+    "test_approval_is_asked_for_creations_alone",
+    "test_error",
+    "test_every_code_has_its_page",
+    "test_every_operation",
+    "test_granted",
+    "test_replayed",
+    "test_token_error",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def world(servers: Any) -> AsyncIterator[World]:
+    with second_server() as second:
+        async with AsyncExitStack() as stack:
+            cells = await stack.enter_async_context(open_cells(servers, second))
+            mine, theirs = [await stack.enter_async_context(cells.pool(number)) for number in (2, 1)]
+            unapproved = await cells.merchant(3, kyc="pending")
+            api = cells.as_one(2, 1, more=[unapproved])
+            with in_cell(2):  # whose merchants this makes
+                opened = await stack.enter_async_context(open_world(servers, mine, api, {1: theirs}))
+            yield opened

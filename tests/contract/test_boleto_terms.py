@@ -1,0 +1,363 @@
+"""Fine, interest and discounts of boletos, over HTTP: asked for, registered at the bank, paid by, and told."""
+
+import asyncio
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms
+from domain.instants import SAO_PAULO
+from tests.support.boleto_merchant import (
+    PAGADOR,
+    at_bank,
+    boleto_body,
+    boleto_issued_before,
+    in_days,
+    issue,
+    issued,
+    redate,
+    today,
+)
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
+from tests.support.system import System
+
+COMPANY = {**PAGADOR, "documento": "11222333000181", "tipoPessoa": "PESSOA_JURIDICA"}
+LATE: dict[str, Any] = {"fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"}}
+
+
+async def advance_to(client: ApiClient, day: date) -> None:
+    """The sandbox's clock is at noon of that day in São Paulo."""
+    noon = datetime.combine(day, datetime.min.time(), SAO_PAULO) + timedelta(hours=12)
+    answer = await client.post("/v1/sandbox/clock", {"to": f"{noon.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+    assert answer.status == 200, answer.raw
+
+
+def parts(payment: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(payment[name] for name in ("amount", "fine", "interest", "discount"))
+
+
+def day_of(charge: dict[str, Any], name: str) -> date:
+    return date.fromisoformat(charge[name])
+
+
+async def events_of(client: ApiClient, charge_id: str) -> list[str]:
+    return [each["type"] for each in await client.events(charge_id=charge_id, order="asc")]
+
+
+# What is asked for
+
+
+async def test_terms_are_told_as_asked_for_with_what_the_boleto_costs_today(merchant: ApiMerchant) -> None:
+    asked = LATE | {"discounts": [{"until": in_days(3), "percent": "10"}, {"until": in_days(5), "percent": "5.5"}]}
+    charge = await issued(merchant.sandbox, "149.90", **asked)
+    due = day_of(charge, "effective_due_date")
+    told = {
+        "fine": {"percent": "2.00"},
+        "interest": {"percent_per_month": "1.00"},
+        "discounts": [{"until": in_days(3), "percent": "10.00"}, {"until": in_days(5), "percent": "5.50"}],
+        "payable_until": effective_due_date(due + timedelta(days=30)).isoformat(),
+        "amount_due": {
+            "date": in_days(0), "amount": "134.91", "fine": "0.00", "interest": "0.00", "discount": "14.99",
+        },
+    }  # fmt: skip
+    assert told.items() <= charge.items()
+    assert charge["amount"] == "149.90"
+    assert told.items() <= (await merchant.sandbox.charge(charge["charge_id"])).items()
+    (listed,) = await merchant.sandbox.all("/v1/charges", nosso_numero=charge["boleto"]["nosso_numero"])
+    assert told.items() <= listed.items()
+
+
+async def test_a_boleto_without_terms_is_as_it_was(merchant: ApiMerchant, books: Books) -> None:
+    charge = await issued(merchant.sandbox)
+    assert not {"fine", "interest", "discounts", "payable_until", "amount_due"} & set(charge)
+    row = await at_bank(books, charge["boleto"]["nosso_numero"])
+    assert (row["terms"], row["fine_from"], row["late_days"]) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"fine": {"percent": "2.01"}}, "fine.percent"),
+        ({"fine": {"percent": "2", "amount": "1"}}, "fine"),
+        ({"fine": {}}, "fine"),
+        ({"fine": {"percent": 2}}, "fine.percent"),
+        ({"fine": {"percent": "0"}}, "fine.percent"),
+        ({"fine": "2.00"}, "fine"),
+        ({"fine": {"amount": "3.01"}}, "fine.amount"),
+        ({"interest": {"percent_per_month": "1.01"}}, "interest.percent_per_month"),
+        ({"interest": {"amount_per_day": "0.06"}}, "interest.amount_per_day"),
+        ({"interest": {"amount_per_day": "x"}}, "interest.amount_per_day"),
+        ({"discounts": {"until": in_days(1), "amount": "1"}}, "discounts"),
+        ({"discounts": ["5%"]}, "discounts.0"),
+        ({"discounts": [{"amount": "1"}]}, "discounts.0.until"),
+        ({"discounts": [{"until": "2026-02-30", "amount": "1"}]}, "discounts.0.until"),
+        ({"discounts": [{"until": in_days(11), "amount": "1"}]}, "discounts.0.until"),
+        ({"discounts": [{"until": in_days(-1), "amount": "1"}]}, "discounts.0.until"),
+        ({"discounts": [{"until": in_days(1), "amount": "150"}]}, "discounts.0.amount"),
+        ({"discounts": [{"until": in_days(2), "amount": "1"}, {"until": in_days(2), "amount": "1"}]},
+         "discounts.1.until"),
+        ({"discounts": [{"until": in_days(2), "amount": "1"}, {"until": in_days(3), "percent": "1"}]}, "discounts.1"),
+        ({"discounts": [{"until": in_days(each), "amount": "1"} for each in (1, 2, 3, 4)]}, "discounts"),
+        ({"payable_days_after_due": 1}, "payable_days_after_due"),
+        ({"payable_days_after_due": 366}, "payable_days_after_due"),
+        ({"payable_days_after_due": "30"}, "payable_days_after_due"),
+        ({"tipo": "boleto_pix", **LATE}, "tipo"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_agreed_is_refused_by_its_field(
+    merchant: ApiMerchant, wrong: dict[str, Any], field: str
+) -> None:
+    answer = await issue(merchant.sandbox, **wrong)
+    assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), answer.raw
+    assert [each["field"] for each in answer.body["error"]["fields"]] == [field], answer.raw
+
+
+@pytest.mark.parametrize("name", ["fine", "interest", "discounts", "payable_days_after_due"])
+async def test_where_boletos_have_no_terms_whoever_asks_for_them_is_told(merchant: ApiMerchant, name: str) -> None:
+    value = {"fine": {"percent": "1"}, "interest": {}, "discounts": [], "payable_days_after_due": 5}[name]
+    payer = {
+        "name": "Ana Lima", "document": "52998224725", "person_type": "PESSOA_FISICA",
+        "address": {"zip_code": "01310100", "street": "Avenida Paulista", "city": "São Paulo", "state": "SP"},
+    }  # fmt: skip
+    dual = {"amount": "10.00", "due_date": in_days(5), "payer": payer}
+    schedule = {
+        "payment_method": "boleto", "amount": "10.00", "payer": payer, "frequency": "monthly",
+        "first_due_date": in_days(20),
+    }  # fmt: skip
+    for client, path, body in (
+        (merchant.sandbox, "/v1/charges/dual", dual), (merchant.production, "/v1/charge-schedules", schedule),
+    ):  # fmt: skip
+        answer = await client.ask("POST", path, json=body | {name: value}, key=str(uuid4()))
+        assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), answer.raw
+        assert [each["field"] for each in answer.body["error"]["fields"]] == [name]
+        made = await client.ask("POST", path, json=body | {name: None}, key=str(uuid4()))
+        assert made.status == 201, made.raw
+
+
+async def test_companies_may_agree_on_more_than_a_consumer(merchant: ApiMerchant) -> None:
+    more: dict[str, Any] = {"fine": {"percent": "10.00"}, "interest": {"percent_per_month": "2.00"}}
+    assert (await issue(merchant.sandbox, **more)).status == 400
+    assert (await issue(merchant.sandbox, pagador=COMPANY, **more)).status == 201
+
+
+async def test_a_key_belongs_to_its_terms(merchant: ApiMerchant) -> None:
+    key, body = str(uuid4()), boleto_body(**LATE)
+    first = await issue(merchant.sandbox, body=body, key=key)
+    again = await issue(merchant.sandbox, body=body, key=key)
+    assert (first.status, again.status) == (201, 200)
+    assert again.body["charge_id"] == first.body["charge_id"]
+    other = await issue(merchant.sandbox, body=body | {"fine": {"percent": "1.00"}}, key=key)
+    assert (other.status, other.code) == (409, "IDEMPOTENCY_KEY_REUSED")
+
+
+# What is paid
+
+
+@pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
+async def test_paid_two_days_late_it_costs_fine_and_interest_and_is_no_anomaly(
+    merchant: ApiMerchant, system: System, tipo: str
+) -> None:
+    client = merchant.sandbox
+    asked = {"fine": {"percent": "3.00"}, "interest": {"percent_per_month": "2.00"}, "pagador": COMPANY}
+    charge = await issued(client, "1000.00", tipo=tipo, **asked)
+    late = day_of(charge, "effective_due_date") + timedelta(days=2)
+    await advance_to(client, late)
+    overdue = await client.charge(charge["charge_id"])
+    assert (overdue["status"], overdue["amount"]) == ("pending", "1000.00")
+    assert overdue["amount_due"] == {
+        "date": late.isoformat(), "amount": "1031.33", "fine": "30.00", "interest": "1.33", "discount": "0.00",
+    }  # fmt: skip
+    before = await client.balance()
+    paid = (await client.pay(charge["charge_id"])).body
+    assert (paid["status"], paid["amount"]) == ("paid", "1000.00")
+    assert parts(paid["payment"]) == ("1031.33", "30.00", "1.33", "0.00")
+    assert (paid["payment"]["net_amount"], paid["payment"]["late"]) == ("1031.33", True)
+    assert "amount_due" not in paid
+    async with client.http.get(paid["payment_url"]) as page:
+        receipt = await page.text()
+    for name, cents in (("Multa", "30,00"), ("Juros", "1,33")):
+        assert f"<dt>{name}</dt><dd>R$ {cents}</dd>" in receipt
+    assert "R$ 1.031,33" in receipt
+    (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
+    assert (item["anomaly"], parts(item)) == (None, parts(paid["payment"]))
+    assert await events_of(client, charge["charge_id"]) == ["payment.received"]
+    assert (before, await client.balance()) == ("0.00", "1031.33")
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+async def test_paid_early_it_costs_less_and_is_settled(merchant: ApiMerchant, system: System) -> None:
+    client = merchant.sandbox
+    discounts = [{"until": in_days(1), "amount": "20.00"}, {"until": in_days(2), "amount": "5.00"}]
+    charge = await issued(client, "150.00", discounts=discounts)
+    await advance_to(client, effective_due_date(today() + timedelta(days=1)) + timedelta(days=1))
+    second = effective_due_date(today() + timedelta(days=2)) > effective_due_date(today() + timedelta(days=1))
+    less = "145.00" if second else "150.00"
+    assert (await client.charge(charge["charge_id"]))["amount_due"]["amount"] == less
+    other = await issued(client, "150.00", discounts=[{"until": (today() + timedelta(days=9)).isoformat(),
+                                                       "percent": "10"}])  # fmt: skip
+    for each, amount, discount in ((charge, less, "5.00" if second else "0.00"), (other, "135.00", "15.00")):
+        paid = (await client.pay(each["charge_id"])).body
+        assert (paid["status"], paid["payment"]["late"]) == ("paid", False)
+        assert parts(paid["payment"]) == (amount, "0.00", "0.00", discount)
+        assert await events_of(client, each["charge_id"]) == ["payment.received"]
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+@pytest.mark.parametrize(("amount", "status"), [("150.00", "pending"), ("153.04", "pending"), ("153.06", "paid")])
+async def test_another_amount_than_that_days_is_an_anomaly(merchant: ApiMerchant, amount: str, status: str) -> None:
+    client = merchant.sandbox
+    charge = await issued(client, "150.00", **LATE)
+    await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
+    answer = await client.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"amount": amount})
+    assert answer.body["status"] == status, answer.raw
+    (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
+    assert (item["anomaly"], item["amount"]) == ("amount_mismatch", amount)
+    if status == "pending":
+        # The payer comes back and pays what it costs.
+        assert (await client.pay(charge["charge_id"])).body["status"] == "paid"
+
+
+async def test_two_payments_of_one_late_day_are_one_that_settles_and_a_duplicate(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await issued(client, "150.00", **LATE)
+    await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
+    await client.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
+    items = await client.all("/v1/payments", charge_id=charge["charge_id"])
+    assert sorted((each["amount"], str(each["anomaly"])) for each in items) == [
+        ("153.05", "None"), ("153.05", "duplicate"),
+    ]  # fmt: skip
+
+
+async def test_it_can_be_paid_or_cancelled_until_its_last_day_and_is_expired_then(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    first, second = [await issued(client, payable_days_after_due=5, **LATE) for _ in range(2)]
+    last = effective_due_date(day_of(first, "effective_due_date") + timedelta(days=5))
+    assert first["payable_until"] == last.isoformat()
+    await advance_to(client, last)
+    assert (await client.charge(first["charge_id"]))["status"] == "pending"
+    assert (await client.cancel(first["charge_id"])).body["status"] == "cancelled"
+    await advance_to(client, last + timedelta(days=1))
+    over = await client.charge(second["charge_id"])
+    assert (over["status"], over["payable_until"]) == ("expired", last.isoformat())
+    assert await events_of(client, second["charge_id"]) == ["charge.expired"]
+
+
+async def test_what_is_returned_is_what_was_paid_with_its_fine(merchant: ApiMerchant, system: System) -> None:
+    client = merchant.sandbox
+    charge = await issued(client, "150.00", tipo="boleto_hibrido", **LATE)
+    await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
+    await client.pay(charge["charge_id"])
+    body = {"destination": {"pix_key": "ana@example.com", "document": PAGADOR["documento"]}}
+    answer = await client.ask("POST", f"/v1/charges/{charge['charge_id']}/refunds", json=body, key=str(uuid4()))
+    assert (answer.status, answer.body["amount"]) == (201, "153.05"), answer.raw
+
+    async def returned() -> bool:
+        return bool((await client.charge(charge["charge_id"]))["status"] == "refunded")
+
+    await until_answer(returned)
+    assert await client.balance() == "0.00"
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+# At the bank
+
+
+async def test_the_bank_has_what_was_agreed_in_its_own_words(
+    merchant: ApiMerchant, system: System, books: Books
+) -> None:
+    charge = await issued(
+        merchant.production, "150.00", tipo="boleto_hibrido", discounts=[{"until": in_days(1), "amount": "5"}], **LATE
+    )
+    row = await at_bank(books, charge["boleto"]["nosso_numero"])
+    due, effective = date.fromisoformat(charge["due_date"]), date.fromisoformat(charge["effective_due_date"])
+    assert msgspec.json.decode(row["terms"], type=PaymentTerms) == PaymentTerms(
+        fine=Fine(percent_bps=200), interest=Interest(month_bps=100),
+        discounts=(Discount(until=today() + timedelta(days=1), amount_cents=500),),
+    )  # fmt: skip
+    assert row["fine_from"] == effective + timedelta(days=1)
+    assert due + timedelta(days=row["late_days"]) == date.fromisoformat(charge["payable_until"])
+
+
+async def test_in_production_a_late_payment_at_the_bank_is_what_it_cost(
+    merchant: ApiMerchant, system: System, books: Books
+) -> None:
+    client = merchant.production
+    due = today() - timedelta(days=4)
+    terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(day_cents=10), payable_days=30)
+    charge_id = await boleto_issued_before(system, books, client, test=False, due_on=due, terms=terms)
+    before = await client.charge(charge_id)
+    late = (today() - effective_due_date(due)).days
+    expected = (f"{15000 + (300 + 10 * late if late else 0):05}", "300" if late else "0")
+    said = await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge_id)
+    assert said["payments"][0]["amount"] == before["amount_due"]["amount"]
+    assert said["payments"][0]["amount"].replace(".", "") == expected[0]
+
+    async def paid() -> dict[str, Any] | None:
+        charge = await client.charge(charge_id)
+        return charge if charge["status"] == "paid" else None
+
+    charge = await until_answer(paid)
+    due_before = before["amount_due"]
+    assert parts(charge["payment"]) == tuple(due_before[name] for name in ("amount", "fine", "interest", "discount"))
+    assert charge["payment"]["fine"].replace(".", "").lstrip("0") == expected[1].lstrip("0")
+    (item,) = await client.all("/v1/payments", charge_id=charge_id)
+    assert item["anomaly"] is None
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+async def test_the_pix_of_a_hybrid_is_of_what_it_costs_that_day_and_goes_back_whole(
+    merchant: ApiMerchant, system: System
+) -> None:
+    client = merchant.production
+    charge = await issued(
+        client, "150.00", tipo="boleto_hibrido", discounts=[{"until": in_days(3), "percent": "10"}], **LATE
+    )
+    charge_id = charge["charge_id"]
+    said = await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge_id, "--rail", "pix")
+    assert said["payments"][0]["amount"] == "135.00"
+
+    async def is_now(status: str) -> dict[str, Any] | None:
+        found = await client.charge(charge_id)
+        return found if found["status"] == status else None
+
+    paid = await until_answer(lambda: is_now("paid"))
+    assert (paid["payment"]["method"], parts(paid["payment"])) == ("pix", ("135.00", "0.00", "0.00", "15.00"))
+    assert paid["payment"]["end_to_end_id"] == said["payments"][0]["end_to_end_id"]
+    (item,) = await client.all("/v1/payments", charge_id=charge_id)
+    assert item["anomaly"] is None
+    back = await client.ask("POST", f"/v1/charges/{charge_id}/refunds", json={}, key=str(uuid4()))
+    assert (back.status, back.body["amount"]) == (201, "135.00"), back.raw
+    await until_answer(lambda: is_now("refunded"))
+    assert await client.balance() == "0.00"
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+async def test_fine_and_last_day_follow_a_new_due_date_at_the_bank_too(
+    merchant: ApiMerchant, books: Books, mode: str
+) -> None:
+    client: ApiClient = getattr(merchant, mode)
+    charge = await issued(client, payable_days_after_due=2, **LATE)
+    number = charge["boleto"]["nosso_numero"]
+    for days in (23, 24, 25, 4):  # over a weekend, and back
+        moved = (await redate(client, in_days(days), charge_id=charge["charge_id"])).body
+        effective = date.fromisoformat(moved["effective_due_date"])
+        last = effective_due_date(effective + timedelta(days=2))
+        assert moved["payable_until"] == last.isoformat()
+        assert moved["fine"] == charge["fine"]
+        row = await at_bank(books, number)
+        assert (row["due_on"].isoformat(), row["fine_from"]) == (in_days(days), effective + timedelta(days=1))
+        assert row["due_on"] + timedelta(days=row["late_days"]) == last
+
+
+async def test_a_new_due_date_leaves_discounts_their_days(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await issued(client, discounts=[{"until": in_days(5), "amount": "1.00"}])
+    early = await redate(client, in_days(4), charge_id=charge["charge_id"])
+    assert (early.status, early.code) == (400, "INVALID_DUE_DATE"), early.raw
+    moved = await redate(client, in_days(40), charge_id=charge["charge_id"])
+    assert (moved.status, moved.body["discounts"]) == (200, charge["discounts"])

@@ -1,0 +1,347 @@
+"""Merchants of several cells behind one address: each request works in one database, and no cell needs another."""
+
+import asyncio
+import secrets
+from base64 import b64encode
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlencode
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from banks.banco_do_brasil.nosso_numero import number_at_bank
+from banks.received import ReceivedPix
+from commands.people.people import add_staff
+from domain.errors import Code, Refused
+from runtime.cells.directory import WrongCell, check_cell
+from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
+from runtime.ids import new_id
+from runtime.passwords import hash_password
+from runtime.postgres import Pool, connect, open_pool
+from tests.support.banking import BANK, worker_context
+from tests.support.cells import Cells, open_cells, second_server
+from tests.support.database import own_database, owner_of
+from tests.support.in_process import Reply, envelope
+from workers.incoming.boleto_payments import Unbooked, suspend_unknown
+from workers.incoming.pix_payments import book_pix
+
+ALA, BELA = 1, 2
+TODAY = datetime.now(UTC).date()
+FORM = (b"content-type", b"application/x-www-form-urlencoded")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def cells(servers: Any) -> AsyncIterator[Cells]:
+    with second_server() as second:
+        async with open_cells(servers, second) as opened:
+            yield opened
+
+
+async def token_of(cells: Cells, number: int, mode: str = "test") -> str:
+    return await cells.api.token(cells.merchants[number], mode)
+
+
+async def create(cells: Cells, number: int, *, mode: str = "test", key: str | None = None) -> Reply:
+    body = {"account_id": str(cells.merchants[number].account_id), "amount": "10.00"}
+    token = await token_of(cells, number, mode)
+    return await cells.api.post("/v1/charges/pix", body, token=token, key=key or secrets.token_hex(8))
+
+
+@contextmanager
+def counted() -> Iterator[Counter[int]]:
+    """How often requests of this block, and what they start, took a connection, by the cell of its pool. What processes
+    do at regular intervals began before, in another context."""
+    taken: Counter[int] = Counter()
+    acquire = Pool.acquire
+
+    def counting(self: Pool, *, timeout: float | None = None) -> Any:
+        if asked_here.get():
+            taken[int(self.name.partition(" of cell ")[2] or HOME)] += 1
+        return acquire(self, timeout=timeout)
+
+    here = asked_here.set(True)
+    with patch.object(Pool, "acquire", counting):
+        yield taken
+    asked_here.reset(here)
+
+
+asked_here: ContextVar[bool] = ContextVar("asked_here", default=False)
+
+
+@pytest.mark.parametrize("number", [HOME, ALA, BELA, 3])
+async def test_all_that_a_merchant_is_given_names_its_cell(cells: Cells, number: int) -> None:
+    token = await token_of(cells, number)
+    made = await create(cells, number)
+    assert made.status == 201, made
+    charge = made.json()
+    paid = await cells.api.post(f"/v1/charges/{charge['charge_id']}/simulate-payment", None, token=token)
+    assert paid.status == 200, paid
+    back = await cells.api.post(f"/v1/charges/{charge['charge_id']}/refunds", {}, token=token, key=secrets.token_hex(8))
+    events = (await cells.api.get("/v1/events", token=token)).json()["data"]
+    ids = [charge["charge_id"], paid.json()["payment"]["payment_id"], back.json()["refund_id"]]
+    ids += [event["event_id"] for event in events]
+    assert {cell_of(UUID(each)) for each in ids} == {number}
+    assert {cell_of_token(each) for each in (token, charge["public_id"])} == {number}
+    assert UUID(charge["pix"]["txid"]) == UUID(charge["charge_id"])
+
+
+@pytest.mark.parametrize("number", [HOME, ALA, BELA, 3])
+async def test_each_request_works_in_one_database(cells: Cells, number: int) -> None:
+    """Counted as connections that are taken: none of another cell's, from the token request to the payer's page."""
+    with counted() as taken:
+        charge = (await create(cells, number)).json()
+        token = await token_of(cells, number)
+        for path in (f"/v1/charges/{charge['charge_id']}", "/v1/charges", "/v1/events", "/v1/me"):
+            assert (await cells.api.get(path, token=token)).status == 200
+        page = await cells.api.get(f"/pagar/{charge['public_id']}", token=None)
+        assert page.status == 200
+    assert list(taken) == [number]
+
+
+async def test_a_credential_of_one_cell_opens_nothing_of_another(cells: Cells) -> None:
+    charge = (await create(cells, ALA)).json()
+    for number in (HOME, BELA, 3):
+        found = await cells.api.get(f"/v1/charges/{charge['charge_id']}", token=await token_of(cells, number))
+        assert (found.status, found.code()) == (404, "CHARGE_NOT_FOUND")
+    # A token that was altered to lead elsewhere is nobody's there.
+    token = await token_of(cells, ALA)
+    for code in ("AA", "AC", "AD", "__"):
+        found = await cells.api.get("/v1/charges", token=code + token[2:])
+        assert (found.status, found.code()) == (401, "UNAUTHENTICATED")
+
+
+async def test_a_key_is_one_cells_own(cells: Cells) -> None:
+    """The same key of merchants of two cells is two keys; of one merchant it is one, replayed from its own cell."""
+    key = secrets.token_hex(8)
+    first, other = await create(cells, ALA, key=key), await create(cells, BELA, key=key)
+    assert (first.status, other.status) == (201, 201)
+    again = await create(cells, ALA, key=key)
+    assert (again.status, again.header("idempotent-replayed"), again.json()) == (200, "true", first.json())
+
+
+async def test_token_requests_are_led_by_the_client_however_it_is_written(cells: Cells) -> None:
+    credential = cells.merchants[BELA].production
+    pair = f"{credential.client_id}:{credential.client_secret}".encode()
+    basic = (b"authorization", b"Basic " + b64encode(pair))
+    grant = {"grant_type": "client_credentials"}
+    both = {**grant, "client_id": credential.client_id, "client_secret": credential.client_secret}
+    for headers, body in (
+        ([FORM, basic], urlencode(grant).encode()),
+        ([FORM], urlencode(both).encode()),
+        ([(b"content-type", b"application/json")], msgspec.json.encode(both)),
+    ):
+        reply = await cells.api.ask("POST", "/v1/oauth/token", headers=headers, body=body)
+        assert reply.status == 200, reply
+        assert cell_of_token(reply.json()["access_token"]) == BELA
+
+
+async def test_numbers_of_boletos_come_from_blocks_that_do_not_meet(cells: Cells) -> None:
+    taken = {}
+    for number, url in cells.urls.items():
+        conn = await connect(url)
+        taken[number] = await conn.fetchval("SELECT nextval('boleto_control')")
+        await conn.close()
+    assert taken[HOME] < 1_000
+    assert [taken[number] // 100_000_000 for number in (1, 2, 3)] == [99, 98, 97]
+    owner = await connect(cells.owner_urls[HOME])
+    limit = await owner.fetchval("SELECT max_value FROM pg_sequences WHERE sequencename = 'boleto_control'")
+    await owner.close()
+    assert limit + 49 < 9_700_000_000
+
+
+async def sign_in(cells: Cells, email: str, password: str) -> tuple[Reply, bytes]:
+    """What the form answers, and the cookies it sets."""
+    form = await cells.api.get("/painel/entrar", token=None)
+    cookies = [value.split(b";")[0] for name, value in form.headers if name == b"set-cookie"]
+    csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
+    body = urlencode({"csrf": csrf, "email": email, "password": password, "para": ""}).encode()
+    origin = (b"origin", b"https://api.example.com")
+    headers = [FORM, (b"cookie", b"; ".join(cookies)), origin, (b"sec-fetch-site", b"same-origin")]
+    reply = await cells.api.ask("POST", "/painel/entrar", headers=headers, body=body)
+    return reply, b"; ".join(value.split(b";")[0] for name, value in reply.headers if name == b"set-cookie")
+
+
+@pytest.mark.parametrize("number", [HOME, ALA, BELA])
+async def test_people_sign_in_at_one_address_whatever_cell_their_account_is_in(cells: Cells, number: int) -> None:
+    dashboard = cells.merchants[number].dashboard
+    refused, _ = await sign_in(cells, dashboard.email, "not the password at all")
+    assert refused.status == 403
+    entered, cookie = await sign_in(cells, dashboard.email, dashboard.password)
+    assert entered.status == 303, entered
+    page = await cells.api.ask("GET", "/painel", headers=[(b"cookie", cookie)])
+    assert page.status == 200
+    assert cells.merchants[number].name in page.body.decode()
+
+
+async def test_a_link_to_a_new_password_is_asked_for_in_the_cell_of_the_person(cells: Cells) -> None:
+    dashboard = cells.merchants[BELA].dashboard
+    form = await cells.api.get("/painel/recuperar", token=None)
+    cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
+    csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
+    body = urlencode({"csrf": csrf, "email": dashboard.email}).encode()
+    asked = await cells.api.ask("POST", "/painel/recuperar", headers=[FORM, (b"cookie", cookies)], body=body)
+    assert asked.status == 200
+    async with cells.pool(BELA) as pool:
+        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'access'") == 1
+
+
+def pix_told(*charges: Any) -> bytes:
+    told = [{"endToEndId": f"E{secrets.token_hex(15)}X", "txid": UUID(each).hex} for each in charges]
+    return msgspec.json.encode({"pix": told})
+
+
+async def test_a_callback_leaves_each_hint_in_the_cell_of_its_charge(cells: Cells) -> None:
+    charges = {number: (await create(cells, number, mode="production")).json()["charge_id"] for number in cells.urls}
+    path = f"/bank/{cells.settings.bank_callback_token}/pix"
+    told = await cells.api.ask("POST", path, body=pix_told(*charges.values()))
+    assert told.status == 200, told
+    for number, charge_id in charges.items():
+        async with cells.pool(number) as pool:
+            hints = {row["txid"] for row in await pool.fetch("SELECT txid FROM bank_hint")}
+        assert hints == {UUID(charge_id).hex}
+
+
+async def test_money_that_fits_nothing_goes_into_suspense_in_one_cell(cells: Cells, servers: Any) -> None:
+    """Every cell's reconciler reads the bank's whole lists."""
+    ids = {}
+    for number in (HOME, ALA, BELA):
+        with in_cell(number):
+            ids[number] = new_id()
+    txids = {"none": None, "stranger": "x" * 30, **{f"cell {number}": each.hex for number, each in ids.items()}}
+    received = [
+        ReceivedPix(
+            end_to_end_id=f"E{name.replace(' ', '')}{secrets.token_hex(6)}",
+            txid=txid,
+            amount_cents=100,
+            paid_at=datetime.now(UTC),
+        )
+        for name, txid in txids.items()
+    ]
+    numbers = {HOME: number_at_bank("3128557", 1_999_999), ALA: number_at_bank("3128557", 9_900_000_007)}
+    found: dict[int, set[str | None]] = {}
+    for number in (HOME, ALA, BELA):
+        async with cells.pool(number) as pool, worker_context(pool, servers.redis_url, None) as context:
+            with in_cell(number):
+                for _ in range(2):
+                    assert await book_pix(context, BANK, received) == 0
+                    unknown = [Unbooked(each, known=False, paid_cents=500, moved_on=TODAY) for each in numbers.values()]
+                    await suspend_unknown(context, BANK, unknown)
+            found[number] = {row["reference"] for row in await pool.fetch("SELECT reference FROM suspense")}
+    assert found == {
+        HOME: {None, "x" * 30, ids[HOME].hex, numbers[HOME]},
+        ALA: {ids[ALA].hex, numbers[ALA]},
+        BELA: {ids[BELA].hex},
+    }
+
+
+async def test_staff_say_which_cell_they_sign_in_to(cells: Cells) -> None:
+    email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
+    async with cells.pool(ALA) as pool, pool.acquire() as conn:
+        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+    form = await cells.api.get("/plataforma/entrar?celula=ala", token=None)
+    cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
+    assert b"celula=ala" in cookies
+    csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
+    body = urlencode({"csrf": csrf, "email": email, "password": password}).encode()
+    entered = await cells.api.ask("POST", "/plataforma/entrar", headers=[FORM, (b"cookie", cookies)], body=body)
+    assert entered.status == 303, entered
+    session = next(value.split(b";")[0] for name, value in entered.headers if b"plataforma=" in value)
+    assert cell_of_hex(session.decode().partition("=")[2]) == ALA
+    page = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session)])
+    assert page.status == 200, page
+    # Home knows nobody of this name.
+    refused = await cells.api.ask(
+        "POST",
+        "/plataforma/entrar",
+        headers=[FORM, (b"cookie", cookies.replace(b"celula=ala", b"celula=home"))],
+        body=body,
+    )
+    assert refused.status == 403
+
+
+async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
+    pool = await open_pool(cells.urls[ALA], name="tests", size=1)
+    with pytest.raises(WrongCell, match=r"cell 1.*serves cell 2"):
+        await check_cell(pool, BELA)
+    await pool.close()
+
+
+async def test_what_cannot_be_added_is_said_and_changes_nothing(cells: Cells) -> None:
+    for name, dsn, schema, field in (
+        ("ala", cells.owner_urls[HOME], "another", "name"),
+        ("home", cells.owner_urls[HOME], "another", "name"),
+        ("Dois", cells.owner_urls[HOME], "another", "name"),
+        ("dois", cells.owner_urls[HOME], "Another", "schema"),
+        ("dois", cells.owner_urls[HOME], "public", "dsn"),
+        ("dois", cells.owner_urls[BELA].partition("?")[0], "cell_bela", "dsn"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await cells.add(name, dsn, schema)
+        assert (refused.value.code, list(refused.value.fields or {})) == (Code.VALIDATION_ERROR, [field])
+    conn = await connect(cells.urls[HOME])
+    assert await conn.fetchval("SELECT count(*) FROM cell") == 3
+    await conn.close()
+
+
+async def test_a_cell_that_was_added_is_served_without_a_restart(servers: Any) -> None:
+    async with own_database(servers, "nova", migrated=False) as url, open_cells(servers) as cells:
+        added = await cells.add("nova", owner_of(servers, url), "public")
+        cells.merchants[added.number] = await cells.merchant(added.number)
+        await cells.locations(added.number)
+        async with asyncio.timeout(20):
+            while cells.router.contexts().get(added.number) is None:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.05)
+        made = await create(cells, added.number)
+        assert made.status == 201, made
+        assert cell_of(UUID(made.json()["charge_id"])) == added.number
+
+
+async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -> None:
+    """Home lies on the server that stops: a balancer must not take the whole process away."""
+    with second_server() as second:
+        async with open_cells(servers, home_on=second) as cells:
+            assert (await cells.api.get("/readyz", token=None)).status == 200
+            token, charge = await token_of(cells, ALA), (await create(cells, ALA)).json()
+            second.stop()
+            assert (await cells.api.get("/readyz", token=None)).status == 200
+            found = await cells.api.get(f"/v1/charges/{charge['charge_id']}", token=token)
+            assert found.status == 200, found
+            assert (await create(cells, ALA)).status == 201
+            cells.router.draining = True
+            assert (await cells.api.get("/readyz", token=None)).status == 503
+            cells.router.draining = False
+            second.restart()
+
+
+async def test_a_server_that_stops_is_nothing_to_merchants_of_other_cells(servers: Any) -> None:
+    with second_server() as second:
+        async with open_cells(servers, second) as cells:
+            before = (await create(cells, BELA)).json()
+            waiting = await token_of(cells, BELA)
+            second.stop()
+            for _ in range(3):
+                for number in (HOME, ALA):
+                    assert (await create(cells, number)).status == 201
+                away = await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)
+                assert (away.status, envelope(away)["code"]) == (503, "SERVICE_UNAVAILABLE")
+            assert (await cells.api.get(f"/pagar/{before['public_id']}", token=None)).status == 503
+            path = f"/bank/{cells.settings.bank_callback_token}/pix"
+            told = (await create(cells, ALA, mode="production")).json()["charge_id"]
+            with in_cell(BELA):
+                lost = str(new_id())
+            refused = await cells.api.ask("POST", path, body=pix_told(told, lost))
+            assert refused.status == 503, "the bank is to tell again what the cell that is away did not hear"
+            async with cells.pool(ALA) as pool:
+                assert await pool.fetchval("SELECT count(*) FROM bank_hint") == 1
+            second.restart()
+            async with asyncio.timeout(20):
+                while (await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)).status != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)

@@ -1,0 +1,97 @@
+"""`quita cell` beside a running system: a cell is added, served, paid into, listed, and stopped with its server."""
+
+import json
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.support.cells import second_server
+from tests.support.system import System, remove_home, temporary_home
+
+WAIT_S = 40.0
+
+
+@pytest.fixture
+def system() -> Any:
+    whole = System(temporary_home())
+    try:
+        yield whole.start()
+        assert whole.stop() == 0, whole.said()[-4000:]
+    finally:
+        if whole.running():
+            whole.kill()
+        remove_home(whole.home)
+
+
+def names(system: System) -> dict[str, str]:
+    done = system.quita("cell", "list", "--json")
+    listed = json.loads(done.stdout)
+    assert done.returncode == (1 if any(each["state"] == "away" for each in listed) else 0)
+    return {each["name"]: each["state"] for each in listed}
+
+
+def token(client: httpx.Client, credential: dict[str, str]) -> dict[str, str]:
+    reply = client.post("/v1/oauth/token", data={"grant_type": "client_credentials", **credential})
+    assert reply.status_code == 200, reply.text
+    return {"Authorization": f"Bearer {reply.json()['access_token']}"}
+
+
+def create(client: httpx.Client, account_id: str, headers: dict[str, str], key: str) -> httpx.Response:
+    body = {"account_id": account_id, "amount": "10.00"}
+    deadline = time.monotonic() + WAIT_S
+    while True:  # its worker starts, and makes locations, some seconds after the cell was added
+        made = client.post("/v1/charges/pix", json=body, headers={**headers, "Idempotency-Key": key})
+        if made.status_code == 201 or time.monotonic() > deadline:
+            return made
+
+
+def test_a_cell_beside_a_running_system(system: System) -> None:
+    assert names(system) == {"home": "serving"}
+    assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
+    with second_server() as second:
+        added = system.json("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
+        assert (added["number"], added["name"]) == (1, "bela")
+        assert str(urlsplit(second.dsn).password) not in json.dumps(added), "no password is printed"
+        again = system.quita("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
+        assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        assert names(system) == {"home": "serving", "bela": "serving"}
+
+        merchant = system.json("merchant", "create", "--cell", "bela", "--name", "Loja", "--demo")
+        with httpx.Client(base_url=system.base_url, timeout=30) as client:
+            headers = token(client, merchant["production"])
+            made = create(client, merchant["account_id"], headers, "first")
+            assert made.status_code == 201, made.text
+            charge_id = made.json()["charge_id"]
+            # Led to the cell by the id; the bank calls back, and the cell's own worker confirms.
+            system.json("bank", "pay", "--charge-id", charge_id)
+            deadline = time.monotonic() + WAIT_S
+            while (seen := client.get(f"/v1/charges/{charge_id}", headers=headers).json())["status"] != "paid":
+                assert time.monotonic() < deadline, seen
+                time.sleep(0.1)
+
+            system.json("pix", "suspend")
+            for whole in (merchant, system.merchants[0]):
+                refused = client.post(
+                    "/v1/charges/pix",
+                    json={"account_id": whole["account_id"], "amount": "10.00"},
+                    headers={**token(client, whole["production"]), "Idempotency-Key": "suspended"},
+                )
+                assert refused.json()["error"]["code"] == "PIX_AVULSO_SUSPENDED", refused.text
+            system.json("pix", "resume")
+            assert system.json("readmodels", "verify", "--cell", "bela")["differences"] == []
+        nowhere = system.quita("pix", "resume", "--cell", "nowhere")
+        assert (nowhere.returncode, "quita cell list" in nowhere.stderr) == (1, True)
+        second.stop()
+        assert names(system) == {"home": "serving", "bela": "away"}
+        second.restart()
+
+
+async def test_numbers_of_a_new_installation_are_homes_alone(servers: Any) -> None:
+    conn = await asyncpg.connect(servers.owner_url)
+    assert await conn.fetchval("SELECT number FROM this_cell") == 0
+    assert await conn.fetchval("SELECT count(*) FROM cell") == 0
+    await conn.close()

@@ -1,0 +1,181 @@
+"""A restore drill: a database falls back to an earlier instant, its bank does not. What the bank received since is
+booked once, what it sent is told, and nothing is sent before somebody has said that this is settled."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from banks.protocol import Done
+from banks.simulated.bank import PayerPix
+from banks.simulated.boletos import new_end_to_end_id
+from banks.transfers import Return, Transfer
+from domain.instants import to_millisecond
+from readmodels.verify import verify
+from runtime.backups.restore import RESTORED
+from runtime.ids import new_id
+from runtime.postgres import Pool, open_pool
+from tests.integration.deploys.test_recovery import Restored
+from tests.support.banking import make_account, make_charges, utc_now, worker_context
+from tests.support.boleto_bank import RunningBoletoBank, new_boleto, running_boleto_bank
+from tests.support.database import own_database, owner_of
+from tests.support.wallet import balance_of, put_money
+from workers.incoming.pix_payments import book_pix
+from workers.orders.withdrawal import WithdrawalOrderWorker
+
+
+class Drill(Restored):
+    """`bank` keeps its books in a database of its own, which is not restored."""
+
+    async def sent_by_us(self, id: str) -> bool:
+        """Whether the bank has sent it, after a worker did what is due."""
+        await WithdrawalOrderWorker(self.context).drain()
+        return await self.bank.bank.transfers.booked_transfer(id) is not None
+
+
+async def received(bank: RunningBoletoBank, charge_id: UUID, cents: int) -> str:
+    """A payer pays, and the bank knows of it alone."""
+    at = to_millisecond(utc_now())
+    paid = PayerPix(end_to_end_id=new_end_to_end_id(at), txid=charge_id.hex, amount_cents=cents, paid_at=at)
+    await bank.bank.receive([paid], tell=False)
+    return paid.end_to_end_id
+
+
+async def charges(pool: Pool, bank: RunningBoletoBank, account_id: UUID, count: int) -> list[UUID]:
+    made = await bank.bank.pix.create_locations(count)
+    return await make_charges(pool, account_id, made.value, test=False, amount_cents=2000)
+
+
+@asynccontextmanager
+async def opened(servers: Any, url: str, bank: RunningBoletoBank) -> AsyncIterator[Drill]:
+    pool = await open_pool(url, name="tests", size=8)
+    try:
+        async with worker_context(pool, servers.redis_url, bank.adapter(transfers_url="")) as context:
+            yield Drill(url, owner_of(servers, url), pool, context, bank, servers.redis_url)
+    finally:
+        await pool.close()
+
+
+async def fall_back(servers: Any, before: str, url: str) -> None:
+    """`url` becomes what `before` is at this moment, and knows that it was restored to it."""
+    names = [urlsplit(each).path.lstrip("/") for each in (before, url)]
+    admin = await asyncpg.connect(servers.owner_url)
+    try:
+        await admin.execute(f'DROP DATABASE "{names[1]}" WITH (FORCE)')
+        await admin.execute(f'CREATE DATABASE "{names[1]}" TEMPLATE "{names[0]}"')
+        await admin.execute(f"ALTER DATABASE \"{names[1]}\" SET {RESTORED} = '{utc_now().isoformat()}'")
+    finally:
+        await admin.close()
+
+
+@pytest.fixture
+async def bank(servers: Any) -> AsyncIterator[RunningBoletoBank]:
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(own_database(servers, "bank"))
+        pool = await open_pool(url, name="bank", size=4)
+        stack.push_async_callback(pool.close)
+        yield await stack.enter_async_context(running_boleto_bank(pool))
+
+
+async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_anything_sent(
+    servers: Any, bank: RunningBoletoBank
+) -> None:
+    async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
+        async with opened(servers, before_url, bank) as before:
+            account_id = await make_account(before.pool)
+            early, late = await charges(before.pool, bank, account_id, 2)
+            returned = await received(bank, early, 2000)
+            await book_pix(before.context, "001", (await listed(bank)))
+        await fall_back(servers, before_url, url)
+
+        # After the instant: a payer pays, a refund goes back, a withdrawal and a refund are sent.
+        await received(bank, late, 2000)
+        issued = new_boleto(amount_cents=900)
+        await bank.adapter().boletos.register_boleto(issued)
+        await bank.books.pay(issued.number, rail="boleto", tell=False)
+        await bank.settled(issued.number)
+        lost = Return(id=new_id().hex, end_to_end_id=returned, amount_cents=500)
+        await bank.bank.transfers.return_pix(lost)
+        gone = Transfer(id=new_id().hex, pix_key=str(account_id), document="12345678000190", amount_cents=700)
+        await bank.bank.transfers.send_pix(gone)
+
+        async with opened(servers, url, bank) as restored:
+            asked = await restored.withdraw(account_id)
+            assert "not begun" in await restored.compare(code=1)
+            restored.recover("begin")
+            assert "quita recover compare" in restored.recover("release", "--compared-by", "Ana", code=1)
+            assert await restored.sent_by_us(asked) is False
+
+            found = await restored.compare(code=1)
+            assert (found["booked"], found["booked_cents"]) == (3, 2000 + 500 + 900)
+            assert [(each["of"], each["what"], each["reference"]) for each in found["differences"]] == [
+                ("transfer", "missing_here", gone.id)
+            ]
+            (sent,) = found["differences"]
+            assert (sent["bank_cents"], sent["account_id"]) == (700, str(account_id)), "whose key it went to"
+            assert await balance_of(restored.pool, account_id) == 2000 + 2000 - 500 - 1000
+            stray = await restored.pool.fetchrow("SELECT kind, reference, amount_cents FROM suspense")
+            assert tuple(stray) == ("boleto_unknown", issued.number, 900), "of a boleto that is gone here"
+            again = await restored.compare(code=1)
+            assert (again["booked"], again["differences"]) == (0, found["differences"]), "booked once"
+            assert await balance_of(restored.pool, account_id) == 2500
+            assert await restored.sent_by_us(asked) is False, "comparing lifts nothing"
+
+            assert "--differences 1" in restored.recover("release", "--compared-by", "Ana", code=1)
+            assert await restored.sent_by_us(asked) is False
+            restored.recover("release", "--compared-by", "Ana", "--differences", "1")
+            assert await restored.sent_by_us(asked) is True
+            state = restored.recover("status")
+            assert (state["booked"], state["differences"]) == (3, 1)
+            assert await verify(url) == []
+
+
+async def test_what_stands_here_and_not_at_the_bank_is_told_and_stays(servers: Any, bank: RunningBoletoBank) -> None:
+    async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
+        async with opened(servers, before_url, bank) as before:
+            account_id = await make_account(before.pool)
+            (charge_id,) = await charges(before.pool, bank, account_id, 1)
+            await put_money(before.pool, account_id, 3000)
+            end_to_end_id = await received(bank, charge_id, 2000)
+            await book_pix(before.context, "001", await listed(bank))
+            await bank.pool.execute("UPDATE simulated_pix SET amount_cents = 1900")
+        await fall_back(servers, before_url, url)
+        async with opened(servers, url, bank) as restored:
+            restored.recover("begin")
+            found = await restored.compare(code=1)
+            assert found["booked"] == 0
+            told = {(each["what"], each["reference"]): each for each in found["differences"]}
+            assert set(told) == {("amount", end_to_end_id), *(key for key in told if key[0] == "missing_at_bank")}
+            assert len(told) == 2
+            assert (told["amount", end_to_end_id]["bank_cents"], told["amount", end_to_end_id]["here_cents"]) == (
+                1900,
+                2000,
+            )
+            assert await balance_of(restored.pool, account_id) == 5000
+            assert await verify(url) == []
+
+
+async def test_nothing_is_decided_while_the_bank_is_silent(servers: Any, bank: RunningBoletoBank) -> None:
+    async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
+        await fall_back(servers, before_url, url)
+        async with opened(servers, url, bank) as restored:
+            restored.recover("begin")
+            bank.wire.fault = "error500"
+            assert "does not answer" in await restored.compare(code=1)
+            assert "quita recover compare" in restored.recover("release", "--compared-by", "Ana", code=1)
+            bank.wire.fault = "up"
+            assert (await restored.compare())["differences"] == []
+            restored.recover("release", "--compared-by", "Ana")
+            assert restored.recover("status")["held"] is False
+
+
+async def listed(bank: RunningBoletoBank) -> Any:
+    now = utc_now()
+    page = await bank.adapter().pix.received_page(now - timedelta(hours=1), now + timedelta(seconds=1))
+    assert isinstance(page, Done)
+    return page.value.items

@@ -1,0 +1,137 @@
+"""Fine, interest and discounts from the dashboard: a form, a sheet and the charge's page, at their bank."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from tests.support.boleto_merchant import in_days, redate
+from tests.support.dashboard import Person, person_of
+from tests.support.merchant import ApiMerchant, new_merchant
+from tests.support.system import System
+
+PAGE = "/painel/teste/cobrancas/nova"
+FORM: dict[str, Any] = {
+    "forma": "boleto", "kind": "boleto_hibrido", "amount": "1.000,00", "due_date": in_days(10),
+    "payer_name": "Ana Lima", "payer_document": "529.982.247-25", "zip_code": "01310-100",
+    "street": "Avenida Paulista", "number": "1578", "city": "São Paulo", "state": "SP",
+    "fine_kind": "percent", "interest_kind": "percent", "discount_kind": "amount",
+}  # fmt: skip
+
+
+class Environment(NamedTuple):
+    merchant: ApiMerchant
+    owner: Person
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(system: System) -> AsyncIterator[Environment]:
+    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+        yield Environment(merchant, owner)
+
+
+def faults(html: str) -> set[str]:
+    return set(re.findall(r'class="fault" id="w-([a-z_]+)" role="alert">', html))
+
+
+async def test_what_the_form_asks_for_is_registered_and_told_on_the_charges_page(env: Environment) -> None:
+    done = await env.owner.post(
+        PAGE, on=f"{PAGE}?forma=boleto", **FORM, fine="2", interest="1,00", payable_days="60",
+        discount_first="50,00", discount_first_until=in_days(3), discount_second="20", discount_second_until=in_days(5),
+    )  # fmt: skip
+    assert done.status == 303, done.text[:600]
+    charge = await env.merchant.sandbox.charge(done.where.rpartition("/")[2].partition("?")[0])
+    assert (charge["fine"], charge["interest"]) == ({"percent": "2.00"}, {"percent_per_month": "1.00"})
+    assert charge["discounts"] == [
+        {"until": in_days(3), "amount": "50.00"}, {"until": in_days(5), "amount": "20.00"},
+    ]  # fmt: skip
+    assert charge["amount_due"]["amount"] == "950.00"
+    shown = (await env.owner.opened(done.where)).text
+    for each in ("desconto de R$\u00a050,00.", "multa de 2,00% (R$\u00a020,00).", "juros de 1,00% ao mês.",
+                 "R$\u00a0950,00", "Não receber após"):  # fmt: skip
+        assert each in shown, each
+    # Made again, it has the same fine and interest; the days of its discounts were its own.
+    again = (await env.owner.opened(f"{PAGE}?de={charge['charge_id']}")).html
+    for name, value in (("fine", "2,00"), ("interest", "1,00"), ("payable_days", "60"), ("discount_first", "")):
+        assert re.search(rf'name="{name}" [^>]*value="{value}"', again), name
+    assert '<details class="terms" open>' in again
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fields"),
+    [
+        ({"fine": "2,01"}, {"fine"}),
+        ({"fine": "muito"}, {"fine"}),
+        ({"fine": "20,01", "fine_kind": "amount"}, {"fine"}),
+        ({"interest": "1,5"}, {"interest"}),
+        ({"interest": "0,34", "interest_kind": "amount"}, {"interest"}),
+        ({"payable_days": "1"}, {"payable_days"}),
+        ({"discount_first": "10"}, {"discount_first_until"}),
+        ({"discount_first_until": in_days(3)}, {"discount_first"}),
+        ({"discount_first": "10", "discount_first_until": in_days(11)}, {"discount_first_until"}),
+        ({"discount_first": "1000", "discount_first_until": in_days(1)}, {"discount_first"}),
+        ({"discount_second": "10", "discount_second_until": in_days(1)}, {"discount_second"}),
+        ({"discount_first": "10", "discount_first_until": in_days(3), "discount_second": "5",
+          "discount_second_until": in_days(2)}, {"discount_second_until"}),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_agreed_is_said_beside_its_field(
+    env: Environment, wrong: dict[str, str], fields: set[str]
+) -> None:
+    seen = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **(FORM | wrong))
+    assert (seen.status, faults(seen.html)) == (400, fields), seen.text[:800]
+    assert '<details class="terms" open>' in seen.html
+
+
+async def test_a_company_may_agree_on_more(env: Environment) -> None:
+    company = {"payer_document": "11.222.333/0001-81", "fine": "10", "interest": "2"}
+    done = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **(FORM | company))
+    assert done.status == 303, done.text[:600]
+
+
+async def test_a_form_without_terms_makes_a_boleto_without(env: Environment) -> None:
+    done = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **FORM)
+    charge = await env.merchant.sandbox.charge(done.where.rpartition("/")[2].partition("?")[0])
+    assert "fine" not in charge
+    assert "payable_until" not in charge
+
+
+async def test_a_sheets_columns_are_the_forms_fields(env: Environment) -> None:
+    path = "/painel/teste/cobrancas/importar"
+    head = "tipo;valor;vencimento;referencia;nome;documento;cep;rua;numero;cidade;estado;multa_percentual;"
+    head += "juros_percentual_mes;desconto;desconto_ate\n"
+    who = "Ana Lima;52998224725;01310-100;Avenida Paulista;1;São Paulo;SP"
+
+    async def looked_at(*rows: str) -> Any:
+        upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
+        upload.add_field("file", (head + "".join(rows)).encode(), filename="folha.csv")
+        return await env.owner.ask("POST", path, data=upload)
+
+    day = in_days(4)
+    br_day = f"{day[8:]}/{day[5:7]}/{day[:4]}"
+    page = await looked_at(f"boleto;200,00;{in_days(9)};com-multa;{who};2.00;1;10.00;{br_day}\n")
+    carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
+    assert carried, page.text[:800]
+    done = await env.owner.post(path, form=page, sheet=carried[1], sure="yes")
+    assert "1 de 1" in done.text, done.text[:600]
+    (charge,) = await env.merchant.sandbox.all("/v1/charges", external_id="com-multa")
+    assert (charge["fine"], charge["interest"]) == ({"percent": "2.00"}, {"percent_per_month": "1.00"})
+    assert charge["discounts"] == [{"until": day, "amount": "10.00"}]
+    wrong = await looked_at(f"boleto;200,00;{in_days(9)};x;{who};3;1;;\n", "pix;10,00;;y;;;;;;;;2;;;\n")
+    assert wrong.status == 400
+    assert "multa_percentual" in wrong.text
+    assert "Multa, juros e desconto são de boletos." in wrong.text
+
+
+async def test_a_new_due_date_before_a_discounts_day_is_refused_here_too(env: Environment) -> None:
+    done = await env.owner.post(
+        PAGE, on=f"{PAGE}?forma=boleto", **FORM, discount_first="50", discount_first_until=in_days(6)
+    )
+    page = done.where.partition("?")[0]
+    seen = await env.owner.post(f"{page}/vencimento", on=page, due_date=in_days(5))
+    assert (seen.status, faults(seen.html)) == (400, {"due_date"})
+    charge_id = page.rpartition("/")[2]
+    assert (await redate(env.merchant.sandbox, in_days(6), charge_id=charge_id)).status == 200

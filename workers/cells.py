@@ -1,0 +1,60 @@
+"""Which cell a worker works for (CELL). It ends when its cell has moved, and finds it when it is started again."""
+
+import asyncio
+import contextlib
+from typing import Final
+
+import structlog
+
+from runtime.cells.directory import Cell, WrongCell, read_cells, settings_of
+from runtime.cells.number import enter_cell
+from runtime.postgres import DB_UNAVAILABLE, connect
+from runtime.seal import Seal
+from runtime.settings import Settings
+from sql import Connection
+
+_LOOK_S: Final = 1.0
+
+_log = structlog.get_logger()
+
+
+async def enter_own_cell(settings: Settings) -> Settings:
+    """The settings of the cell that CELL names, whose ids this process makes from here on. Raises WrongCell for a
+    number that the directory does not have, and what asyncpg raises while home is away."""
+    if not settings.cell:
+        return settings
+    conn = await connect(settings.directory_url)
+    try:
+        found = await _find(conn, settings)
+    finally:
+        await conn.close()
+    if found is None:
+        raise WrongCell(f"the directory has no cell {settings.cell} (CELL)")
+    enter_cell(found.number)
+    return settings_of(settings, found.number, found.addresses)
+
+
+async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:
+    """Sets `stopping` once the directory has another address for this cell, or none; home itself never moves so."""
+    if not settings.cell:
+        return
+    while True:
+        with contextlib.suppress(*DB_UNAVAILABLE):  # home is away, which is nothing to this cell
+            conn = await connect(settings.directory_url)
+            try:
+                while True:
+                    found = await _find(conn, settings)
+                    if found is None or found.addresses.database_url != settings.database_url:
+                        break
+                    await asyncio.sleep(_LOOK_S)
+            finally:
+                await conn.close()
+            _log.info("cell_moved", cell=settings.cell)
+            stopping.set()
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _find(conn: Connection, settings: Settings) -> Cell | None:
+    cells = await read_cells(conn, Seal(settings.secret_key))
+    return next((cell for cell in cells if cell.number == settings.cell), None)

@@ -1,0 +1,54 @@
+"""A bank's list of some time, interval by interval, each of them whole."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from banks.lists import BankPage, TooWide
+from banks.protocol import Done, Rejected, Unknown
+from workers.incoming.intervals import PAGES_MAX
+
+Item = TypeVar("Item")
+Fetch = Callable[[datetime, datetime, str | None], Awaitable[Done[BankPage[Item]] | TooWide | Rejected | Unknown]]
+
+
+class BankSilent(Exception):
+    """The bank did not answer, or not in a way that can be read: nothing can be said. `args[0]` names what was seen."""
+
+
+class NoList(Exception):
+    """The bank has no such list; `args[0]` is its code for that."""
+
+
+async def slices(
+    fetch: Fetch[Item], since: datetime, until: datetime, *, width_max: timedelta, width_min: timedelta
+) -> AsyncIterator[tuple[datetime, datetime, list[BankPage[Item]]]]:
+    """The whole time in intervals, each with all of its pages: PAGES_MAX at most, as reconcilers ask."""
+    width = width_max
+    while since < until:
+        end = min(since + width, until)
+        pages: list[BankPage[Item]] = []
+        after: str | None = None
+        wide = False
+        while not wide and (not pages or after is not None):
+            answer = await fetch(since, end, after)
+            if isinstance(answer, Rejected):
+                raise NoList(answer.code)
+            if isinstance(answer, Unknown):
+                raise BankSilent(answer.detail)
+            wide = isinstance(answer, TooWide) or len(pages) >= PAGES_MAX
+            if isinstance(answer, Done):
+                pages.append(answer.value)
+                after = answer.value.following
+        if wide:
+            if width <= width_min:
+                raise BankSilent("the bank lists no interval that is narrow enough")
+            width = max(width_min, _whole(width / 2, width_min))
+            continue
+        yield since, end, pages
+        since = end
+        width = min(width * 2, width_max) if len(pages) <= PAGES_MAX // 4 else width
+
+
+def _whole(width: timedelta, of: timedelta) -> timedelta:
+    return of * int(width / of)

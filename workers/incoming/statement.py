@@ -1,0 +1,360 @@
+"""Compare a time of the banks' lists with what stands here: after a restore to an earlier instant.
+
+What was received and is missing here is booked on the way, by what books it at any other time, once each. What is left
+is a difference for people: nothing else is changed (`quita recover compare`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+import sql
+from banks.boletos import PaidBoleto
+from banks.lists import BankPage
+from banks.protocol import RECEIVED_WIDTH_MAX, CobState, Unknown
+from banks.received import ReceivedPix
+from banks.transfers import SentTransfer
+from domain.instants import SAO_PAULO, day_begins
+from runtime.ids import first_id
+from runtime.postgres import session
+from workers.context import Context
+from workers.incoming.boleto_payments import book_listed
+from workers.incoming.pix_payments import book_pix, charge_of_txid
+from workers.incoming.slices import BankSilent, NoList, slices
+
+DIFFERENCES_MAX: Final = 10_000
+"""More than people look at one by one: then the instant, the bank or the database is another one than was meant."""
+RETURNED_REACH: Final = timedelta(days=90)
+"""A PIX may go back for so long: what went back since the instant may have been received before it."""
+_WIDTH: Final = timedelta(hours=6)
+_SECOND: Final = timedelta(seconds=1)
+_DAY: Final = timedelta(days=1)
+_DAYS: Final = timedelta(days=7)
+
+
+class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`of`: pix | boleto | return | transfer. `what`: missing_here | missing_at_bank | amount | unreadable | not_listed
+    (of a bank that has no such list). `reference` is what the bank knows it by. Cents; None where it is missing."""
+
+    bank: str
+    of: str
+    what: str
+    reference: str
+    bank_cents: int | None = None
+    here_cents: int | None = None
+    account_id: UUID | None = None
+    """Whose it is; of a transfer that is unknown here, whose payout key it was sent to."""
+    at: datetime | None = None
+
+
+class Comparison(Struct, kw_only=True):
+    """`listed`: items that the banks listed; `booked`: of what was received those that were missing here before."""
+
+    since: datetime
+    until: datetime
+    listed: int = 0
+    booked: int = 0
+    booked_cents: int = 0
+    differences: list[StatementDifference] = []
+
+
+class TooManyDifferences(Exception):
+    """More than DIFFERENCES_MAX."""
+
+
+class _Here(Struct, frozen=True, gc=False):
+    reference: str
+    here_cents: int | None
+    account_id: UUID | None
+
+
+class _NotListed(Struct, frozen=True, gc=False):
+    reference: str
+    here_cents: int
+    account_id: UUID
+    charge_id: UUID
+
+
+class _RefundNotListed(Struct, frozen=True, gc=False):
+    refund_id: UUID
+    here_cents: int
+    account_id: UUID
+
+
+class _WithdrawalNotListed(Struct, frozen=True, gc=False):
+    withdrawal_id: UUID
+    here_cents: int
+    account_id: UUID
+
+
+class _Transfer(Struct, frozen=True, gc=False):
+    id: UUID
+    here_cents: int | None
+    account_id: UUID | None
+
+
+class _OfKey(Struct, frozen=True, gc=False):
+    pix_key: str
+    account_id: UUID
+
+
+find_pix = sql.many("statement.pix", _Here)
+find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
+find_boletos = sql.many("statement.boletos", _Here)
+find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
+find_returns = sql.many("statement.returns", _Here)
+find_refunds_not_listed = sql.many("statement.refunds_not_listed", _RefundNotListed)
+find_transfers = sql.many("statement.transfers", _Transfer)
+find_withdrawals_not_listed = sql.many("statement.withdrawals_not_listed", _WithdrawalNotListed)
+find_accounts_of_keys = sql.many("statement.accounts_of_keys", _OfKey)
+
+
+async def compare_statement(
+    context: Context, *, since: datetime, until: datetime, progress: Callable[[str, str], None]
+) -> Comparison:
+    """Every bank of production, by all of its lists, from `since` to `until`. May be run again, also beside workers:
+    what is booked is booked once. Raises BankSilent, or TooManyDifferences.
+
+    `progress` is told the bank and what is compared next.
+    """
+    found = Comparison(since=since, until=until)
+    sent: set[UUID] | None = set()
+    for bank in sorted(context.banks.production):
+        one = _Statement(context, bank, found)
+        for of, compare in (
+            ("pix", one.received),
+            ("boleto", one.boletos),
+            ("return", one.returns),
+            ("transfer", one.transfers),
+        ):
+            progress(bank, of)
+            await compare()
+        sent = None if sent is None or one.sent is None else sent | one.sent
+    if sent is not None:
+        # Which bank sends a withdrawal stands nowhere once it has ended.
+        await _Statement(context, context.settings.bank, found).withdrawals_not_listed(sent)
+    return found
+
+
+class _Statement:
+    """Of one bank."""
+
+    def __init__(self, context: Context, bank: str, found: Comparison) -> None:
+        self._context, self._bank, self._found = context, bank, found
+        self._at = context.banks.production[bank]
+        self.sent: set[UUID] | None = set()
+        """Ids of what it sent to keys that may be ours; None when it does not list them."""
+
+    async def received(self) -> None:
+        pix = self._at.pix
+
+        async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
+            return await pix.received_page(since, until, after)
+
+        intervals = slices(fetch, self._found.since, self._found.until, width_max=_WIDTH, width_min=_SECOND)
+        async for since, until, pages in intervals:
+            # What of them went back is booked and counted with the returns.
+            items = [structs.replace(each, returned=()) for each in self._items("pix", pages)]
+            mine = {each.end_to_end_id: each for each in items if each.boleto_number is None}
+            before = await self._pix(mine.values())
+            await book_pix(self._context, self._bank, items)
+            self._judge(
+                "pix", {key: each.amount_cents for key, each in mine.items()}, before, await self._pix(mine.values())
+            )
+            await self._pix_not_listed(since, until, [each.end_to_end_id for each in items])
+
+    async def _pix(self, items: Iterable[ReceivedPix]) -> Sequence[_Here]:
+        given = list(items)
+        async with session(self._context.pool) as conn:
+            return await find_pix(
+                conn,
+                bank=self._bank,
+                charge_ids=[charge_of_txid(each.txid) for each in given],
+                end_to_end_ids=[each.end_to_end_id for each in given],
+            )
+
+    async def _pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
+        async with session(self._context.pool) as conn:
+            rows = await find_pix_not_listed(
+                conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
+                limit=DIFFERENCES_MAX,
+            )  # fmt: skip
+        for row in rows:
+            # A list may show money late: the charge itself is asked for.
+            state = await self._at.pix.get_cob(row.charge_id.hex)
+            if isinstance(state, Unknown):
+                raise BankSilent(state.detail)
+            if isinstance(state, CobState) and any(row.reference == each.end_to_end_id for each in state.received):
+                continue
+            self._differ("pix", "missing_at_bank", row.reference, here=row.here_cents, account_id=row.account_id)
+
+    async def boletos(self) -> None:
+        boletos = self._at.boletos
+
+        async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
+            days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
+            return await boletos.paid_page(days[0], days[1], after)
+
+        since = day_begins(self._found.since.astimezone(SAO_PAULO).date())
+        until = day_begins(self._found.until.astimezone(SAO_PAULO).date() + _DAY)
+        async for begin, end, pages in slices(fetch, since, until, width_max=_DAYS, width_min=_DAY):
+            items: list[PaidBoleto] = self._items("boleto", pages)
+            # A page may name a boleto twice, and more of it the second time.
+            totals = {each.number: each.paid_cents for each in sorted(items, key=lambda each: each.paid_cents)}
+            before = await self._boletos(list(totals))
+            await book_listed(self._context, self._bank, items)
+            self._judge("boleto", totals, before, await self._boletos(list(totals)))
+            await self._boletos_not_listed(begin, end, list(totals))
+
+    async def _boletos(self, numbers: list[str]) -> Sequence[_Here]:
+        async with session(self._context.pool) as conn:
+            return await find_boletos(conn, bank=self._bank, numbers=numbers)
+
+    async def _boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
+        async with session(self._context.pool) as conn:
+            rows = await find_boletos_not_listed(
+                conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
+                limit=DIFFERENCES_MAX,
+            )  # fmt: skip
+        for row in rows:
+            state = await self._at.boletos.find_boleto(row.reference)
+            if isinstance(state, Unknown):
+                raise BankSilent(state.detail)
+            paid_cents = getattr(state, "paid_cents", None)
+            if paid_cents is None or paid_cents < row.here_cents:
+                what = "amount" if paid_cents else "missing_at_bank"
+                self._differ(
+                    "boleto", what, row.reference, bank=paid_cents, here=row.here_cents, account_id=row.account_id
+                )
+
+    async def returns(self) -> None:
+        pix = self._at.pix
+
+        async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
+            return await pix.received_page(since, until, after, returned=True)
+
+        listed: set[UUID] = set()
+        since = self._found.since - RETURNED_REACH
+        intervals = slices(fetch, since, self._found.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
+        async for _, _, pages in intervals:
+            items: list[ReceivedPix] = self._items("return", pages)
+            given = [(each, pix.end_to_end_id) for pix in items for each in pix.returned]
+            ids = {each.id: charge_of_txid(each.id) for each, _ in given}
+            before = await self._returns(given, ids)
+            await book_pix(self._context, self._bank, items)
+            cents = {each.id: each.amount_cents for each, _ in given}
+            self._judge("return", cents, before, await self._returns(given, ids))
+            listed |= {id for id in ids.values() if id is not None}
+        await self._refunds_not_listed("return", listed, transfers=False)
+
+    async def _returns(self, given: Sequence[tuple[Any, str]], ids: dict[str, UUID | None]) -> Sequence[_Here]:
+        async with session(self._context.pool) as conn:
+            return await find_returns(
+                conn,
+                bank=self._bank,
+                ids=[each.id for each, _ in given],
+                refund_ids=[ids[each.id] for each, _ in given],
+                end_to_end_ids=[end_to_end_id for _, end_to_end_id in given],
+            )
+
+    async def transfers(self) -> None:
+        transfers = self._at.transfers
+        listed: set[UUID] = set()
+        self.sent = None
+        intervals = slices(
+            transfers.sent_page, self._found.since, self._found.until, width_max=_WIDTH, width_min=_SECOND
+        )
+        try:
+            async for _, _, pages in intervals:
+                items: list[SentTransfer] = self._items("transfer", pages)
+                sent = {each.id: each for each in items if each.status != "not_done"}
+                ids = {each: charge_of_txid(each) for each in sent}
+                listed |= {id for id in ids.values() if id is not None}
+                await self._judge_transfers(sent, ids)
+        except NoList as no:
+            self._differ("transfer", "not_listed", str(no))
+            return
+        self.sent = listed
+        await self._refunds_not_listed("transfer", listed, transfers=True)
+
+    async def withdrawals_not_listed(self, listed: set[UUID]) -> None:
+        """Of all banks: what ended well here and none of them lists as sent."""
+        async with session(self._context.pool) as conn:
+            rows = await find_withdrawals_not_listed(conn, **self._time(), listed=list(listed))
+        for row in rows:
+            self._differ(
+                "transfer", "missing_at_bank", row.withdrawal_id.hex, here=row.here_cents, account_id=row.account_id
+            )
+
+    async def _judge_transfers(self, sent: dict[str, SentTransfer], ids: dict[str, UUID | None]) -> None:
+        async with session(self._context.pool) as conn:
+            rows = await find_transfers(conn, ids=[id for id in ids.values() if id is not None])
+            keys = [each.pix_key for each in sent.values() if each.pix_key]
+            of_keys = {row.pix_key: row.account_id for row in await find_accounts_of_keys(conn, keys=keys)}
+        here = {row.id: row for row in rows}
+        for id, each in sent.items():
+            known = here.get(ids[id]) if ids[id] is not None else None  # type: ignore[arg-type]
+            if known is None or known.here_cents is None:
+                whose = of_keys.get(each.pix_key or "")
+                self._differ("transfer", "missing_here", id, bank=each.amount_cents, account_id=whose, at=each.asked_at)
+            elif known.here_cents != each.amount_cents:
+                self._differ(
+                    "transfer", "amount", id, bank=each.amount_cents, here=known.here_cents, account_id=known.account_id
+                )
+
+    async def _refunds_not_listed(self, of: str, listed: set[UUID], *, transfers: bool) -> None:
+        async with session(self._context.pool) as conn:
+            rows = await find_refunds_not_listed(
+                conn, **self._time(), bank=self._bank, transfers=transfers, listed=list(listed)
+            )
+        for row in rows:
+            self._differ(of, "missing_at_bank", row.refund_id.hex, here=row.here_cents, account_id=row.account_id)
+
+    def _time(self) -> dict[str, Any]:
+        first, last = first_id(self._found.since), first_id(self._found.until)
+        return {"first_id": first, "last_id": last, "limit": DIFFERENCES_MAX}
+
+    def _items(self, of: str, pages: Sequence[BankPage[Any]]) -> list[Any]:
+        items = [item for page in pages for item in page.items]
+        self._found.listed += len(items)
+        for odd in (each for page in pages for each in page.unreadable):
+            self._differ(of, "unreadable", odd.about)
+        return items
+
+    def _judge(self, of: str, bank_cents: dict[str, int], before: Sequence[_Here], after: Sequence[_Here]) -> None:
+        """What was missing is booked, or is a difference; so is another amount."""
+        missing = {
+            row.reference: row.here_cents or 0 for row in before if (row.here_cents or 0) < bank_cents[row.reference]
+        }
+        for row in after:
+            cents = bank_cents[row.reference]
+            if row.here_cents == cents:
+                if row.reference in missing:
+                    self._found.booked += 1
+                    self._found.booked_cents += cents - missing[row.reference]
+                continue
+            what = "missing_here" if row.here_cents is None else "amount"
+            self._differ(of, what, row.reference, bank=cents, here=row.here_cents, account_id=row.account_id)
+
+    def _differ(
+        self,
+        of: str,
+        what: str,
+        reference: str,
+        *,
+        bank: int | None = None,
+        here: int | None = None,
+        account_id: UUID | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        if len(self._found.differences) >= DIFFERENCES_MAX:
+            raise TooManyDifferences
+        self._found.differences.append(
+            StatementDifference(
+                bank=self._bank, of=of, what=what, reference=reference, bank_cents=bank, here_cents=here,
+                account_id=account_id, at=at,
+            )
+        )  # fmt: skip
