@@ -12,6 +12,7 @@ import pytest_asyncio
 from prometheus_client import REGISTRY
 
 import sql
+from domain.instants import SAO_PAULO
 from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.jobs import Jobs
@@ -207,8 +208,9 @@ async def test_every_night_everything_is_verified_once_by_one_worker_slice_by_sl
         assert rounds < 200
     assert await first.pool.fetchval("SELECT count(*) FROM verification WHERE nightly AND ended_at IS NOT NULL") == 1
     assert await second.pool.fetchval("SELECT count(*) FROM lease WHERE name = 'verification'") == 0
-    # By the database's clock, which says when one was begun, that was today.
-    at(datetime.now(UTC).replace(hour=5, minute=30))
+    # When one was begun is by the database's clock, and the day is Sao Paulo's.
+    that_day = (await first.pool.fetchval("SELECT begun_at FROM verification WHERE nightly")).astimezone(SAO_PAULO)
+    at(that_day.replace(hour=2, minute=30))
     assert await verify_nightly(second) == 0
     assert await first.pool.fetchval(begun) == 1
     assert rounds > 5, "a round is a slice"
