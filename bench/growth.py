@@ -1,7 +1,9 @@
 """The same work on a small database and on larger ones, in turn: its cost must not follow how much there is.
 
 Databases of one server, each with a year of one busy merchant. BENCH_CHARGES sets their sizes (10000,200000), the
-small one first; a million charges are six gigabytes and take some minutes to write.
+small one first; a million charges are six gigabytes and take some minutes to write. Beside the time of each piece of
+work stand the blocks that PostgreSQL touched for it and the WAL it wrote, which no other program of the machine
+changes.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
 
@@ -58,29 +61,48 @@ _WRITTEN = (
     " paid_at FROM read_payment",
 )
 
+_COST = """
+SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint AS blocks,
+  coalesce(sum(wal_bytes), 0)::bigint AS wal
+FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
 Work = Callable[[], Awaitable[object]]
+
+
+class _Cost(NamedTuple):
+    ms: float
+    blocks: int
+    """Touched, in the cache or not."""
+    wal: int
+    """Bytes, of whole pages too."""
 
 
 async def growth(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """`seconds` is not used: every piece of work is done a number of times in each database."""
     sizes = [int(size) for size in _SIZES.split(",")]
-    took: dict[str, list[list[float]]] = {}
+    took: dict[str, list[list[_Cost]]] = {}
     async with AsyncExitStack() as opened:
         books = [await opened.enter_async_context(_filled(environment, size)) for size in sizes]
         for round_ in range(_ROUNDS + 1):
             for at, each in enumerate(books):
                 for name, work in each.works():
-                    began = time.perf_counter()
-                    await work()
+                    cost = await each.cost_of(work)
                     if round_:  # the first one makes the plans
-                        took.setdefault(name, [[] for _ in sizes])[at].append((time.perf_counter() - began) * 1_000)
+                        took.setdefault(name, [[] for _ in sizes])[at].append(cost)
     found = []
     for name, of_sizes in took.items():
-        few, *more = (statistics.median(of_size) for of_size in of_sizes)
+        few, *more = map(_medians, of_sizes)
         for size, many in zip(sizes[1:], more, strict=True):
-            note = f"{few:.2f} ms, {many:.2f} ms; aim <= {_AIM}: {'ok' if many <= few * _AIM else 'MISSED'}"
-            found.append(Finding(f"{name}: {size:,} charges to {sizes[0]:,}", many / few, "x", note=note))
+            note = f"{few.ms:.2f} ms, {many.ms:.2f} ms; aim <= {_AIM}: {'ok' if many.ms <= few.ms * _AIM else 'MISSED'}"
+            note += f"; blocks {few.blocks:,} and {many.blocks:,}, WAL {few.wal:,} and {many.wal:,} bytes"
+            found.append(Finding(f"{name}: {size:,} charges to {sizes[0]:,}", many.ms / few.ms, "x", note=note))
     return found
+
+
+def _medians(rounds: Sequence[_Cost]) -> _Cost:
+    ms, blocks, wal = zip(*rounds, strict=True)
+    return _Cost(statistics.median(ms), round(statistics.median(blocks)), round(statistics.median(wal)))
 
 
 class _Books:
@@ -110,6 +132,18 @@ class _Books:
             ("balance", self._balance),
             ("summary", self._summary),
         ]
+
+    async def cost_of(self, work: Work) -> _Cost:
+        async with session(self._pool) as conn:
+            before = await conn.fetchrow(_COST)
+        began = time.perf_counter()
+        await work()
+        ms = (time.perf_counter() - began) * 1_000
+        async with session(self._pool) as conn:
+            after = await conn.fetchrow(_COST)
+        assert before is not None
+        assert after is not None
+        return _Cost(ms, after["blocks"] - before["blocks"], after["wal"] - before["wal"])
 
     async def look_down(self) -> None:
         async with session(self._pool) as conn:
@@ -194,6 +228,9 @@ async def _filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[
     await admin.close()
     url = urlunsplit(urlsplit(environment.owner_url)._replace(path=f"/{name}"))
     await migrate(url)
+    admin = await asyncpg.connect(url)
+    await admin.execute("CREATE EXTENSION pg_stat_statements")
+    await admin.close()
     pool = await open_pool(url, name="bench", size=4)
     try:
         async with session(pool) as conn:
