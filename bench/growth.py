@@ -176,7 +176,7 @@ class _Books:
     async def _register(self) -> None:
         now = datetime.now(UTC)
         async with session(self._pool) as conn:
-            orders = await claim(conn, test=False, now=now, limit=_BATCH, lease_until=now + timedelta(seconds=30))
+            orders = await claim(conn, test=False, now=now, limit=_BATCH, lease=timedelta(seconds=30))
             assert len(await settle(conn, [(order, "done", None) for order in orders], now=now)) == _BATCH
 
     async def _pay(self, count: int) -> None:
