@@ -4,18 +4,21 @@ import argparse
 import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, connected, family, reaching_postgres
+from cli.cells.ask import Answers, CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import parse_day
 
 if TYPE_CHECKING:
+    from readmodels.seals import ChainSeal
     from readmodels.verify import VerifyProgress
+    from readmodels.verify_scope import VerifyScope
 
 
 def add_commands(commands: Commands) -> None:
@@ -28,7 +31,7 @@ def add_commands(commands: Commands) -> None:
         "--slice", type=int, default=10_000, metavar="ROWS", help="at a time, in a transaction of its own"
     )
     verify_.add_argument("--resume", action="store_true", help="go on with the last verification that was not finished")
-    verify_.set_defaults(run=verify)
+    verify_.set_defaults(run=verify, each_cell=True)
     head_ = verbs.add_parser(
         "head",
         help="the ends of the chains over journal and audit log; keep them where nobody here can write",
@@ -36,7 +39,7 @@ def add_commands(commands: Commands) -> None:
     head_.add_argument(
         "--check", metavar="[audit:]ID:DIGEST", help="exit 1 unless the chain had this digest at this row"
     )
-    head_.set_defaults(run=head)
+    head_.set_defaults(run=head, each_cell=True)
     rebuild_ = verbs.add_parser("rebuild", help="make every read table anew from the journal")
     rebuild_.add_argument("--resume", action="store_true", help="go on with the last rebuild that was not finished")
     rebuild_.set_defaults(run=rebuild)
@@ -46,17 +49,36 @@ def head(args: argparse.Namespace) -> int:
     from readmodels.seals import Chain, ChainSeal, chain_head
 
     if args.check:
+        if takes_all(args):
+            raise CannotRun("--check is of one cell's chain: --cell NAME")
         return _check(args)
 
-    async def find() -> list[ChainSeal | None]:
-        async with connected() as conn:
-            return [await chain_head(conn, chain=chain) for chain in Chain]
+    async def find(conn: Any) -> tuple[ChainSeal | None, ChainSeal | None]:
+        return await chain_head(conn, chain=Chain.JOURNAL), await chain_head(conn, chain=Chain.AUDIT)
 
-    journal, audit = asyncio.run(find())
+    async def find_here() -> tuple[ChainSeal | None, ChainSeal | None]:
+        async with connected() as conn:
+            return await find(conn)
+
+    async def find_all() -> Answers[tuple[ChainSeal | None, ChainSeal | None]]:
+        return await ask_each(await cells_of(), lambda _, conn: find(conn))
+
+    if takes_all(args):
+        found = asyncio.run(find_all())
+        answer(args, {**{each.cell: _ends(*each.answer) for each in found.answers}, "away": found.away})
+        found.tell()
+        return found.code
+    journal, audit = asyncio.run(find_here())
     if journal is None and audit is None:
         raise CannotRun("nothing is sealed yet: a worker seals what is written within seconds")
+    return answer(args, _ends(journal, audit))
+
+
+def _ends(journal: "ChainSeal | None", audit: "ChainSeal | None") -> dict[str, Any]:
+    from readmodels.seals import ChainSeal
+
     ours = msgspec.to_builtins(journal) if journal else dict.fromkeys(ChainSeal.__struct_fields__)
-    return answer(args, {**ours, "audit": audit})
+    return {**ours, "audit": msgspec.to_builtins(audit)}
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -89,6 +111,8 @@ def verify(args: argparse.Namespace) -> int:
         raise CannotRun("--slice is at least 1")
     if args.since and args.until and args.until < args.since:
         raise CannotRun("--until is before --since")
+    if takes_all(args):
+        return _verify_all(args, scope)
     database_url = running.find().need("database_url")
     with reaching_postgres():
         try:
@@ -100,18 +124,50 @@ def verify(args: argparse.Namespace) -> int:
             differences = msgspec.to_builtins(asyncio.run(going))
         except NothingToResume as error:
             raise CannotRun(str(error)) from None
-    if args.json:
-        answer(args, {"clean": not differences, "differences": differences})
-    else:
-        for difference in differences:
-            print(msgspec.json.encode(difference).decode())
-        print(f"{len(differences)} differences" if differences else "clean")
+    _show_differences(args, {"clean": not differences, "differences": differences})
     return 1 if differences else 0
 
 
-def _tell_slice(done: "VerifyProgress") -> None:
+def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
+    """Each cell against its own journal; a difference says of which it is."""
+    from readmodels.verify import verify as compare
+
+    if args.resume:
+        raise CannotRun("--resume goes on in one cell: --cell NAME")
+
+    async def one(cell: CellAddress, _: Any) -> list[dict[str, Any]]:
+        def tell(done: "VerifyProgress") -> None:
+            _tell_slice(done, f"{cell.name}: ")
+
+        found = msgspec.to_builtins(await compare(cell.database_url, scope=scope, progress=tell))
+        return [{"cell": cell.name, **each} for each in found]
+
+    async def run() -> Answers[list[dict[str, Any]]]:
+        return await ask_each(await cells_of(args.account), one, answer_s=None)
+
+    found = asyncio.run(run())
+    differences = [each for answered in found.answers for each in answered.answer]
+    clean = not differences and not found.away
+    _show_differences(args, {"clean": clean, "differences": differences, "away": found.away})
+    found.tell()
+    return 0 if clean else 1
+
+
+def _show_differences(args: argparse.Namespace, found: dict[str, Any]) -> None:
+    if args.json:
+        answer(args, found)
+        return
+    for difference in found["differences"]:
+        print(msgspec.json.encode(difference).decode())
+    if found["differences"]:
+        print(f"{len(found['differences'])} differences")
+    elif found["clean"]:
+        print("clean")
+
+
+def _tell_slice(done: "VerifyProgress", of: str = "") -> None:
     found = f", {done.differences} differences" if done.differences else ""
-    print(f"{done.part}: slice {done.slices}, {done.rows} rows{found}", file=sys.stderr)
+    print(f"{of}{done.part}: slice {done.slices}, {done.rows} rows{found}", file=sys.stderr)
 
 
 def rebuild(args: argparse.Namespace) -> int:

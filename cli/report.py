@@ -11,13 +11,17 @@ from uuid import UUID
 import msgspec
 
 from cli.answer import Commands, answer, connected, in_transaction
+from cli.cells.ask import CellAddress, ask_each, cells_of, takes_all
 from domain.instants import iso, parse_day
 from readmodels.reports.csv_lines import BOM, csv_line
+from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
 from readmodels.reports.report import (
     By,
     ColumnKind,
     Freshness,
     Report,
+    ReportQuery,
+    Row,
     as_csv,
     as_json,
     ask,
@@ -43,15 +47,14 @@ def add_commands(commands: Commands) -> None:
             one.add_argument("--by", choices=tuple(By), default=By.DAY, help="what a row covers")
         one.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
         one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
-        one.set_defaults(run=show, report=each)
+        one.set_defaults(run=show, report=each, each_cell=True)
     one = verbs.add_parser("grant-role", help="let a database role read the views reporting_*")
     one.add_argument("role")
     one.set_defaults(run=grant)
 
 
 def show(args: argparse.Namespace) -> int:
-    asyncio.run(_show(args))
-    return 0
+    return asyncio.run(_show_all(args) if takes_all(args) else _show(args))
 
 
 def grant(args: argparse.Namespace) -> int:
@@ -59,32 +62,69 @@ def grant(args: argparse.Namespace) -> int:
     return answer(args, {"role": args.role, "views": "reporting_*"})
 
 
-async def _show(args: argparse.Namespace) -> None:
-    now, report = datetime.now(UTC), args.report
-    asked = ask(
-        report,
+def _asked(args: argparse.Namespace, now: datetime) -> ReportQuery:
+    return ask(
+        args.report,
         today=today_at(now),
         first=getattr(args, "first", None),
         last=getattr(args, "last", None),
         account_id=args.account,
         by=By(getattr(args, "by", By.DAY)),
     )
+
+
+def _head(report: Report, asked: ReportQuery, fresh: Freshness | None) -> dict[str, Any]:
+    head: dict[str, Any] = {"report": report.name, "title": report.title}
+    if report.dated:
+        head |= {"from": asked.first, "to": asked.last}
+    head["account_id"] = asked.account_id
+    head["as_of"] = iso(fresh.as_of) if fresh else None
+    head["lag_seconds"] = fresh.lag_seconds if fresh else None
+    return head
+
+
+async def _show(args: argparse.Namespace) -> int:
+    now, report = datetime.now(UTC), args.report
+    asked = _asked(args, now)
     # One snapshot: all of a long report is of one instant.
     async with connected("database_report_url") as conn, conn.transaction(isolation="repeatable_read", readonly=True):
-        head: dict[str, Any] = {"report": report.name, "title": report.title}
-        if report.dated:
-            head |= {"from": asked.first, "to": asked.last}
         fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
-        head["account_id"] = asked.account_id
-        head["as_of"] = iso(fresh.as_of) if fresh else None
-        head["lag_seconds"] = fresh.lag_seconds if fresh else None
-        rows = report.rows(keeping(conn), asked)
-        if args.csv:
-            await _print_csv(report, rows)
-        elif args.json:
-            await _print_json(report, head, rows)
-        else:
-            await _print_table(report, head, rows)
+        await _print(args, report, _head(report, asked, fresh), report.rows(keeping(conn), asked))
+    return 0
+
+
+async def _show_all(args: argparse.Namespace) -> int:
+    """One table of every cell; each cell's part is of one instant."""
+    now, report = datetime.now(UTC), args.report
+    asked = _asked(args, now)
+
+    async def read(cell: CellAddress, conn: Any) -> tuple[Freshness | None, CellRows]:
+        async with conn.transaction(isolation="repeatable_read", readonly=True):
+            fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
+            return fresh, await read_cell(report, cell.name, keeping(conn), asked)
+
+    found = await ask_each(await cells_of(args.account), read, reports=True)
+    answers = [each.answer for each in found.answers]
+    head = _head(report, asked, oldest(fresh for fresh, _ in answers))
+    head |= {"cells": [each.cell for each in found.answers], "away": found.away}
+    table = report._replace(columns=columns_over(report))
+    await _print(args, table, head, _each(rows_over(report, [rows for _, rows in answers])))
+    found.tell()
+    return found.code
+
+
+async def _each(rows: Sequence[Row]) -> AsyncIterator[Row]:
+    for row in rows:
+        yield row
+
+
+async def _print(args: argparse.Namespace, report: Report, head: dict[str, Any], rows: AsyncIterator[Row]) -> None:
+    if args.csv:
+        await _print_csv(report, rows)
+    elif args.json:
+        await _print_json(report, head, rows)
+    else:
+        await _print_table(report, head, rows)
 
 
 async def _print_csv(report: Report, rows: AsyncIterator[Any]) -> None:
@@ -118,7 +158,8 @@ async def _print_table(report: Report, head: dict[str, Any], rows: AsyncIterator
         if head["as_of"] is None
         else f"as of {head['as_of']}, {head['lag_seconds']} s behind"
     )
-    print(f"{report.title}{covered} ({lag})")
+    cells = f", cells {', '.join(head['cells'])}" if "cells" in head else ""
+    print(f"{report.title}{covered}{cells} ({lag})")
     for line in (names, *lines):
         print(_line(line, widths, right))
 

@@ -5,11 +5,13 @@ import asyncio
 import os
 import sys
 import time
+from typing import Any
 
 import msgspec
 
 from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres
+from cli.cells.ask import Answers, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from cli.run.serve import answers, reachable
 from runtime.cells.number import current_cell
@@ -22,7 +24,7 @@ def add_commands(commands: Commands) -> None:
     verb = commands.add_parser(
         "status", help="what runs, where; exit 1 when the API does not answer or no worker works"
     )
-    verb.set_defaults(run=status)
+    verb.set_defaults(run=status, each_cell=True)
     doctor_help = "what keeps this environment from production, without starting anything; exit 1 when something does"
     commands.add_parser("doctor", help=doctor_help).set_defaults(run=doctor)
     commands.add_parser(
@@ -33,15 +35,22 @@ def add_commands(commands: Commands) -> None:
 def status(args: argparse.Namespace) -> int:
     found = running.find()
     ready = answers(found.host, found.port) if found.pids else False
-    workers = _workers() if ready else []
+    everywhere = _workers_of_all() if takes_all(args) else None
+    workers = (_workers() if ready else []) if everywhere is None else _workers_in(everywhere)
     # Each is heard when it starts, some seconds after the API.
-    working = any(each["well"] for each in workers) or time.time() - found.ready_at < _WORKERS_START_S
+    starts = time.time() - found.ready_at < _WORKERS_START_S
+    if everywhere is None:
+        working = starts or any(each["well"] for each in workers)
+    else:
+        working = all(starts or any(each["well"] for each in cell.answer) for cell in everywhere.answers)
+        working &= not everywhere.away
     answer(
         args,
         {
             "ready": ready,
             "working": ready and working,
             "workers": workers,
+            **({} if everywhere is None else {"away": everywhere.away}),
             "home": str(running.home()),
             "base_url": found.base_url,
             "app_url": found.app_url,
@@ -58,17 +67,33 @@ def status(args: argparse.Namespace) -> int:
 
 def _workers() -> list[dict[str, object]]:
     """What each worker process said of itself last; none while PostgreSQL does not answer."""
-    from runtime.coordination.heartbeats import heard
     from runtime.postgres import DB_UNAVAILABLE
 
     async def ask() -> list[dict[str, object]]:
         async with asyncio.timeout(_HEARD_S_MAX), connected() as conn:
-            return [{**msgspec.structs.asdict(each), "well": each.well} for each in await heard(conn)]
+            return await _heard(conn)
 
     try:
         return asyncio.run(ask())
     except (CannotRun, *DB_UNAVAILABLE):
         return []
+
+
+async def _heard(conn: Any) -> list[dict[str, object]]:
+    from runtime.coordination.heartbeats import heard
+
+    return [{**msgspec.structs.asdict(each), "well": each.well} for each in await heard(conn)]
+
+
+def _workers_of_all() -> Answers[list[dict[str, object]]]:
+    async def ask() -> Answers[list[dict[str, object]]]:
+        return await ask_each(await cells_of(), lambda _, conn: _heard(conn), answer_s=2 * _HEARD_S_MAX)
+
+    return asyncio.run(ask())
+
+
+def _workers_in(found: Answers[list[dict[str, object]]]) -> list[dict[str, object]]:
+    return [{"cell": each.cell, **worker} for each in found.answers for worker in each.answer]
 
 
 def doctor(args: argparse.Namespace) -> int:

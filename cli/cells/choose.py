@@ -8,6 +8,7 @@ from uuid import UUID
 
 from cli import running
 from cli.answer import connected
+from cli.cells.ask import ALL
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, enter_cell
 
@@ -17,6 +18,10 @@ _EVERYWHERE = ("up", "serve", "cell", "doctor")
 def enter(args: argparse.Namespace) -> None:
     """Have the rest of this process work for the cell. CannotRun for one that the directory does not have."""
     name, number = args.cell, _number(args)
+    if name == ALL:
+        if "each_cell" not in args:
+            raise CannotRun("this command is of one cell: --cell NAME")
+        return
     if name in (None, "home") and number == HOME:
         return
     found = asyncio.run(_find(name, number))

@@ -25,6 +25,8 @@ from sql.migrate import migrate
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 BLOCK: Final = 100_000_000
 """Boletos that a cell can issue: at a million a month, eight years."""
+_NOT_NAMES: Final = (HOME_NAME, "all", "todas")
+"""Home has its name already; the others mean every cell, on the command line and on pages."""
 _CONTROLS: Final = 10_000_000_000
 _INCREMENT: Final = 50
 
@@ -164,8 +166,8 @@ def _sequence(first: int, last: int, *, restart: bool) -> str:
 
 
 def _check(name: str, schema: str) -> None:
-    if NAME.fullmatch(name) is None or name == HOME_NAME:
-        raise wrong("name", "1 to 40 lower-case letters, digits, _ and -, beginning with a letter, and not home")
+    if NAME.fullmatch(name) is None or name in _NOT_NAMES:
+        raise wrong("name", "1 to 40 lower-case letters, digits, _ and -, beginning with a letter, not home, not all")
     if not is_schema(schema):
         raise wrong("schema", "lower-case letters, digits and _, beginning with a letter")
 

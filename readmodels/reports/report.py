@@ -3,7 +3,7 @@
 REPORTS (readmodels/reports/reports.py) lists them.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -93,6 +93,16 @@ Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 Rows = Callable[[Lend, ReportQuery], AsyncIterator[Row]]
 
 
+class Remade(NamedTuple):
+    """Columns that cannot be added, and what they are made of again from several cells."""
+
+    columns: tuple[str, ...]
+    parts: Rows
+    """Each begins with the key of the row that it is a part of."""
+    make: Callable[[Sequence[Row]], Row]
+    """The columns, of the parts of one row without their key."""
+
+
 class Report(NamedTuple):
     name: str
     title: str
@@ -114,6 +124,9 @@ class Report(NamedTuple):
     """The column that a plot of it shows."""
     named_by: str = ""
     """The column that names a row of one that is not by day."""
+    key: tuple[str, ...] = ()
+    """The columns by which rows of several cells are one row. Without them a row stays its cell's."""
+    remade: Remade | None = None
 
 
 class Freshness(Struct, frozen=True):

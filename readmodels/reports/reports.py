@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 import sql
+from readmodels.reports.remade import MEAN_MS, WAITED
 from readmodels.reports.report import (
     ALL_ACCOUNTS,
     Column,
@@ -21,6 +22,7 @@ from readmodels.reports.report import (
     Lend,
     MeanOver,
     NoTotal,
+    Remade,
     Report,
     ReportQuery,
     Row,
@@ -69,10 +71,30 @@ _ISSUED_AS = Column("method", "Cobrança", ColumnKind.TEXT)
 
 
 def _of_totals(
-    name: str, title: str, about: str, help: str, columns: tuple[Column, ...], *, plotted: str, named_by: str = ""
+    name: str,
+    title: str,
+    about: str,
+    help: str,
+    columns: tuple[Column, ...],
+    *,
+    key: tuple[str, ...],
+    plotted: str,
+    named_by: str = "",
+    remade: Remade | None = None,
 ) -> Report:
-    rows = totals(name, columns)
-    return Report(name, title, about, help, columns, rows, grouped=not named_by, plotted=plotted, named_by=named_by)
+    return Report(
+        name,
+        title,
+        about,
+        help,
+        columns,
+        totals(name, columns),
+        grouped=not named_by,
+        plotted=plotted,
+        named_by=named_by,
+        key=key,
+        remade=remade,
+    )
 
 
 _ALL: Sequence[Report] = (
@@ -89,6 +111,7 @@ _ALL: Sequence[Report] = (
             Column("late", "Após o vencimento", ColumnKind.COUNT),
             Column("anomalous", "Com anomalia", ColumnKind.COUNT),
         ),
+        key=("day", "method"),
         plotted="amount",
     ),
     Report(
@@ -107,6 +130,7 @@ _ALL: Sequence[Report] = (
         grouped=False,
         plotted="amount",
         named_by="label",
+        key=("bucket",),
     ),
     _of_totals(
         "conversion",
@@ -124,7 +148,9 @@ _ALL: Sequence[Report] = (
             Column("median_seconds", "Mediana (s)", ColumnKind.COUNT, NoTotal()),
             Column("p90_seconds", "90% até (s)", ColumnKind.COUNT, NoTotal()),
         ),
+        key=("day", "method"),
         plotted="conversion",
+        remade=WAITED,
     ),
     _of_totals(
         "expiry",
@@ -144,6 +170,7 @@ _ALL: Sequence[Report] = (
             Column("expiry", "Expiração (%)", ColumnKind.RATIO, Share("expired", "charges")),
             Column("cancellation", "Cancelamento (%)", ColumnKind.RATIO, Share("cancelled", "charges")),
         ),
+        key=("day", "method"),
         plotted="expired_amount",
     ),
     _of_totals(
@@ -161,6 +188,7 @@ _ALL: Sequence[Report] = (
             Column("failed", "Recusadas", ColumnKind.COUNT),
             Column("failed_amount", "Valor recusado", ColumnKind.MONEY),
         ),
+        key=("day", "method"),
         plotted="asked_amount",
     ),
     _of_totals(
@@ -179,6 +207,7 @@ _ALL: Sequence[Report] = (
             Column("taken_back", "Estornada", ColumnKind.MONEY),
             Column("net", "Líquida", ColumnKind.MONEY),
         ),
+        key=("integrador_code",),
         plotted="payment_amount",
         named_by="name",
     ),
@@ -198,7 +227,9 @@ _ALL: Sequence[Report] = (
             Column("success", "Sucesso (%)", ColumnKind.RATIO, Share("delivered", "attempts")),
             Column("mean_ms", "Média (ms)", ColumnKind.COUNT, MeanOver("attempts")),
         ),
+        key=("day",),
         plotted="success",
+        remade=MEAN_MS,
     ),
     Report(
         "webhook_lanes",

@@ -62,6 +62,14 @@ SELECT i.day, i.payment_method AS method, i.charges::bigint, i.cents::bigint AS 
 FROM issued i LEFT JOIN took t USING (day, payment_method)
 ORDER BY 1, 2;
 
+-- name: waited
+-- Of several cells the percentiles of `conversion` are made from their histograms together.
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+       payment_method AS method, bucket::bigint, sum(charges)::bigint AS charges
+FROM report_wait
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1, 2, 3;
+
 -- name: expiry
 SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
        payment_method AS method, sum(charges)::bigint AS charges,
@@ -122,6 +130,14 @@ WHERE account_id = :account_id AND day BETWEEN :first AND :last
 GROUP BY 1
 HAVING sum(attempts) > 0
 ORDER BY 1;
+
+-- name: took_ms
+-- Of several cells the mean of `webhooks` is made from these together.
+SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
+       sum(attempts)::bigint AS attempts, sum(duration_ms)::bigint AS duration_ms
+FROM report_attempt
+WHERE account_id = :account_id AND day BETWEEN :first AND :last
+GROUP BY 1;
 
 -- name: webhook_lanes
 -- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index of its queue,

@@ -278,6 +278,7 @@ async def test_what_cannot_be_added_is_said_and_changes_nothing(cells: Cells) ->
     for name, dsn, schema, field in (
         ("ala", cells.owner_urls[HOME], "another", "name"),
         ("home", cells.owner_urls[HOME], "another", "name"),
+        ("all", cells.owner_urls[HOME], "another", "name"),
         ("Dois", cells.owner_urls[HOME], "another", "name"),
         ("dois", cells.owner_urls[HOME], "Another", "schema"),
         ("dois", cells.owner_urls[HOME], "public", "dsn"),

@@ -73,6 +73,10 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.1)
 
+            everywhere = system.json("status", "--cell", "all")
+            assert {each["cell"] for each in everywhere["workers"]} == {"home", "bela"}
+            assert (everywhere["working"], everywhere["away"]) == (True, {})
+
             system.json("pix", "suspend")
             for whole in (merchant, system.merchants[0]):
                 refused = client.post(
@@ -87,6 +91,8 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
         assert (nowhere.returncode, "quita cell list" in nowhere.stderr) == (1, True)
         second.stop()
         assert names(system) == {"home": "serving", "bela": "away"}
+        without = system.quita("status", "--cell", "all", "--json")
+        assert (without.returncode, list(json.loads(without.stdout)["away"])) == (1, ["bela"])
         second.restart()
 
 

@@ -1,0 +1,118 @@
+"""`--cell all`: what is only read, asked of every cell at once. One that is away keeps the others from nothing."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
+
+from msgspec import Struct
+
+from cli import running
+from cli.answer import connected
+from cli.run.child import CannotRun
+from runtime.cells.number import HOME, cell_of, in_cell
+
+T = TypeVar("T")
+ALL: Final = "all"
+_CONNECT_S: Final = 5.0
+ANSWER_S: Final = 120.0
+
+
+class CellAddress(Struct, frozen=True):
+    number: int
+    name: str
+    database_url: str
+    report_url: str
+
+
+class CellAnswer(Struct, Generic[T], frozen=True):
+    cell: str
+    answer: T
+
+
+class Answers(Struct, Generic[T], frozen=True):
+    """Home first, then by number. `away`: the cells that did not answer, and why."""
+
+    answers: Sequence[CellAnswer[T]]
+    away: Mapping[str, str]
+
+    @property
+    def code(self) -> int:
+        """What the command exits with."""
+        return 1 if self.away else 0
+
+    def tell(self) -> None:
+        for cell, reason in self.away.items():
+            print(f"quita: cell {cell} is away ({reason}); what is shown is without it", file=sys.stderr)
+
+
+def takes_all(args: argparse.Namespace) -> bool:
+    return bool(args.cell == ALL)
+
+
+async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
+    """Every cell, home first; of one account its cell alone. As home has them: CannotRun while it is away."""
+    from runtime.cells.directory import HOME_NAME, find_numbers, read_cells
+    from runtime.seal import Seal
+
+    found = running.find()
+    async with connected() as conn:
+        others = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+    cells = [CellAddress(HOME, HOME_NAME, found.need("database_url"), found.need("database_report_url"))]
+    cells += [
+        CellAddress(each.number, each.name, each.addresses.database_url, each.addresses.report_url) for each in others
+    ]
+    if account_id is not None:
+        number = cell_of(account_id) if account_id.version == 7 else HOME
+        cells = [each for each in cells if each.number == number]
+        if not cells:
+            raise CannotRun("the id is of no cell of this installation")
+    return cells
+
+
+async def ask_each(
+    cells: Sequence[CellAddress],
+    read: Callable[[CellAddress, Any], Awaitable[T]],
+    *,
+    reports: bool = False,
+    answer_s: float | None = ANSWER_S,
+) -> Answers[T]:
+    """What `read` answers on a connection to each cell, as the application or as the role of `reports`, within that
+    time. CannotRun where none answers, and where one refuses what it is asked."""
+    import asyncpg
+
+    from runtime.postgres import DB_UNAVAILABLE, connect
+
+    unreached = (*DB_UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError)
+
+    async def one(cell: CellAddress) -> T | Exception:
+        with in_cell(cell.number):
+            try:
+                async with asyncio.timeout(answer_s):
+                    async with asyncio.timeout(_CONNECT_S):
+                        conn = await connect(
+                            cell.report_url if reports else cell.database_url, target="any" if reports else "primary"
+                        )
+                    try:
+                        return await read(cell, conn)
+                    finally:
+                        await conn.close()
+            except Exception as error:
+                return error
+
+    answers: list[CellAnswer[T]] = []
+    away: dict[str, str] = {}
+    for cell, answer in zip(cells, await asyncio.gather(*map(one, cells)), strict=True):
+        if isinstance(answer, unreached):
+            away[cell.name] = type(answer).__name__
+        elif isinstance(answer, asyncpg.PostgresError):
+            raise CannotRun(f"cell {cell.name}: {' '.join(str(answer).split())}")
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            answers.append(CellAnswer(cell.name, answer))
+    if not answers:
+        raise CannotRun(f"no cell answers: {', '.join(f'{cell} ({why})' for cell, why in away.items())}")
+    return Answers(answers, away)

@@ -1,0 +1,51 @@
+"""What cannot be added over several cells, made anew from what it was made of: percentiles from the histograms, a mean
+from its sum. The same numbers, to the unit, as one database with all the rows would answer."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from readmodels.reports.report import Column, ColumnKind, Remade, Row
+from readmodels.reports.totals import totals
+
+_DAY = Column("day", "Dia", ColumnKind.DATE)
+_COUNTED = ("charges", "bucket", "attempts", "duration_ms")
+
+
+def _columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, name, ColumnKind.COUNT if name in _COUNTED else ColumnKind.TEXT) for name in names)
+
+
+def half_up(part: int, whole: int) -> int:
+    """The quotient as PostgreSQL rounds it; neither is negative."""
+    return (2 * part + whole) // (2 * whole)
+
+
+def _percentiles(parts: Sequence[Row]) -> Row:
+    """Nearest rank, and a bucket's middle, as in the statement `conversion`."""
+    histogram: Counter[int] = Counter()
+    for bucket, charges in parts:
+        histogram[bucket] += charges
+    buckets = sorted(histogram)
+    of = histogram.total()
+    reached = list(zip(buckets, accumulate(histogram[each] for each in buckets), strict=True))
+
+    def first(tenths: int) -> int | None:
+        at = next((bucket for bucket, up_to in reached if up_to * 10 >= of * tenths), None)
+        return None if at is None else round(2.0 ** ((at + 0.5) / 8))
+
+    return first(5), first(9)
+
+
+def _mean(parts: Sequence[Row]) -> Row:
+    attempts = sum(part[0] for part in parts)
+    return (half_up(sum(part[1] for part in parts), attempts) if attempts else None,)
+
+
+WAITED: Final = Remade(
+    ("median_seconds", "p90_seconds"),
+    totals("waited", (_DAY, *_columns("method", "bucket", "charges"))),
+    _percentiles,
+)
+MEAN_MS: Final = Remade(("mean_ms",), totals("took_ms", (_DAY, *_columns("attempts", "duration_ms"))), _mean)
