@@ -51,7 +51,7 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
-        cell_help = "of this cell, or of all (reports and checks); of that of an id among the arguments, else of home, unless given"
+        cell_help = "of this cell, or of `all`; of that of an id among the arguments, else of home, unless given"
         parser.add_argument("--cell", metavar="NAME", default=argparse.SUPPRESS, help=cell_help)
     for action in nested:
         for child in dict.fromkeys(action.choices.values()):
