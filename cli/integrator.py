@@ -1,18 +1,23 @@
 """`quita integrator create|set|list`: partners, whose code stands on the charges they bring, and their share."""
 
 import argparse
+import asyncio
 import os
 import re
+import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.answer import Commands, answer, family, in_transaction
+from cli import running
+from cli.answer import Commands, answer, connected, family, in_transaction, reaching_postgres
 from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
 from runtime.production import environment
 
+_CELL_S = 5.0
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?")
 
 
@@ -24,7 +29,7 @@ def add_commands(commands: Commands) -> None:
     named.add_argument("called", nargs="?", metavar="NAME")
     named.add_argument("--name")
     _add_terms(one)
-    one.set_defaults(run=create)
+    one.set_defaults(run=create, at_home=True)
 
     one = verbs.add_parser("set", help="change a partner; a share holds for charges issued from now on")
     one.add_argument("code")
@@ -32,7 +37,7 @@ def add_commands(commands: Commands) -> None:
     state = one.add_mutually_exclusive_group()
     state.add_argument("--active", dest="active", action="store_true", default=None)
     state.add_argument("--inactive", dest="active", action="store_false", help="refuse the code on new boletos")
-    one.set_defaults(run=change)
+    one.set_defaults(run=change, at_home=True)
 
     one = verbs.add_parser("list", help="every partner")
     one.set_defaults(run=show)
@@ -47,14 +52,15 @@ def create(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import create_integrator
 
     _check_alone(args.share)
-    made = in_transaction(
+    made = _in_all_cells(
+        args.account_id,
         lambda conn: create_integrator(
             conn,
             name=args.name or args.called,
             account_id=args.account_id,
             now=datetime.now(UTC),
             share_bps=args.share or 0,
-        )
+        ),
     )
     return answer(args, _shown(made))
 
@@ -63,7 +69,8 @@ def change(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import set_integrator
 
     _check_alone(args.share)
-    changed = in_transaction(
+    changed = _in_all_cells(
+        args.account_id,
         lambda conn: set_integrator(
             conn,
             args.code,
@@ -71,9 +78,48 @@ def change(args: argparse.Namespace) -> int:
             share_bps=args.share,
             active=args.active,
             account_id=args.account_id,
-        )
+        ),
     )
     return answer(args, _shown(changed))
+
+
+def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Run it at home, whose answer is returned, and have the other cells know of it at once."""
+    from commands.merchants.partner_copy import account_is_there
+    from domain.errors import Code, Refused
+    from runtime.cells.directory import read_cells
+    from runtime.seal import Seal
+
+    async def run() -> Any:
+        async with connected() as home:
+            seal = Seal(running.secret_key())
+            if account_id is not None:
+                with reaching_postgres():
+                    if not await account_is_there(home, account_id, seal=seal):
+                        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+            async with home.transaction():
+                done = await command(home)
+            for cell in await read_cells(home, seal):
+                await _copy_to(home, cell)
+        return done
+
+    return asyncio.run(run())
+
+
+async def _copy_to(home: Any, cell: Any) -> None:
+    from commands.merchants.partner_copy import copy_partners
+    from runtime.postgres import DB_UNAVAILABLE, connect
+
+    try:
+        async with asyncio.timeout(_CELL_S):
+            conn = await connect(cell.addresses.database_url)
+            try:
+                while await copy_partners(home, conn):
+                    pass
+            finally:
+                await conn.close()
+    except DB_UNAVAILABLE:
+        print(f"cell {cell.name} does not answer: its workers will bring this there", file=sys.stderr)
 
 
 def _check_alone(share_bps: int | None) -> None:

@@ -405,10 +405,11 @@ CREATE TABLE integrator (
     account_id uuid,
     active boolean NOT NULL,
     created_at timestamp with time zone NOT NULL,
-    CONSTRAINT integrator_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    version bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     CONSTRAINT integrator_integrador_code_check CHECK (integrador_code ~ '^INTG-[A-Z0-9]{6}$'::text),
     CONSTRAINT integrator_pkey PRIMARY KEY (integrador_code)
 );
+CREATE INDEX integrator_version ON integrator USING btree (version);
 
 CREATE TABLE integrator_share (
     integrador_code text NOT NULL,
@@ -556,6 +557,13 @@ CREATE TABLE number_block (
     CONSTRAINT number_block_pkey PRIMARY KEY (first)
 );
 
+CREATE TABLE partner_copy (
+    single boolean DEFAULT true NOT NULL,
+    version bigint NOT NULL,
+    CONSTRAINT partner_copy_pkey PRIMARY KEY (single),
+    CONSTRAINT partner_copy_single_check CHECK (single)
+);
+
 CREATE TABLE partner_share (
     share_id uuid NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -570,18 +578,24 @@ CREATE TABLE partner_share (
     share_cents bigint NOT NULL,
     earned_at timestamp with time zone NOT NULL,
     posted_at timestamp with time zone,
+    sent_to integer,
+    received_from integer,
     CONSTRAINT partner_share_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT partner_share_check CHECK (
 CASE
     WHEN refund_id IS NULL THEN share_cents > 0
     ELSE share_cents < 0
 END),
-    CONSTRAINT partner_share_check1 CHECK (share_id = COALESCE(refund_id, payment_id)),
+    CONSTRAINT partner_share_check1 CHECK (sent_to = cell_of(partner_id)),
+    CONSTRAINT partner_share_check2 CHECK (received_from = cell_of(account_id)),
+    CONSTRAINT partner_share_check3 CHECK (share_id = COALESCE(refund_id, payment_id)),
+    CONSTRAINT partner_share_check4 CHECK (sent_to IS NULL OR received_from IS NULL),
     CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
     CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
-CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL;
-CREATE INDEX partner_share_held ON partner_share USING btree (partner_id, test, earned_at, number) INCLUDE (share_cents) WHERE posted_at IS NULL;
+CREATE INDEX partner_share_away ON partner_share USING btree (sent_to, number) WHERE posted_at IS NULL AND sent_to IS NOT NULL;
+CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL AND sent_to IS NULL;
+CREATE INDEX partner_share_held ON partner_share USING btree (partner_id, test, earned_at, number) INCLUDE (share_cents) WHERE posted_at IS NULL AND sent_to IS NULL;
 
 CREATE TABLE payer_kept (
     account_id uuid NOT NULL,
@@ -1519,6 +1533,15 @@ AS $function$
     SELECT sha256(convert_to(jsonb_build_array(
         a.number, a.audit_id, a.account_id, a.email, (extract(epoch FROM a.at) * 1000000)::bigint, a.action, a.subject, a.facts,
         a.address_hash, a.request_id)::text, 'UTF8'))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION cell_of(id uuid)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+    SELECT (get_byte(uuid_send(id), 6) & 15) << 8 | get_byte(uuid_send(id), 7)
 $function$
 ;
 

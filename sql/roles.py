@@ -76,6 +76,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "account_note": _KEPT,
     "integrator": _ROWS,
     "integrator_share": _ROWS,
+    "partner_copy": Rights("SU"),
     "share_proposal": _ROWS,
     "receiving_key": _ROWS,
     "pix_suspension": _ANY,

@@ -18,6 +18,8 @@ _EVERYWHERE = ("up", "serve", "cell", "doctor")
 def enter(args: argparse.Namespace) -> None:
     """Have the rest of this process work for the cell. CannotRun for one that the directory does not have."""
     name, number = args.cell, _number(args)
+    if name not in (None, "home") and getattr(args, "at_home", False):
+        raise CannotRun("this is done at home, for all cells: leave --cell out")
     if name == ALL:
         if "each_cell" not in args:
             raise CannotRun("this command is of one cell: --cell NAME")
@@ -47,7 +49,9 @@ async def _find(name: str | None, number: int) -> Any:
 
 
 def _number(args: argparse.Namespace) -> int:
-    """Of the first id that the command was given; home without one."""
+    """Of the first id that the command was given; home without one, and where an id may be of any cell."""
+    if "at_home" in args:
+        return HOME
     ids = (each for each in vars(args).values() if isinstance(each, UUID) and each.version == 7)
     return next(map(cell_of, ids), HOME)
 

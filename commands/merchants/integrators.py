@@ -4,6 +4,9 @@ A payment accrues the share that was in force when its charge was issued, if the
 changes of the share do not alter it. A code that is inactive is refused on new boletos; charges that carry it already
 keep accruing.
 
+Partners are registered at home, for all cells; the other cells have a copy (commands/merchants/partner_copy.py). A
+partner's own account may be in any of them.
+
 Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead, the share in
 force at that later time, as agreed when the money comes, is used.
 """
@@ -13,12 +16,11 @@ import unicodedata
 from datetime import datetime
 from uuid import UUID
 
-import asyncpg
-
 import sql
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from readmodels.reports.integrators import Integrator, find_integrator
+from runtime.cells.number import cell_of, current_cell
 from sql import Connection
 
 CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -26,6 +28,9 @@ WHOLE_BPS = 10_000
 _TRIES_MAX = 10  # of 2 thousand million codes: even a second try is rare
 
 
+one_at_a_time = sql.one("integrator.one_at_a_time", bool)
+"""What changes partners takes this before any row of theirs."""
+has_account = sql.one("integrator.has_account", bool)
 insert = sql.maybe("account.insert_integrator", str)
 change = sql.maybe("integrator.change", str)
 set_share = sql.run("integrator.set_share")
@@ -36,17 +41,16 @@ async def create_integrator(
 ) -> Integrator:
     """A partner with a code: `INTG-` and six of A-Z0-9. The share is in basis points.
 
-    Refused(VALIDATION_ERROR) for a name or share that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
-    account.
+    Refused(VALIDATION_ERROR) for a name or share that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an account of
+    this cell that is not there; the caller has looked for one of another cell (partner_copy.account_is_there).
     """
     check_name(name)
     check_share(share_bps)
+    await _check_account(conn, account_id)
+    await one_at_a_time(conn)
     for _ in range(_TRIES_MAX):
         code = f"INTG-{''.join(secrets.choice(CODE_CHARACTERS) for _ in range(6))}"
-        try:
-            made = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
-        except asyncpg.ForeignKeyViolationError:
-            raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND) from None
+        made = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
         if made is not None:
             if share_bps:
                 await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
@@ -66,15 +70,13 @@ async def set_integrator(
     """Change what is given of a partner; a share holds for charges issued from `now` on.
 
     Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for a share that cannot be,
-    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
+    Refused(WALLET_ACCOUNT_NOT_FOUND) as in `create_integrator`.
     """
     if share_bps is not None:
         check_share(share_bps)
-    try:
-        changed = await change(conn, integrador_code=code, active=active, account_id=account_id)
-    except asyncpg.ForeignKeyViolationError:
-        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND) from None
-    if changed is None:
+    await _check_account(conn, account_id)
+    await one_at_a_time(conn)
+    if await change(conn, integrador_code=code, active=active, account_id=account_id) is None:
         raise Refused(Code.INTEGRADOR_CODE_INVALID)
     if share_bps is not None:
         # As charges are: one issued in this very millisecond has the new share.
@@ -82,6 +84,12 @@ async def set_integrator(
     found = await find_integrator(conn, integrador_code=code)
     assert found is not None
     return found
+
+
+async def _check_account(conn: Connection, account_id: UUID | None) -> None:
+    here = account_id is not None and cell_of(account_id) == current_cell()
+    if here and not await has_account(conn, account_id=account_id):
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
 def check_name(name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.merchants.integrators import check_share, set_integrator
+from commands.merchants.integrators import check_share, one_at_a_time, set_integrator
 from domain.errors import Code, Refused, required
 from domain.merchants.partners import ShareProposal, check_confirmable
 from readmodels.reports.integrators import Integrator, find_integrator
@@ -33,6 +33,7 @@ async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str,
 
 async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> Integrator:
     """For charges issued from `now` on. Refused(VALIDATION_ERROR) as domain/merchants/partners.py says."""
+    await one_at_a_time(conn)
     held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
     proposal = check_confirmable(held, by=by)
     changed = await set_integrator(conn, code, share_bps=proposal.share_bps, now=now)

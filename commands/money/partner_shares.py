@@ -7,6 +7,10 @@ it becomes change together, so a crash neither loses a share nor doubles it.
 The share is the platform's expense: the merchant's entries stay as they are. In production it is held until its payment
 can be refunded no more. What the bank takes back after that may leave a partner who has withdrawn the share with a
 balance below zero, which later shares make up for.
+
+The share of a partner of another cell goes there in two legs: the other cell takes it down, and then it is marked here.
+Between them it may be sent again, and is taken down once: its id is that of the payment or refund. From then on it is
+held and posted there like any other.
 """
 
 from collections.abc import Sequence
@@ -65,11 +69,37 @@ class _Due(Struct, frozen=True, gc=False):
     share_cents: int
 
 
+class SentShare(Struct, frozen=True, gc=False):
+    """A share on its way to the partner's cell. Cents."""
+
+    share_id: UUID
+    account_id: UUID
+    """The merchant's, in the cell that sends it."""
+    test: bool
+    payment_id: UUID
+    refund_id: UUID | None
+    integrador_code: str
+    partner_id: UUID
+    amount_cents: int
+    share_bps: int
+    share_cents: int
+    earned_at: datetime
+
+
+class _Known(Struct, frozen=True, gc=False):
+    share_id: UUID
+
+
 _accrue = sql.run("partner_share.accrue")
 _take_back = sql.run("partner_share.take_back")
 take_partners = sql.many("partner_share.take_partners", UUID)
 claim = sql.many("partner_share.claim", _Due)
 mark_posted = sql.run("partner_share.posted")
+any_away = sql.one("partner_share.any_away", bool)
+find_away = sql.many("partner_share.away", SentShare)
+_receive = sql.run("partner_share.receive")
+_received = sql.many("partner_share.received", _Known)
+mark_sent = sql.run("partner_share.sent")
 
 
 async def accrue_shares(conn: Connection, payments: Sequence[AttributedPayment], *, now: datetime) -> None:
@@ -130,3 +160,11 @@ async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: dat
     await post(conn, postings, now=now)
     await mark_posted(conn, dues=dues, now=now)
     return len(dues)
+
+
+async def receive_shares(conn: Connection, shares: Sequence[SentShare], *, sender: int, cell: int) -> list[UUID]:
+    """Take down in `cell`, whose database this is, what cell `sender` has for its partners, in the order of the money;
+    answers the share_ids that are there now. Of a partner who is not there, and in a database that is another cell's,
+    nothing is taken."""
+    await _receive(conn, shares=shares, sender=sender, cell=cell)
+    return [each.share_id for each in await _received(conn, shares=shares, sender=sender)]

@@ -1,5 +1,6 @@
 """Partners (integrators), for the staff: their codes, shares and accounts."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,6 +10,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.merchants.integrators import create_integrator, set_integrator
+from commands.merchants.partner_copy import account_is_there
 from commands.merchants.share_proposals import (
     CONFIRMED,
     PROPOSED,
@@ -24,18 +26,22 @@ from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from readmodels.filters import read_text
 from readmodels.page import cut
 from readmodels.reports.integrators import find_integrator, list_integrators
-from runtime.postgres import session
+from runtime.cells.number import HOME, cell_of, current_cell
+from runtime.postgres import DB_UNAVAILABLE, session
 from web.painel.auth.step_up import must_be_proven
 from web.painel.lists import PAGE, ListQuery
 from web.painel.page_request import PageRequest
 
 _CODE = re.compile(r"INTG-[A-Z0-9]{6}")
+_CELL_S = 3.0
 _SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
 _NAME = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
 _GONE = "Esta proposta não espera mais. Veja como está agora."
 _ACCOUNT = "Não há conta com este account_id."
+_AWAY = "A célula dessa conta não responde agora. Tente de novo em instantes."
+_AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
@@ -45,7 +51,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
 async def create(request: PageRequest) -> Response[Any]:
     name, share, account = request.field("name"), request.field("share") or "0", request.field("account_id")
     share_bps, account_id = _bps(share), _account(account)
-    fault = _SHARE_FAULT if share_bps is None else _ACCOUNT if account and account_id is None else ""
+    fault = _SHARE_FAULT if share_bps is None else await _account_fault(request, account, account_id)
     if share_bps is not None and not fault:
         try:
             two = needs_second(share_bps, now_bps=0)
@@ -72,6 +78,8 @@ async def change(request: PageRequest) -> Response[Any]:
     share_bps = _bps(share)
     if not _CODE.fullmatch(code):
         raise NotFoundException
+    if current_cell() != HOME:
+        return await _page(request, at=code, at_fault=_AT_HOME)
     if share_bps is None:
         return await _page(request, at=code, at_fault=_SHARE_FAULT)
     async with session(request.pool) as conn:
@@ -103,6 +111,8 @@ async def _decide(request: PageRequest, action: str, decide: Callable[..., Await
     code, proposal_id = request.text_of_path("code"), parse_id(request.field("proposal_id"))
     if not _CODE.fullmatch(code) or proposal_id is None:
         raise NotFoundException
+    if current_cell() != HOME:
+        return await _page(request, at=code, at_fault=_AT_HOME)
     try:
         async with request.change(action, subject=code) as conn:
             await decide(conn, code, proposal_id, by=request.session.email, now=request.now)
@@ -110,6 +120,20 @@ async def _decide(request: PageRequest, action: str, decide: Callable[..., Await
         fault = _SAME if "by" in (refused.fields or {}) else _GONE
         return await _page(request, at=code, at_fault=fault)
     return request.go("/plataforma/parceiros", done="parceiro")
+
+
+async def _account_fault(request: PageRequest, text: str, account_id: UUID | None) -> str:
+    """What is wrong with a partner's own account, which may be in another cell."""
+    if current_cell() != HOME:
+        return _AT_HOME
+    if account_id is None:
+        return _ACCOUNT if text else ""
+    try:
+        async with session(request.pool) as conn, asyncio.timeout(_CELL_S):
+            there = await account_is_there(conn, account_id, seal=request.seal)
+    except DB_UNAVAILABLE:
+        return _AWAY
+    return "" if there else _ACCOUNT
 
 
 async def _page(
@@ -143,6 +167,8 @@ async def _page(
         "next": asked.link(depois=last.integrador_code) if last else "",
         "partners": found,
         "proposals": proposals,
+        "at_home": current_cell() == HOME,
+        "only_at_home": _AT_HOME,
         "alone": _percent(ALONE_BPS_MAX),
         "fault": fault,
         "name": name,
@@ -151,6 +177,7 @@ async def _page(
         "at": at,
         "at_fault": at_fault,
         "percent": _percent,
+        "is_here": _is_here,
     }
     return request.show("plataforma/partners.html", values, status=400 if fault or at_fault else 200)
 
@@ -166,6 +193,10 @@ def _bps(text: str) -> int | None:
 
 def _percent(bps: int) -> str:
     return f"{bps // 100},{bps % 100:02}"
+
+
+def _is_here(account_id: UUID) -> bool:
+    return cell_of(account_id) == current_cell()
 
 
 def _account(text: str) -> UUID | None:

@@ -264,7 +264,8 @@ CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_
     WHERE external_id IS NOT NULL;
 
 -- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
--- afterwards: a payment never waits for another account's clock.
+-- afterwards: a payment never waits for another account's clock. One for a partner of another cell is sent there first,
+-- and is held and posted by that cell.
 CREATE TABLE partner_share (
     -- The payment it is given for, or the refund it is taken back for: each causes one.
     share_id         uuid NOT NULL,
@@ -285,19 +286,27 @@ CREATE TABLE partner_share (
     share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
     -- When the payment was booked, of what is taken back too: from here the days count for which a share is held.
     earned_at        timestamptz NOT NULL,
+    -- When it came into the partner's ledger, or to the partner's cell.
     posted_at        timestamptz,
+    -- The partner's cell, and the merchant's, where it is another one.
+    sent_to          integer CHECK (sent_to = cell_of(partner_id)),
+    received_from    integer CHECK (received_from = cell_of(account_id)),
     PRIMARY KEY (share_id, account_id),
-    CHECK (share_id = coalesce(refund_id, payment_id))
+    CHECK (share_id = coalesce(refund_id, payment_id)),
+    CHECK (sent_to IS NULL OR received_from IS NULL)
 ) WITH (
     fillfactor = 90, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
 -- What waits to be posted: the sandbox's at once, production's when it was held long enough.
-CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL;
+CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id)
+    WHERE posted_at IS NULL AND sent_to IS NULL;
 -- What a partner is still to get, in the order in which it is posted.
 CREATE INDEX partner_share_held ON partner_share (partner_id, test, earned_at, number) INCLUDE (share_cents)
-    WHERE posted_at IS NULL;
+    WHERE posted_at IS NULL AND sent_to IS NULL;
+-- What is to be sent to other cells.
+CREATE INDEX partner_share_away ON partner_share (sent_to, number) WHERE posted_at IS NULL AND sent_to IS NOT NULL;
 
 CREATE TABLE read_ledger (
     sequence             bigint NOT NULL,

@@ -152,20 +152,23 @@ WHERE (w.status, w.amount_cents, w.version) IS DISTINCT FROM
       (r.status, (r.doc ->> 'amount_cents')::bigint, (r.doc ->> 'version')::integer)
 UNION ALL
 SELECT 'books', 'partner shares not in the partner''s ledger exactly when they were posted, to the cent', count(*)
-FROM s FULL JOIN (
+FROM (SELECT * FROM s WHERE sent_to IS NULL) s FULL JOIN (
     SELECT account_id, test, coalesce(refund_id, payment_id) AS share_id, sum(amount_cents) AS cents
     FROM l WHERE type = 'partner_share' GROUP BY 1, 2, 3) d
      ON d.account_id = s.partner_id AND d.test = s.test AND d.share_id = s.share_id
 WHERE d.cents IS DISTINCT FROM CASE WHEN s.posted_at IS NOT NULL THEN s.share_cents END::numeric
 UNION ALL
--- One that is taken back was given: without it no payment leads to the share.
+-- One that is taken back was given: without it no payment leads to the share. Of one that another cell has sent, the
+-- payment is there.
 SELECT 'books', 'partner shares that are not what is left of their payments, to the cent', count(*)
 FROM s LEFT JOIN payment p ON p.payment_id = s.payment_id AND p.account_id = s.account_id
 LEFT JOIN partner_share g ON g.share_id = s.payment_id AND g.account_id = s.account_id
 LEFT JOIN refund f ON f.refund_id = s.refund_id AND f.account_id = s.account_id
 LEFT JOIN payment_reversal v ON v.reversal_id = s.refund_id AND v.account_id = s.account_id
-WHERE p.payment_id IS NULL OR g.share_id IS NULL
-   OR (s.refund_id IS NOT NULL AND coalesce(f.payment_id, v.payment_id) IS DISTINCT FROM s.payment_id);
+WHERE g.share_id IS NULL
+   OR (s.received_from IS NULL AND p.payment_id IS NULL)
+   OR (s.received_from IS NULL AND s.refund_id IS NOT NULL
+       AND coalesce(f.payment_id, v.payment_id) IS DISTINCT FROM s.payment_id);
 
 -- name: clocks
 -- The next clocks against the last line and the last event of each. Months that left the feed may have taken all its events:

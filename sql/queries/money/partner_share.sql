@@ -1,12 +1,14 @@
 -- What partners are given of payments, and what is taken back when those are refunded. Rows are written in the
--- transaction of the payment or refund, and posted to the partner's ledger by a worker.
+-- transaction of the payment or refund, and posted to the partner's ledger by a worker; where the partner's account is in
+-- another cell, a worker sends them there first.
 
 -- name: accrue
 -- Of payments of charges with a partner's code. The share is the one in force when the charge was issued, rounded down
 -- to the cent; nothing is owed to a partner without an account, without a share, or with less than a cent of it.
 WITH owed AS MATERIALIZED (
     SELECT g.payment_id, g.account_id, g.test, g.payment_id, i.integrador_code, i.account_id, g.amount_cents, s.share_bps,
-           g.amount_cents * s.share_bps / 10000, :now::timestamptz
+           g.amount_cents * s.share_bps / 10000, :now::timestamptz,
+           nullif(cell_of(i.account_id), (SELECT number FROM this_cell))
     FROM unnest(:payments.payment_id::uuid[], :payments.account_id::uuid[], :payments.test::boolean[],
                 :payments.integrador_code::text[], :payments.amount_cents::bigint[], :payments.issued_at::timestamptz[])
          AS g (payment_id, account_id, test, integrador_code, amount_cents, issued_at)
@@ -19,7 +21,7 @@ WITH owed AS MATERIALIZED (
     WHERE g.amount_cents * s.share_bps >= 10000
 )
 INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_code, partner_id, amount_cents, share_bps,
-                           share_cents, earned_at)
+                           share_cents, earned_at, sent_to)
 TABLE owed;
 
 -- name: take_back
@@ -27,7 +29,7 @@ TABLE owed;
 -- this refund is taken back, so the parts of several refunds add up to the cent, and to all of it in the end.
 WITH returned AS MATERIALIZED (
     SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
-           p.share_bps, k.after_cents - k.before_cents, p.earned_at
+           p.share_bps, k.after_cents - k.before_cents, p.earned_at, p.sent_to
     FROM unnest(:refunds.refund_id::uuid[], :refunds.payment_id::uuid[], :refunds.account_id::uuid[],
                 :refunds.amount_cents::bigint[], :refunds.refunded_cents::bigint[])
          AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
@@ -39,7 +41,7 @@ WITH returned AS MATERIALIZED (
     WHERE k.after_cents < k.before_cents
 )
 INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents,
-                           share_bps, share_cents, earned_at)
+                           share_bps, share_cents, earned_at, sent_to)
 TABLE returned;
 
 -- name: take_partners
@@ -50,11 +52,11 @@ WITH candidate AS MATERIALIZED (
     SELECT partner_id, min(n) AS n
     FROM (
         (SELECT partner_id, row_number() OVER (ORDER BY earned_at, number) AS n FROM partner_share
-         WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
+         WHERE posted_at IS NULL AND sent_to IS NULL AND test = :test AND earned_at <= :earned_until
          ORDER BY earned_at, number LIMIT :window)
         UNION ALL
         (SELECT partner_id, :window + row_number() OVER (ORDER BY earned_at DESC, number DESC) FROM partner_share
-         WHERE posted_at IS NULL AND test = :test AND earned_at <= :earned_until
+         WHERE posted_at IS NULL AND sent_to IS NULL AND test = :test AND earned_at <= :earned_until
          ORDER BY earned_at DESC, number DESC LIMIT :window)
     ) AS due
     GROUP BY partner_id
@@ -76,7 +78,8 @@ CROSS JOIN LATERAL (
     SELECT share_id, number, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps,
            share_cents, earned_at
     FROM partner_share
-    WHERE posted_at IS NULL AND test = :test AND partner_id = g.partner_id AND earned_at <= :earned_until
+    WHERE posted_at IS NULL AND sent_to IS NULL AND test = :test AND partner_id = g.partner_id
+      AND earned_at <= :earned_until
     ORDER BY earned_at, number
     LIMIT :limit
 ) AS s
@@ -85,3 +88,44 @@ LIMIT :limit;
 
 -- name: posted
 UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:dues.share_id::uuid[]);
+
+-- name: any_away
+-- Whether anything is to be sent to another cell.
+SELECT EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL AND sent_to IS NOT NULL) AS waiting;
+
+-- name: away
+-- What is to be sent to a cell, in the order of the money (partner_share_away).
+SELECT share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps, share_cents,
+       earned_at
+FROM partner_share WHERE posted_at IS NULL AND sent_to = :cell
+ORDER BY number LIMIT :limit;
+
+-- name: receive
+-- From another cell, in the order of the money: what is here already was sent before. Nothing is taken when this is not the
+-- cell that the sender means.
+WITH sent AS MATERIALIZED (
+    SELECT g.share_id, g.account_id, g.test, g.payment_id, g.refund_id, g.integrador_code, g.partner_id, g.amount_cents,
+           g.share_bps, g.share_cents, g.earned_at, :sender::integer
+    FROM unnest(:shares.share_id::uuid[], :shares.account_id::uuid[], :shares.test::boolean[], :shares.payment_id::uuid[],
+                :shares.refund_id::uuid[], :shares.integrador_code::text[], :shares.partner_id::uuid[],
+                :shares.amount_cents::bigint[], :shares.share_bps::integer[], :shares.share_cents::bigint[],
+                :shares.earned_at::timestamptz[])
+         WITH ORDINALITY AS g (share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents,
+                               share_bps, share_cents, earned_at, n)
+    JOIN account a ON a.account_id = g.partner_id
+    WHERE (SELECT number FROM this_cell) = :cell::integer
+    ORDER BY g.n
+)
+INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents,
+                           share_bps, share_cents, earned_at, received_from)
+TABLE sent ON CONFLICT (share_id, account_id) DO NOTHING;
+
+-- name: received
+-- Which of these another cell has sent here.
+SELECT p.share_id
+FROM unnest(:shares.share_id::uuid[], :shares.account_id::uuid[]) AS g (share_id, account_id)
+JOIN partner_share p ON p.share_id = g.share_id AND p.account_id = g.account_id
+WHERE p.received_from = :sender;
+
+-- name: sent
+UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:share_ids::uuid[]) AND sent_to IS NOT NULL;

@@ -25,7 +25,7 @@ LIMIT :limit;
 -- name: held_shares
 -- Of production: what is in no balance yet (partner_share_held, of which only the index is read).
 SELECT coalesce(sum(share_cents), 0)::bigint AS cents, min(earned_at) AS earliest FROM partner_share
-WHERE partner_id = :account_id AND posted_at IS NULL AND NOT test;
+WHERE partner_id = :account_id AND posted_at IS NULL AND sent_to IS NULL AND NOT test;
 
 -- name: sums
 -- Lines and their sum by type, of whole São Paulo days in production: those that are in the daily totals for certain from

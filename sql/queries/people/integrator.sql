@@ -17,9 +17,16 @@ SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
 FROM integrator i
 WHERE i.integrador_code = :integrador_code;
 
+-- name: one_at_a_time
+-- For the rest of the transaction: versions of partners are committed in their order, so that a copy misses none.
+SELECT pg_advisory_xact_lock(7203415510) IS NOT NULL AS locked;
+
+-- name: has_account
+SELECT EXISTS (SELECT FROM account WHERE account_id = :account_id) AS there;
+
 -- name: change
--- What is not given stays. The row's lock lets changes of one partner follow one another.
-UPDATE integrator SET active = coalesce(:active, active), account_id = coalesce(:account_id, account_id)
+-- What is not given stays.
+UPDATE integrator SET active = coalesce(:active, active), account_id = coalesce(:account_id, account_id), version = DEFAULT
 WHERE integrador_code = :integrador_code
 RETURNING integrador_code;
 
@@ -53,3 +60,41 @@ UPDATE share_proposal SET state = :state, decided_by = :by, decided_at = :now WH
 -- name: open_proposals
 SELECT proposal_id, integrador_code, share_bps, proposed_by, proposed_at, state FROM share_proposal
 WHERE integrador_code = ANY(:codes::text[]) AND state = 'open';
+
+-- name: copied_until
+SELECT version FROM partner_copy;
+
+-- name: changed
+-- Since that version, in their order.
+SELECT integrador_code, name, account_id, active, created_at, version FROM integrator
+WHERE version > :after ORDER BY version LIMIT :limit;
+
+-- name: shares_of
+SELECT integrador_code, since, share_bps FROM integrator_share
+WHERE integrador_code = ANY(:codes::text[]) ORDER BY integrador_code, since;
+
+-- name: copy
+-- Of partners as home has them; what is here of a younger version stays. Another who copies at the same time does no harm.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(:partners.integrador_code::text[], :partners.name::text[], :partners.account_id::uuid[],
+                         :partners.active::boolean[], :partners.created_at::timestamptz[], :partners.version::bigint[])
+         AS g (integrador_code, name, account_id, active, created_at, version)
+), kept AS (
+    INSERT INTO integrator AS i (integrador_code, name, account_id, active, created_at, version)
+    TABLE given
+    ON CONFLICT (integrador_code) DO UPDATE
+    SET name = excluded.name, account_id = excluded.account_id, active = excluded.active, version = excluded.version
+    WHERE i.version < excluded.version
+    RETURNING integrador_code
+), share AS MATERIALIZED (
+    SELECT g.integrador_code, g.since, g.share_bps
+    FROM unnest(:shares.integrador_code::text[], :shares.since::timestamptz[], :shares.share_bps::integer[])
+         AS g (integrador_code, since, share_bps)
+    JOIN kept USING (integrador_code)
+)
+INSERT INTO integrator_share (integrador_code, since, share_bps)
+TABLE share
+ON CONFLICT (integrador_code, since) DO UPDATE SET share_bps = excluded.share_bps;
+
+-- name: set_copied
+UPDATE partner_copy SET version = greatest(version, :version);

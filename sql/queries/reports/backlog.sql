@@ -54,9 +54,15 @@ FROM (VALUES ('test', true, :now::timestamptz, interval '0'), ('production', fal
      AS m (mode, test, earned_until, held)
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting, min(d.earned_at) + m.held AS oldest FROM (
-        SELECT earned_at FROM partner_share WHERE posted_at IS NULL AND test = m.test AND earned_at <= m.earned_until
+        SELECT earned_at FROM partner_share WHERE posted_at IS NULL AND sent_to IS NULL AND test = m.test
+          AND earned_at <= m.earned_until
         ORDER BY earned_at, number LIMIT :counted_max) d
-) q;
+) q
+UNION ALL
+-- Those of partners of other cells, which wait for nothing but that cell.
+SELECT 'partner_shares_away', 'all', count(*), min(d.earned_at)
+FROM (SELECT earned_at FROM partner_share WHERE posted_at IS NULL AND sent_to IS NOT NULL
+      ORDER BY sent_to, number LIMIT :counted_max) d;
 
 -- name: overdue
 SELECT 'expiry' AS queue, 'all' AS mode, count(*) AS waiting, min(d.expires_at) AS oldest

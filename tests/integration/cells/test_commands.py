@@ -9,6 +9,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.support.boleto_merchant import BOLETO, boleto_body
 from tests.support.cells import second_server
 from tests.support.system import System, remove_home, temporary_home
 
@@ -49,6 +50,31 @@ def create(client: httpx.Client, account_id: str, headers: dict[str, str], key: 
             return made
 
 
+def bring_a_share(system: System, client: httpx.Client, partner: dict[str, Any]) -> None:
+    """A merchant of home is paid a boleto with the code of a partner of the other cell, who gets the share there."""
+    made = system.json("integrator", "create", "Ana", "--share", "2.5", "--account-id", partner["account_id"])
+    elsewhere = system.quita("integrator", "set", made["integrador_code"], "--share", "9", "--cell", "bela")
+    assert (elsewhere.returncode, "leave --cell out" in elsewhere.stderr) == (1, True)
+    assert made in system.json("integrator", "list", "--cell", "bela"), "known there at once"
+    nobody = "00000000-0000-7001-8000-000000000000"
+    refused = system.quita("integrator", "create", "Eva", "--account-id", nobody)
+    assert (refused.returncode, "WALLET_ACCOUNT_NOT_FOUND" in refused.stderr) == (1, True), refused.stderr
+    home = system.merchants[0]
+    headers = {**token(client, home["test"]), "Idempotency-Key": "brought"}
+    body = boleto_body("100.00", account_id=home["account_id"], integrador_code=made["integrador_code"])
+    issued = client.post(BOLETO, json=body, headers=headers)
+    assert issued.status_code == 201, issued.text
+    paid = client.post(f"/v1/charges/{issued.json()['charge_id']}/simulate-payment", headers=headers)
+    assert paid.status_code == 200, paid.text
+    deadline = time.monotonic() + WAIT_S
+    theirs = token(client, partner["test"])
+    ledger = f"/v1/accounts/{partner['account_id']}/ledger"
+    while not (lines := client.get(ledger, headers=theirs).json()["data"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert [(each["type"], each["amount"]) for each in lines] == [("partner_share", "2.50")]
+
+
 def test_a_cell_beside_a_running_system(system: System) -> None:
     assert names(system) == {"home": "serving"}
     assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
@@ -76,6 +102,7 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
             everywhere = system.json("status", "--cell", "all")
             assert {each["cell"] for each in everywhere["workers"]} == {"home", "bela"}
             assert (everywhere["working"], everywhere["away"]) == (True, {})
+            bring_a_share(system, client, merchant)
 
             system.json("pix", "suspend")
             for whole in (merchant, system.merchants[0]):

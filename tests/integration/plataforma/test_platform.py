@@ -12,16 +12,18 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
+from commands.merchants.integrators import create_integrator
 from commands.merchants.merchants import create_merchant
 from commands.people.people import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
 from readmodels.dashboard.platform import queues
+from readmodels.reports.integrators import find_integrator
 from readmodels.reports.report import ask
 from readmodels.reports.reports import REPORTS
 from runtime.ids import new_id
-from runtime.postgres import Pool, open_pool, session
+from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
 from tests.support.in_process import Api
@@ -261,6 +263,29 @@ async def test_a_partner_is_made_changed_and_shown(pool: Pool, staff: Person) ->
     assert changed.status == 303
     shown = (await staff.opened(f"/plataforma/parceiros?codigo={code}")).text
     assert f"{name} {code} Inativo 3,00 %" in shown
+
+
+async def test_partners_are_changed_at_home_alone(pool: Pool, staff: Person, monkeypatch: Any) -> None:
+    async with transaction(pool) as conn:
+        made = await create_integrator(conn, name="Parceira", account_id=None, now=datetime.now(UTC), share_bps=100)
+    path, code = "/plataforma/parceiros", made.integrador_code
+    assert "Criar parceiro" in (await staff.opened(path)).text
+    monkeypatch.setattr("web.plataforma.partners.current_cell", lambda: 5)
+    shown = (await staff.opened(f"{path}?codigo={code}")).text
+    assert "cadastrados na célula home" in shown
+    assert code in shown
+    assert "Criar parceiro" not in shown
+    assert "Mudar parceiro" not in shown
+    changes: tuple[tuple[str, dict[str, Any]], ...] = (
+        (path, {"name": "Outra"}),
+        (f"{path}/{code}", {"share": "3", "active": "yes"}),
+    )
+    for to, given in changes:
+        refused = await staff.post(to, on="/plataforma/equipe", **given)
+        assert refused.status == 400
+        assert "cadastrados na célula home" in refused.text
+    async with session(pool) as conn:
+        assert await find_integrator(conn, integrador_code=code) == made
 
 
 async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff: Person) -> None:

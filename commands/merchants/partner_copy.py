@@ -1,0 +1,77 @@
+"""Partners in the cells that are not home: a copy of home's, so that issuing a charge asks its own cell alone.
+
+A copy follows home by the partners' versions. It may be behind by seconds, and by as long as home is away: a code that
+was made meanwhile is unknown there, and a share that was changed meanwhile holds for charges issued from its instant on
+once it has come.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.merchants.integrators import has_account
+from runtime.cells.directory import read_cells
+from runtime.cells.number import HOME, cell_of
+from runtime.postgres import connect
+from runtime.seal import Seal
+from sql import Connection
+
+COPIED_MAX: Final = 500
+
+
+class _Partner(Struct, frozen=True):
+    integrador_code: str
+    name: str
+    account_id: UUID | None
+    active: bool
+    created_at: datetime
+    version: int
+
+
+class _Share(Struct, frozen=True):
+    integrador_code: str
+    since: datetime
+    share_bps: int
+
+
+copied_until = sql.one("integrator.copied_until", int)
+_changed = sql.many("integrator.changed", _Partner)
+_shares_of = sql.many("integrator.shares_of", _Share)
+_copy = sql.run("integrator.copy")
+_set_copied = sql.run("integrator.set_copied")
+
+
+async def copy_partners(home: Connection, cell: Connection) -> int:
+    """Bring the cell's copy up to home, COPIED_MAX changes at most; answers how many."""
+    partners = await _changed(home, after=await copied_until(cell), limit=COPIED_MAX)
+    if not partners:
+        return 0
+    shares = await _shares_of(home, codes=[each.integrador_code for each in partners])
+    async with cell.transaction():
+        await _keep(cell, partners, shares)
+    return len(partners)
+
+
+async def _keep(cell: Connection, partners: Sequence[_Partner], shares: Sequence[_Share]) -> None:
+    await _copy(cell, partners=partners, shares=shares)
+    await _set_copied(cell, version=partners[-1].version)
+
+
+async def account_is_there(home: Connection, account_id: UUID, *, seal: Seal) -> bool:
+    """Whether there is such an account, in its own cell: one look at another database, so no transaction may be open.
+    Raises what asyncpg raises while that cell is away."""
+    number = cell_of(account_id)
+    if number == HOME:
+        return await has_account(home, account_id=account_id)
+    for cell in await read_cells(home, seal):
+        if cell.number == number:
+            conn = await connect(cell.addresses.database_url)
+            try:
+                return await has_account(conn, account_id=account_id)
+            finally:
+                await conn.close()
+    return False
