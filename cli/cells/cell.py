@@ -1,4 +1,4 @@
-"""`quita cell list|add|move`: databases side by side, each with some of the accounts."""
+"""`quita cell list|add|standby|move`: databases side by side, each with some of the accounts."""
 
 import argparse
 import asyncio
@@ -21,6 +21,11 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
     one.add_argument("--schema", default="public", help="in that database (public)")
     one.set_defaults(run=add)
+
+    one = verbs.add_parser("standby", help="have its lists, sums and pages read there; without DSN at its primary")
+    one.add_argument("name", metavar="NAME")
+    one.add_argument("dsn", metavar="DSN", nargs="?", help="of the standby")
+    one.set_defaults(run=standby)
 
     one = verbs.add_parser("move", help="to another server, while it is in use")
     one.add_argument("name", metavar="NAME")
@@ -101,6 +106,20 @@ def add(args: argparse.Namespace) -> int:
                 )
 
     return answer(args, asyncio.run(run()))
+
+
+def standby(args: argparse.Namespace) -> int:
+    from commands.cells.standby import set_standby
+    from runtime.cells.addresses import shown
+    from runtime.seal import Seal
+
+    async def run() -> None:
+        async with connected("database_owner_url") as home:
+            with reaching_postgres():
+                await set_standby(home, args.name, args.dsn, seal=Seal(running.secret_key()))
+
+    asyncio.run(run())
+    return answer(args, {"name": args.name, "standby": None if args.dsn is None else shown(args.dsn)})
 
 
 def move(args: argparse.Namespace) -> int:

@@ -66,6 +66,7 @@ _add_block = sql.run("cell_owner.add_block")
 _platform = sql.one("cell_owner.platform", _Platform)
 _take_platform = sql.run("cell_owner.take_platform")
 _has_schema = sql.one("cell_owner.has_schema", bool)
+_has_citus = sql.one("cell_owner.has_citus", bool)
 _numbers_taken = sql.one("cell_owner.numbers_taken", int)
 
 
@@ -148,9 +149,13 @@ async def _make_schema(dsn: str, schema: str, *, home_schema: str) -> None:
 
 
 async def make_schema(conn: Connection, schema: str) -> None:
-    """Unless it is there."""
-    if not await _has_schema(conn, schema=schema):
+    """Unless it is there. On Citus all its tables are to lie on one node, which is said before the first is made."""
+    if await _has_schema(conn, schema=schema):
+        return
+    async with conn.transaction():
         await conn.execute(f"CREATE SCHEMA {schema}")
+        if schema != "public" and await _has_citus(conn):
+            await conn.execute(f"SELECT citus_schema_distribute('{schema}')")
 
 
 async def _take_over(conn: Connection, number: int, url: str) -> None:

@@ -23,10 +23,11 @@ HOME_NAME: Final = "home"
 
 
 class Addresses(Struct, frozen=True):
-    """As the application's role, and as the one for reports."""
+    """As the application's role, and as the one for reports; and of the standby that answers reads, if there is one."""
 
     database_url: str
     report_url: str
+    read_url: str = ""
 
     def __repr__(self) -> str:
         return "Addresses()"
@@ -109,13 +110,13 @@ def owner_of_number(control: int, blocks: Sequence[NumberBlock]) -> int:
 
 
 def settings_of(settings: Settings, number: int, addresses: Addresses) -> Settings:
-    """As a process of the cell at these addresses has them: its database, its reports, its Redis. The standby of
-    DATABASE_READ_URL is home's alone."""
+    """As a process of the cell at these addresses has them: its database, its standby, its reports, its
+    Redis."""
     return replace(
         settings,
         cell=number,
         database_url=addresses.database_url,
         database_report_url=addresses.report_url,
-        database_read_url="",
+        database_read_url=addresses.read_url,
         redis_url=redis_of(settings.redis_url, number),
     )

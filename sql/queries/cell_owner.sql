@@ -33,6 +33,9 @@ UPDATE cell SET next_sealed = NULL, held_since = NULL WHERE number = :number;
 -- name: moved
 UPDATE cell SET addresses_sealed = next_sealed, next_sealed = NULL, held_since = NULL, moved_at = :now WHERE number = :number;
 
+-- name: set_addresses
+UPDATE cell SET addresses_sealed = :addresses_sealed WHERE number = :number;
+
 -- name: platform
 -- What the platform has set for all its accounts, which a new cell begins with.
 SELECT (SELECT pix_key FROM receiving_key) AS receiving_key, (SELECT set_at FROM receiving_key) AS set_at,
@@ -48,6 +51,10 @@ WITH key AS (
 INSERT INTO pix_suspension (suspended_at)
 SELECT g.suspended_at FROM (VALUES (:suspended_at::timestamptz)) AS g (suspended_at) WHERE g.suspended_at IS NOT NULL
 ON CONFLICT DO NOTHING;
+
+-- name: has_citus
+-- Whether the server distributes schemas over its nodes.
+SELECT to_regprocedure('citus_schema_distribute(regnamespace)') IS NOT NULL AS there;
 
 -- name: has_schema
 SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = :schema) AS there;

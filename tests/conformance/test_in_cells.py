@@ -1,6 +1,7 @@
 """The whole suite once more, with merchants spread over cells: two servers with two schemas each.
 
 Who asks and whose rows are asked about lie on different servers; each request finds its cell by what it carries.
+QUITA_TEST_CITUS names the second server, where it is not to be one of our own.
 """
 
 from collections.abc import AsyncIterator
@@ -21,7 +22,7 @@ from tests.conformance.test_conformance import (
     test_token_error,
 )
 from tests.conformance.world import World, open_world
-from tests.support.cells import open_cells, second_server
+from tests.support.cells import given_server, open_cells
 
 pytestmark = pytest.mark.heavy
 __all__ = (
@@ -37,12 +38,12 @@ __all__ = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(servers: Any) -> AsyncIterator[World]:
-    with second_server() as second:
-        async with AsyncExitStack() as stack:
-            cells = await stack.enter_async_context(open_cells(servers, second))
-            mine, theirs = [await stack.enter_async_context(cells.pool(number)) for number in (2, 1)]
-            unapproved = await cells.merchant(3, kyc="pending")
-            api = cells.as_one(2, 1, more=[unapproved])
-            with in_cell(2):  # whose merchants this makes
-                opened = await stack.enter_async_context(open_world(servers, mine, api, {1: theirs}))
-            yield opened
+    async with AsyncExitStack() as stack:
+        second = await stack.enter_async_context(given_server())
+        cells = await stack.enter_async_context(open_cells(servers, second))
+        mine, theirs = [await stack.enter_async_context(cells.pool(number)) for number in (2, 1)]
+        unapproved = await cells.merchant(3, kyc="pending")
+        api = cells.as_one(2, 1, more=[unapproved])
+        with in_cell(2):  # whose merchants this makes
+            opened = await stack.enter_async_context(open_world(servers, mine, api, {1: theirs}))
+        yield opened

@@ -34,6 +34,7 @@ from tests.support.system import remove_home, temporary_home
 
 _LOCATIONS = 8_000
 _OPEN_S = 60.0
+_GIVEN_SCHEMAS = ("cell_bela", "cell_cora")
 
 
 @contextmanager
@@ -46,6 +47,30 @@ def second_server() -> Iterator[EmbeddedPostgres]:
     finally:
         server.stop()
         remove_home(home)
+
+
+@asynccontextmanager
+async def given_server() -> AsyncIterator[Any]:
+    """The server of QUITA_TEST_CITUS, such as a coordinator of Citus, which is left without our schemas; else a second
+    one of our own. Its DSN names a role that may make schemas and roles."""
+    dsn = os.environ.get("QUITA_TEST_CITUS")
+    if not dsn:
+        with second_server() as second:
+            yield second
+        return
+    try:
+        yield SimpleNamespace(dsn=dsn)
+    finally:
+        await _clear(dsn)
+
+
+async def _clear(dsn: str) -> None:
+    conn = await connect(dsn)
+    try:
+        for schema in _GIVEN_SCHEMAS:
+            await conn.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    finally:
+        await conn.close()
 
 
 class Cells:
@@ -124,9 +149,7 @@ class _At:
 
 
 @asynccontextmanager
-async def open_cells(
-    servers: Any, second: EmbeddedPostgres | None = None, home_on: EmbeddedPostgres | None = None
-) -> AsyncIterator[Cells]:
+async def open_cells(servers: Any, second: Any = None, home_on: EmbeddedPostgres | None = None) -> AsyncIterator[Cells]:
     """Home, cell 1 (`ala`) beside it on the same server, and with a `second` server cells 2 (`bela`) and 3 (`cora`)
     in two schemas there; each with a merchant. With `home_on` home alone is on that server."""
     async with AsyncExitStack() as stack:
@@ -141,8 +164,8 @@ async def open_cells(
         cells = Cells(_settings(url, servers.redis_url), home)
         await cells.add("ala", owner_of(servers, beside), "cell_ala")
         if second is not None:
-            await cells.add("bela", second.dsn, "cell_bela")
-            await cells.add("cora", second.dsn, "cell_cora")
+            for name, schema in zip(("bela", "cora"), _GIVEN_SCHEMAS, strict=True):
+                await cells.add(name, second.dsn, schema)
         for number in cells.urls:
             cells.merchants[number] = await cells.merchant(number)
             await cells.locations(number)

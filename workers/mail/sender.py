@@ -138,7 +138,7 @@ class MailSender:
             return 0
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            claimed = await claim(conn, now=now, limit=CLAIMED_MAX, lease_until=now + LEASE)
+            claimed = await claim(conn, now=now, limit=CLAIMED_MAX, lease=LEASE)
         if not claimed:
             return 0
         until = asyncio.get_running_loop().time() + ROUND_S

@@ -93,7 +93,7 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE mail m
-SET state = 'sending', attempts = m.attempts + 1, lease_until = :lease_until
+SET state = 'sending', attempts = m.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN account a ON a.account_id = d.account_id
 LEFT JOIN charge_view r ON r.charge_id = d.charge_id AND r.account_id = d.account_id
@@ -117,7 +117,7 @@ WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 -- Leases of workers that died. Whether the mail went is not known: it goes again, with the same Message-ID.
 UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE mail_id = ANY(ARRAY(
-    SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= :now
+    SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 ));
 

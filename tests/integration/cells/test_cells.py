@@ -346,3 +346,24 @@ async def test_a_server_that_stops_is_nothing_to_merchants_of_other_cells(server
             async with asyncio.timeout(20):
                 while (await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)).status != 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
+
+
+_DISTRIBUTES = """
+CREATE TABLE public.distributed (name text, tables bigint);
+CREATE FUNCTION public.citus_schema_distribute(schema regnamespace) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO public.distributed SELECT schema::text, count(*) FROM pg_class c WHERE c.relnamespace = schema
+$$
+"""
+
+
+async def test_on_citus_a_schema_is_distributed_before_its_first_table(servers: Any) -> None:
+    """Tables that are made in a distributed schema lie on its node; played here by a function of the same name."""
+    with second_server() as second:
+        conn = await connect(second.dsn)
+        await conn.execute(_DISTRIBUTES)
+        async with open_cells(servers, second) as opened:
+            made = await create(opened, BELA)
+            assert made.status == 201, made
+        rows = await conn.fetch("SELECT name, tables FROM public.distributed ORDER BY name")
+        assert [tuple(row) for row in rows] == [("cell_bela", 0), ("cell_cora", 0)]
+        await conn.close()

@@ -1,0 +1,104 @@
+"""A cell's lists are read from a standby of its own, and never as things were."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from prometheus_client import REGISTRY
+
+from commands.cells.standby import set_standby
+from domain.errors import Refused
+from runtime.cells.directory import read_cells
+from runtime.postgres import connect
+from tests.support.cells import Cells, open_cells
+from tests.support.merchant import until_answer
+from tests.support.standby import Pair, pair
+from tests.support.system import remove_home, temporary_home
+
+ALA, BELA = 1, 2
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Pair]:
+    home = temporary_home()
+    try:
+        with pair(home) as made:
+            yield made
+    finally:
+        remove_home(home)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def cells(servers: Any, two: Pair) -> AsyncIterator[Cells]:
+    async with open_cells(servers, two.primary) as opened:
+        await two.synchronous()
+        yield opened
+
+
+def answered() -> float:
+    return REGISTRY.get_sample_value("quita_reads_total", {"server": "standby"}) or 0.0
+
+
+async def name_standby(cells: Cells, name: str, dsn: str | None) -> None:
+    conn = await connect(cells.home.owner_url)
+    try:
+        await set_standby(conn, name, dsn, seal=cells.seal)
+    finally:
+        await conn.close()
+
+
+async def create_and_list(cells: Cells, number: int, count: int) -> list[str]:
+    """The charges that a list right after their creation did not show."""
+    token, missing = await cells.api.token(cells.merchants[number]), []
+    body = {"account_id": str(cells.merchants[number].account_id), "amount": "10.00"}
+    for _ in range(count):
+        made = await cells.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
+        assert made.status == 201, made
+        listed = await cells.api.get("/v1/charges?limit=20", token=token)
+        assert listed.status == 200, listed
+        if made.json()["charge_id"] not in {each["charge_id"] for each in listed.json()["data"]}:
+            missing.append(made.json()["charge_id"])
+    return missing
+
+
+async def test_a_cells_lists_come_from_its_standby_and_are_never_old(cells: Cells, two: Pair) -> None:
+    before = answered()
+    assert await create_and_list(cells, BELA, 5) == []
+    assert answered() == before, "it has none yet"
+    await name_standby(cells, "bela", two.standby.dsn)
+
+    async def at_standby() -> bool:
+        begun = answered()
+        assert await create_and_list(cells, BELA, 1) == []
+        return answered() > begun
+
+    await until_answer(at_standby)
+    before = answered()
+    wrong = await asyncio.gather(*(create_and_list(cells, BELA, 25) for _ in range(4)))
+    assert [each for found in wrong for each in found] == []
+    assert answered() > before + 50
+    before = answered()
+    assert await create_and_list(cells, ALA, 5) == []
+    assert answered() == before, "another cell has none"
+    await name_standby(cells, "bela", None)
+
+    async def at_primary() -> bool:
+        begun = answered()
+        assert await create_and_list(cells, BELA, 1) == []
+        return answered() == begun
+
+    await until_answer(at_primary)
+
+
+async def test_what_is_no_standby_of_the_cell_is_refused(cells: Cells, two: Pair) -> None:
+    for name, dsn in (("bela", cells.owner_urls[ALA]), ("nobody", two.standby.dsn), ("home", two.standby.dsn)):
+        with pytest.raises(Refused):
+            await name_standby(cells, name, dsn)
+    conn = await connect(cells.home.owner_url)
+    try:
+        assert [each.addresses.read_url for each in await read_cells(conn, cells.seal)] == ["", "", ""]
+    finally:
+        await conn.close()
