@@ -46,6 +46,8 @@ _HELD_S_MAX: Final = 20.0
 _CLOSE_S: Final = 15.0
 """Requests under way at the old address of a cell may end."""
 _LOOK_FOR_EMAIL_S: Final = 1.0
+_EMAILS_AT_ONCE: Final = 4
+"""However many sign in at once, before any rate is counted: so many connections of each cell look for them."""
 
 _log = structlog.get_logger()
 
@@ -134,6 +136,7 @@ class CellRouter:
         self._home = make(settings)
         self._cells: dict[int, ServedCell] = {}
         self._leaving: set[asyncio.Task[None]] = set()
+        self._emails = asyncio.Semaphore(_EMAILS_AT_ONCE)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -333,7 +336,8 @@ class CellRouter:
                 return False
 
         others = list(self._cells.items())
-        known = await asyncio.gather(*(knows(served) for _, served in others))
+        async with self._emails:
+            known = await asyncio.gather(*(knows(served) for _, served in others))
         found = [number for (number, _), there in zip(others, known, strict=True) if there]
         return [*found, HOME] if found else [HOME]
 

@@ -181,6 +181,24 @@ async def test_people_sign_in_at_one_address_whatever_cell_their_account_is_in(c
     assert cells.merchants[number].name in page.body.decode()
 
 
+async def test_however_many_sign_in_few_at_once_look_through_the_cells(cells: Cells, monkeypatch: Any) -> None:
+    """No rate is counted yet: a flood would take the connections of every cell."""
+    looking = most = 0
+
+    async def look(conn: Any, *, email: str) -> bool:
+        nonlocal looking, most
+        looking += 1
+        most = max(most, looking)
+        await asyncio.sleep(0.01)
+        looking -= 1
+        return False
+
+    monkeypatch.setattr("cli.run.cells.has_email", look)
+    await asyncio.gather(*(sign_in(cells, f"n{n}@example.com", "not the password at all") for n in range(20)))
+    others = 3
+    assert 0 < most <= 4 * others
+
+
 async def test_a_link_to_a_new_password_is_asked_for_in_the_cell_of_the_person(cells: Cells) -> None:
     dashboard = cells.merchants[BELA].dashboard
     form = await cells.api.get("/painel/recuperar", token=None)
