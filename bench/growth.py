@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -38,7 +38,7 @@ from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
 from sql.migrate import migrate
-from workers.orders.lease import settle
+from workers.orders.lease import LEASE, settle
 from workers.orders.pix import claim
 
 _SIZES = os.environ.get("BENCH_CHARGES", "10000,200000")
@@ -130,6 +130,7 @@ class _Books:
             ("list by status", lambda: self._page(ChargeFilters(statuses=("pending",)), None)),
             ("feed, its end", self._feed),
             ("balance", self._balance),
+            ("totals folded", self.fold),
             ("summary", self._summary),
         ]
 
@@ -176,7 +177,7 @@ class _Books:
     async def _register(self) -> None:
         now = datetime.now(UTC)
         async with session(self._pool) as conn:
-            orders = await claim(conn, test=False, now=now, limit=_BATCH, lease=timedelta(seconds=30))
+            orders = await claim(conn, test=False, now=now, limit=_BATCH, lease=LEASE)
             assert len(await settle(conn, [(order, "done", None) for order in orders], now=now)) == _BATCH
 
     async def _pay(self, count: int) -> None:
