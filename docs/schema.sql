@@ -1349,6 +1349,29 @@ CREATE TABLE simulated_transfer (
     CONSTRAINT simulated_transfer_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
 );
 
+CREATE TABLE span_charge (
+    account_id uuid NOT NULL,
+    test boolean NOT NULL,
+    span text NOT NULL,
+    starts date NOT NULL,
+    payment_method text NOT NULL,
+    status text NOT NULL,
+    charges bigint NOT NULL,
+    cents bigint NOT NULL,
+    CONSTRAINT span_charge_pkey PRIMARY KEY (account_id, test, span, starts, payment_method, status)
+) WITH (fillfactor=85);
+
+CREATE TABLE span_entry (
+    account_id uuid NOT NULL,
+    span text NOT NULL,
+    starts date NOT NULL,
+    type text NOT NULL,
+    method text NOT NULL,
+    entries bigint NOT NULL,
+    cents bigint NOT NULL,
+    CONSTRAINT span_entry_pkey PRIMARY KEY (account_id, span, starts, type, method)
+) WITH (fillfactor=85);
+
 CREATE TABLE suspense (
     suspense_id uuid NOT NULL,
     bank text NOT NULL,
@@ -2073,6 +2096,17 @@ BEGIN
         (SELECT string_agg(format('%I', c), ', ') FROM unnest(bound) c), held, original)
     USING format('(%s,0)', first)::tid, format('(%s,0)', first + pages)::tid, set_byte('\x00', 0, current);
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION spans_of(day date)
+ RETURNS TABLE(span text, starts date)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT 'day', day
+    UNION ALL
+    SELECT span, date_trunc(span, day::timestamp)::date FROM (VALUES ('month'), ('year'), ('decade')) AS s (span)
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION wait_bucket(created_at timestamp with time zone, paid_at timestamp with time zone)

@@ -9,6 +9,7 @@ after each slice: a rebuild that was killed goes on there.
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Mode
 from readmodels import verify_rows, verify_totals
 from readmodels.projector import Projection
 from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, settled_up_to
@@ -34,7 +36,7 @@ _TURNS_MAX: Final = 100
 _TURN_S: Final = 0.1
 _ONCE: Final = ("read_ledger", "read_event")
 _READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
-_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait")
+_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
 
 
 KEPT: Final = 20
@@ -98,10 +100,13 @@ _drop_lines = sql.run("rebuild.drop_lines")
 _drop_events = sql.run("rebuild.drop_events")
 _report_charges = _one("rebuild.report_charges")
 _DAYS = sql.for_each("rebuild.days", _one)
+_entry_days = _one("rebuild.entry_days")
 _ISSUED = sql.for_each("rebuild.issued", _one)
+_charge_days = _one("rebuild.charge_days")
 _due = _one("rebuild.due")
 _fill_together = sql.run("rebuild.fill_together")
 _together = _one("rebuild.together")
+_SPANS = sql.for_each("rebuild.spans", _one)
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
@@ -173,9 +178,11 @@ class _Rebuild:
                 self._report_charges,
             ),
             _Part("days", day, self._slice(totals, self._days)),
-            _Part("issued", account_day, self._slice(totals, self._issued)),
+            _Part("issued", account_day, self._slice(totals, partial(self._issued, Mode.PRODUCTION))),
+            _Part("issued_in_sandboxes", account_day, self._slice(totals, partial(self._issued, Mode.SANDBOX))),
             _Part("due", account_day, self._slice(totals, self._due)),
             _Part("together", day, self._slice(totals, self._all_together)),
+            _Part("spans", str(totals.low), self._slice(totals, self._spans)),
         )
 
     async def _stand(self, part: str, following: str | None) -> None:
@@ -317,16 +324,20 @@ class _Rebuild:
         await shadows.fold(verify_totals.DAYS)
         for table, repair in _DAYS.items():
             self._count({table: (await repair(self.conn, day=day, until=until)).rows})
+        self._count({"span_entry": (await _entry_days(self.conn, day=day, until=until)).rows})
         return following
 
-    async def _issued(self, scope: VerifyScope, began: str) -> str | None:
+    async def _issued(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
         await hold(self.conn)
-        at = await verify_totals.next_issued(self.conn, scope, began)
-        await Shadows.make_to_write(self.conn, *_ISSUED)
-        await verify_totals.fill_issued(self.conn, **verify_totals.given(at, scope))
+        at = await verify_totals.next_issued(self.conn, scope, began, test=mode.test)
+        await Shadows.make_to_write(self.conn, *verify_totals.ISSUED)
+        await verify_totals.fill_issued(self.conn, **verify_totals.given(at, scope), test=mode.test)
         await real_first(self.conn)
-        for table, repair in _ISSUED.items():
-            self._count({table: (await repair(self.conn, **msgspec.structs.asdict(at))).rows})
+        asked = msgspec.structs.asdict(at)
+        self._count({"span_charge": (await _charge_days(self.conn, **asked, test=mode.test)).rows})
+        if mode is Mode.PRODUCTION:
+            for table, repair in _ISSUED.items():
+                self._count({table: (await repair(self.conn, **asked)).rows})
         return at.next
 
     async def _due(self, scope: VerifyScope, began: str) -> str | None:
@@ -345,6 +356,16 @@ class _Rebuild:
         await real_first(self.conn)
         await _fill_together(self.conn, day=day, until=until)
         await _together(self.conn, day=day, until=until)
+        return following
+
+    async def _spans(self, scope: VerifyScope, began: str) -> str | None:
+        await hold(self.conn)
+        first, last, following = await verify_totals.next_spans(self.conn, scope, began)
+        await Shadows.make_to_write(self.conn, *_SPANS)
+        await real_first(self.conn)
+        await verify_totals.fill_spans(self.conn, first=first, last=last, since=scope.first, until=scope.after)
+        for table, repair in _SPANS.items():
+            self._count({table: (await repair(self.conn, first=first, last=last)).rows})
         return following
 
     def _count(self, made: dict[str, int]) -> None:

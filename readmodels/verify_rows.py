@@ -23,7 +23,7 @@ from readmodels.verify_scope import LOWEST, Difference, Slice, VerifyPart, Verif
 from sql import Connection
 
 _READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
-_CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait")
+_CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
 _RANGE = Callable[..., Awaitable[list[Difference]]]
 
 

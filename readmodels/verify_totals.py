@@ -1,7 +1,9 @@
-"""Slices of the daily totals of reports: by day of what happened, and by account and day of issue or due date."""
+"""Slices of the totals of reports and summaries: by day of what happened, by account and day of issue or due date, and
+by account what months, years and decades add up to."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -9,12 +11,15 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.mode import Mode
 from readmodels.reports.fold import Fold
 from readmodels.shadow import Shadows, real_first
 from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from sql import Connection
 
-FOLDED: Final = ("report_entry", "report_refund", "report_integrator")
+FOLDED: Final = ("report_entry", "report_refund", "report_integrator", "span_entry")
+ISSUED: Final = ("report_cohort", "report_wait", "span_charge")
+SPANS: Final = ("span_charge", "span_entry")
 DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
 
 
@@ -34,7 +39,10 @@ def _differences(name: str) -> Callable[..., Awaitable[list[Difference]]]:
 _next_day = sql.one("verify_totals.next_day", _Day)
 _next_month = sql.one("verify_totals.next_month", _Day)
 fill_days = sql.run("verify_totals.fill_days")
-_IN_DAYS = sql.for_each("verify_totals.differences_of_days", _differences)
+_IN_DAYS = (
+    *sql.for_each("verify_totals.differences_of_days", _differences).values(),
+    _differences("verify_totals.differences_of_entry_days"),
+)
 _of_all = _differences("verify_totals.of_all")
 
 
@@ -44,7 +52,7 @@ async def _days(conn: Connection, scope: VerifyScope, began: str) -> Slice:
     given = {"day": day, "until": until, "low": scope.low, "high": scope.high}
     await fill_days(conn, day=day, until=until)
     rows = await shadows.fold(DAYS)
-    found = [each for look in _IN_DAYS.values() for each in await look(conn, **given) if each.rows]
+    found = [each for look in _IN_DAYS for each in await look(conn, **given) if each.rows]
     return Slice(following, rows, found)
 
 
@@ -69,12 +77,12 @@ class AccountDays(Struct, frozen=True):
         return None if self.last else _encoded(_AccountDay(self.to_account_id, self.to_day))
 
 
-def _next_of(name: str) -> Callable[[Connection, VerifyScope, str], Awaitable[AccountDays]]:
+def _next_of(name: str) -> Callable[..., Awaitable[AccountDays]]:
     find_after = sql.maybe(f"verify_totals.{name}_after", _AccountDay)
 
-    async def find(conn: Connection, scope: VerifyScope, began: str) -> AccountDays:
+    async def find(conn: Connection, scope: VerifyScope, began: str, **of: bool) -> AccountDays:
         at = msgspec.json.decode(began, type=_AccountDay)
-        days = {"high": scope.high, "since": scope.first, "until": scope.after}
+        days = {"high": scope.high, "since": scope.first, "until": scope.after, **of}
         to = await find_after(conn, account_id=at.account_id, day=at.day, count=scope.rows_max, **days)
         if to == at:  # one account's charges of one day are never divided
             to = await find_after(conn, account_id=at.account_id, day=_after(at.day), count=0, **days)
@@ -88,14 +96,18 @@ next_issued, next_due = _next_of("issued"), _next_of("due")
 fill_issued = sql.run("verify_totals.fill_issued")
 fill_due = sql.run("verify_totals.fill_due")
 _IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", _differences).values())
+_in_charge_days = _differences("verify_totals.differences_of_charge_days")
 _IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", _differences).values())
 
 
-async def _issued(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    at = await next_issued(conn, scope, began)
-    await Shadows.make(conn, "report_cohort", "report_wait")
-    await fill_issued(conn, **given(at, scope))
-    return await _compared(conn, scope, at, _IN_ISSUED)
+async def _issued(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    at = await next_issued(conn, scope, began, test=mode.test)
+    await Shadows.make(conn, *ISSUED)
+    await fill_issued(conn, **given(at, scope), test=mode.test)
+    looks: list[Callable[..., Awaitable[list[Difference]]]] = [partial(_in_charge_days, test=mode.test)]
+    if mode is Mode.PRODUCTION:
+        looks += _IN_ISSUED
+    return await _compared(conn, scope, at, looks)
 
 
 async def _due(conn: Connection, scope: VerifyScope, began: str) -> Slice:
@@ -146,6 +158,34 @@ async def next_months(conn: Connection, scope: VerifyScope, began: str) -> tuple
     return day, until, None if until >= scope.after else until.isoformat()
 
 
+class _Account(Struct, frozen=True):
+    key: UUID | None
+
+
+_spans_after = sql.one("verify_totals.spans_after", _Account)
+fill_spans = sql.run("verify_totals.fill_spans")
+_in_spans = _differences("verify_totals.differences_of_spans")
+
+
+async def next_spans(conn: Connection, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
+    """The first and the last account of the slice that begins there, and where the next one begins. The spans of one
+    account are never divided."""
+    first = UUID(began)
+    to = (await _spans_after(conn, first=first, high=scope.high, count=scope.rows_max)).key
+    if to == first:
+        to = (await _spans_after(conn, first=UUID(int=first.int + 1), high=scope.high, count=0)).key
+    return (first, scope.high, None) if to is None else (first, UUID(int=to.int - 1), str(to))
+
+
+async def _spans(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    first, last, following = await next_spans(conn, scope, began)
+    await Shadows.make(conn, *SPANS)
+    await real_first(conn)
+    asked = {"first": first, "last": last, "since": scope.first, "until": scope.after}
+    await fill_spans(conn, **asked)
+    return Slice(following, 0, [each for each in await _in_spans(conn, **asked) if each.rows])
+
+
 def _after(day: date) -> date:
     return date.fromordinal(day.toordinal() + 1)
 
@@ -156,7 +196,9 @@ def first_day(scope: VerifyScope) -> str:
 
 PARTS: Final = (
     VerifyPart("days", first_day, _days),
-    VerifyPart("issued", first_account_day, _issued),
+    VerifyPart("issued", first_account_day, partial(_issued, Mode.PRODUCTION)),
+    VerifyPart("issued_in_sandboxes", first_account_day, partial(_issued, Mode.SANDBOX)),
     VerifyPart("due", first_account_day, _due),
     VerifyPart("together", first_day, _together),
+    VerifyPart("spans", lambda scope: str(scope.low), _spans),
 )

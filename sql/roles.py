@@ -127,6 +127,8 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "report_entry": _ANY,
     "report_refund": _ANY,
     "report_integrator": _ANY,
+    "span_charge": _ANY,
+    "span_entry": _ANY,
     "report_attempt_told": _ANY,
     "report_attempt": _ANY,
     "rebuild": _ANY,

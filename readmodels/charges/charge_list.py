@@ -18,6 +18,7 @@ from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.filters import Digits, Fingerprint, OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, SortOrder, TimePosition, time_page
+from readmodels.spans import span_ranges, totals_serve
 from sql import Connection
 
 METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
@@ -26,8 +27,6 @@ STATUSES = tuple(str(status) for status in Status)
 DUE_DAYS_MAX = 20_000
 """Fifty years of days."""
 _LAST_DAY = date(9999, 12, 30)
-LAG_ROWS_MAX = 50_000
-"""Rows of the journal that are not in the daily totals yet: with more of them, charges are counted one by one."""
 
 
 class ChargeFilters(ListFilters, frozen=True, kw_only=True):
@@ -83,7 +82,6 @@ _due_days = sql.many("read_charge.due_days", _DueDay)
 _summary = sql.list_of("read_charge.summary", _Sum)
 _summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
 _summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
-_totals_lag = sql.one("read_charge.totals_lag", int)
 
 
 async def charge_page(
@@ -122,7 +120,7 @@ async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) ->
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
     elif path == "by_due":
         sums = await _summary_by_due(conn, **given)
-    elif path == "by_key" or owner.test or await _totals_lag(conn) > LAG_ROWS_MAX:
+    elif path == "by_key" or not await totals_serve(conn):
         sums = await _summary(conn, **given)
     else:
         sums = await _sum_days(conn, filters, given)
@@ -134,7 +132,7 @@ async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) ->
 
 
 async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:
-    """Whole days from their totals, and what the bounds leave of a first and of a last day charge by charge."""
+    """Whole days from kept totals, and what the bounds leave of a first and of a last day charge by charge."""
     first, after = date.min, date.max
     parts: list[dict[str, object]] = []
     if filters.created_from is not None:
@@ -148,7 +146,7 @@ async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, o
             parts.append({"created_from": day_begins(after)})
     if after < first:  # both within one day
         return await _summary(conn, **given)
-    sums = await _summary_by_totals(conn, **given, first=first, after=after)
+    sums = await _summary_by_totals(conn, **given, first=first, after=after, ranges=span_ranges(first, after))
     for part in parts:
         sums += await _summary(conn, **given | part)
     return sums

@@ -12,6 +12,7 @@ from domain.mode import Mode, Owner
 from domain.money import reais
 from readmodels.filters import OneOf
 from readmodels.page import BEGINNING, END, Bounds, ListFilters, SequencePosition, sequence_page, window_of
+from readmodels.spans import span_ranges, totals_serve
 from sql import Connection
 
 ENTRY_TYPES = (
@@ -89,6 +90,7 @@ find_balance = sql.one("read_ledger.balance", _Balance)
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", _Row)
 _sums = sql.many("read_ledger.sums", EntrySum)
+_sums_counted = sql.many("read_ledger.sums_counted", EntrySum)
 
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
@@ -119,14 +121,16 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
     """Of what the filters, whose range is of whole São Paulo days, select: by type, in the order of ENTRY_TYPES."""
     assert not owner.test, "only production's totals are kept"
     begin, end = filters.created_from, filters.created_to
-    rows = await _sums(
-        conn,
-        account_id=owner.account_id,
-        created_from=begin or BEGINNING,
-        created_to=end or END,
-        first=date.min if begin is None else begin.astimezone(SAO_PAULO).date(),
-        after=date.max if end is None else end.astimezone(SAO_PAULO).date(),
-    )
+    if await totals_serve(conn):
+        first = date.min if begin is None else begin.astimezone(SAO_PAULO).date()
+        after = date.max if end is None else end.astimezone(SAO_PAULO).date()
+        rows = await _sums(
+            conn, account_id=owner.account_id, first=first, after=after, ranges=span_ranges(first, after)
+        )
+    else:
+        rows = await _sums_counted(
+            conn, account_id=owner.account_id, created_from=begin or BEGINNING, created_to=end or END
+        )
     wanted = [row for row in rows if filters.type in (None, row.type)]
     return sorted(wanted, key=lambda row: ENTRY_TYPES.index(row.type))
 

@@ -1,12 +1,15 @@
 """Money in a merchant's production wallet, put there as a payment that the bank confirmed."""
 
+import json
 import secrets
 from datetime import datetime
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 
 from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge
+from readmodels.projector import Projection, project
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, make_charges, utc_now
@@ -39,3 +42,18 @@ async def balance_of(pool: Pool, account_id: UUID) -> int:
         "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", account_id
     )
     return int(found or 0)
+
+
+async def written(conn: Any, account_id: UUID, number: int, kind: str, cents: int, after: int, at: datetime) -> int:
+    """A line of the statement, and the row of the journal that it is of."""
+    entry = {
+        "sequence": number, "entry_id": str(uuid4()), "type": kind, "amount_cents": cents, "balance_after_cents": after,
+    }  # fmt: skip
+    payload = {"entry": entry} | ({"payment": {"method": "pix"}} if kind == "payment" else {})
+    journal_id: int = await conn.fetchval(
+        "INSERT INTO journal (account_id, test, version, kind, recorded_at, actor, payload)"
+        " VALUES ($1, false, 1, 'test', $2, 'test', $3::text::jsonb) RETURNING journal_id",
+        account_id, at, json.dumps(payload),
+    )  # fmt: skip
+    await project(conn, [journal_id], (Projection.ENTRIES,))
+    return journal_id

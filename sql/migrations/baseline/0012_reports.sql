@@ -1,4 +1,5 @@
--- Daily totals, folded from the journal in batches, and views for tools of business intelligence. Production only.
+-- Daily totals, folded from the journal in batches, and views for tools of business intelligence. Production only, but for
+-- what summaries add up.
 --
 -- Each journal row is counted twice: under its account and under the nil UUID, which stands for all of them, so that one
 -- range of an index answers either question. Days are those of Sao Paulo.
@@ -11,7 +12,8 @@ CREATE TABLE report_position (
 );
 INSERT INTO report_position (journal_id, as_of) VALUES (0, '-infinity');
 
--- Each charge as it was at that position: what a change takes it out of is known from here, and read_charge is further.
+-- Each charge as it was at that position, test charges too: what a change takes it out of is known from here, and
+-- read_charge is further.
 CREATE TABLE report_charge (
     charge_id       uuid PRIMARY KEY,
     account_id      uuid NOT NULL,
@@ -120,6 +122,41 @@ CREATE TABLE report_attempt (
     attempts     bigint NOT NULL,
     duration_ms  bigint NOT NULL,
     PRIMARY KEY (account_id, day, outcome)
+) WITH (fillfactor = 85);
+
+-- What summaries add up: an account's charges by status, and its ledger's lines by type, over days and over the months,
+-- years and decades that days lie in. Any range of days is some sixty days, some twenty months, some twenty years and the
+-- decades between (readmodels/spans.py), so a sum reads as many rows of a long history as of a short one. They are folded
+-- with the daily totals, in the same transaction, and verified as those are.
+CREATE FUNCTION spans_of(day date) RETURNS TABLE (span text, starts date) LANGUAGE sql IMMUTABLE AS $$
+    SELECT 'day', day
+    UNION ALL
+    SELECT span, date_trunc(span, day::timestamp)::date FROM (VALUES ('month'), ('year'), ('decade')) AS s (span)
+$$;
+
+-- Charges by the day they were issued on; of both modes. A sandbox's days are those of its clock.
+CREATE TABLE span_charge (
+    account_id      uuid NOT NULL,
+    test            boolean NOT NULL,
+    span            text NOT NULL,
+    starts          date NOT NULL,
+    payment_method  text NOT NULL,
+    status          text NOT NULL,
+    charges         bigint NOT NULL,
+    cents           bigint NOT NULL,
+    PRIMARY KEY (account_id, test, span, starts, payment_method, status)
+) WITH (fillfactor = 85);
+
+-- Lines of production's ledgers by the day they were written on; method as in report_entry.
+CREATE TABLE span_entry (
+    account_id  uuid NOT NULL,
+    span        text NOT NULL,
+    starts      date NOT NULL,
+    type        text NOT NULL,
+    method      text NOT NULL,
+    entries     bigint NOT NULL,
+    cents       bigint NOT NULL,
+    PRIMARY KEY (account_id, span, starts, type, method)
 ) WITH (fillfactor = 85);
 
 -- All that tools of business intelligence may read: production only, nothing sealed or personal. Days are

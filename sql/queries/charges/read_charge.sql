@@ -140,22 +140,25 @@ WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from A
   AND created_at >= :created_from AND created_at < :created_to
 GROUP BY status;
 
--- name: totals_lag
--- How many rows of the journal the daily totals do not have yet, at most.
-SELECT CASE WHEN s.is_called THEN s.last_value - p.journal_id ELSE 0 END AS rows FROM report_position p, journal_journal_id_seq s;
-
 -- name: summary_by_totals
--- The same of whole days in production, whose totals are kept (report_cohort): a row for each day, method and status. Charges
--- that changed since the totals were brought up to date leave the row they are counted in and enter the one they belong to
--- now. One snapshot sees the position, the totals and the journal behind it, so none is counted twice or not at all.
+-- The same of whole days, from what is kept of them (span_charge): the ranges of spans that they are (readmodels/spans.py), a
+-- row for each span, method and status. Charges that changed since the totals were brought up to date leave the row they are
+-- counted in and enter the one they belong to now. One snapshot sees the position, the totals and the journal behind it, so
+-- none is counted twice or not at all.
 WITH changed AS MATERIALIZED (
     SELECT DISTINCT charge_id FROM journal
-    WHERE journal_id > (SELECT journal_id FROM report_position) AND account_id = :account_id AND NOT test
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND account_id = :account_id AND test = :test
       AND payload ? 'charge'
 ), moved AS (
-    SELECT status, charges, cents FROM report_cohort
-    WHERE account_id = :account_id AND day >= :first AND day < :after
-      AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
+    SELECT t.status, t.charges, t.cents
+    FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
+    CROSS JOIN LATERAL (
+        -- Added up for each range: a join might read the totals of every account there is.
+        SELECT status, sum(charges) AS charges, sum(cents) AS cents FROM span_charge
+        WHERE account_id = :account_id AND test = :test AND span = g.span AND starts >= g.first AND starts < g.after
+          AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
+        GROUP BY status
+    ) t
     UNION ALL
     SELECT r.status, 1, r.amount_cents
     FROM changed CROSS JOIN LATERAL (

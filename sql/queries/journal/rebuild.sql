@@ -85,6 +85,20 @@ SELECT repair('report_charge', format('r.charge_id BETWEEN %L AND %L', :first::u
 -- for each of report_entry, report_refund, report_integrator
 SELECT repair('{each}', format('r.day >= %L AND r.day < %L', :day::date, :until::date)) AS rows;
 
+-- name: entry_days
+SELECT repair('span_entry', format('r.span = %L AND r.starts >= %L AND r.starts < %L', 'day', :day::date, :until::date)) AS rows;
+
+-- name: charge_days
+SELECT repair('span_charge', format(
+    '(r.account_id, r.test, r.span, r.starts) >= (%L::uuid, %L::boolean, %L, %L::date) AND '
+    '(r.account_id, r.test, r.span, r.starts) < (%L::uuid, %L::boolean, %L, %L::date) AND r.test = %L::boolean AND r.span = %L',
+    :account_id::uuid, :test::boolean, 'day', :day::date, :to_account_id::uuid, :test::boolean, 'day', :to_day::date,
+    :test::boolean, 'day')) AS rows;
+
+-- name: spans
+-- for each of span_charge, span_entry
+SELECT repair('{each}', format('r.account_id BETWEEN %L AND %L AND r.span <> %L', :first::uuid, :last::uuid, 'day')) AS rows;
+
 -- name: issued
 -- for each of report_cohort, report_wait
 SELECT repair('{each}', format(

@@ -7,7 +7,7 @@ CREATE TEMPORARY TABLE journal_order (
 
 -- name: make
 -- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger, report_charge,
---   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator
+--   report_cohort, report_due, report_wait, report_entry, report_refund, report_integrator, span_charge, span_entry
 SELECT make_shadow('{each}');
 
 -- name: plans_anew

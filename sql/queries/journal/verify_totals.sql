@@ -28,28 +28,43 @@ SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TAB
 UNION ALL
 SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
 
+-- name: differences_of_entry_days
+-- The same days as they stand among the spans.
+WITH kept AS MATERIALIZED (
+    SELECT * FROM span_entry WHERE span = 'day' AND starts >= :day AND starts < :until AND account_id BETWEEN :low AND :high
+), made AS MATERIALIZED (
+    SELECT * FROM pg_temp.span_entry
+    WHERE span = 'day' AND starts >= :day AND starts < :until AND account_id BETWEEN :low AND :high
+)
+SELECT 'span_entry' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE made EXCEPT TABLE kept) d
+UNION ALL
+SELECT 'span_entry', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
+
 -- name: issued_after
 -- The account and day of the charge so many further on.
 SELECT account_id, (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day FROM read_charge
-WHERE (account_id, test, created_at) >= (:account_id, false, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
-  AND account_id <= :high AND NOT test
+WHERE (account_id, test, created_at) >= (:account_id, :test, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+  AND account_id <= :high AND test = :test
   AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since AND (created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
 ORDER BY account_id, test, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_issued
--- What became of the charges issued from one account and day to another: report_charge has each as it was at the position,
+-- What became of one mode's charges issued from one account and day to another: report_charge has each as it was at the position,
 -- and what is counted of it follows from that. A row that every charge has left stays, with zeros.
 WITH behind AS MATERIALIZED (
     SELECT DISTINCT charge_id FROM journal
-    WHERE journal_id > (SELECT journal_id FROM report_position) AND NOT test AND payload #> '{charge,paid_at}' IS NOT NULL
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND test = :test AND payload #> '{charge,paid_at}' IS NOT NULL
 ), charged AS MATERIALIZED (
     SELECT r.*, (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day,
            CASE WHEN b.charge_id IS NULL THEN (c.changes ->> 'paid_at')::timestamptz END AS paid_at
     FROM read_charge c JOIN report_charge r ON r.charge_id = c.charge_id LEFT JOIN behind b ON b.charge_id = c.charge_id
-    WHERE (c.account_id, c.test, c.created_at) >= (:account_id, false, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
-      AND (c.account_id, c.test, c.created_at) < (:to_account_id, false, :to_day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
-      AND NOT c.test AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
+    WHERE (c.account_id, c.test, c.created_at) >= (:account_id, :test, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND (c.account_id, c.test, c.created_at) < (:to_account_id, :test, :to_day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
+      AND c.test = :test AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
       AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
+), spanned AS (
+    INSERT INTO pg_temp.span_charge
+    SELECT account_id, :test, 'day', day, payment_method, status, count(*), sum(amount_cents) FROM charged GROUP BY 1, 4, 5, 6
 ), cohort AS (
     INSERT INTO pg_temp.report_cohort
     SELECT account_id, day, payment_method, status, count(*), sum(amount_cents) FROM charged GROUP BY 1, 2, 3, 4
@@ -68,6 +83,18 @@ WITH kept AS MATERIALIZED (
 SELECT '{each}' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.{each} EXCEPT TABLE kept) d
 UNION ALL
 SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.{each}) d;
+
+-- name: differences_of_charge_days
+-- The same days as they stand among the spans, of either mode.
+WITH kept AS MATERIALIZED (
+    SELECT * FROM span_charge
+    WHERE (account_id, test, span, starts) >= (:account_id, :test, 'day', :day)
+      AND (account_id, test, span, starts) < (:to_account_id, :test, 'day', :to_day)
+      AND test = :test AND span = 'day' AND charges <> 0 AND starts >= :since AND starts < :until
+)
+SELECT 'span_charge' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.span_charge EXCEPT TABLE kept) d
+UNION ALL
+SELECT 'span_charge', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.span_charge) d;
 
 -- name: due_after
 SELECT account_id, due_date AS day FROM read_charge
@@ -132,3 +159,48 @@ FROM (SELECT FROM wait GROUP BY day, payment_method, bucket, charges HAVING coun
 UNION ALL
 SELECT 'report_due', 'not the sum of all accounts', count(*)
 FROM (SELECT FROM due GROUP BY status, due_date, payment_method, charges, cents HAVING count(*) <> 2) d;
+
+-- name: spans_after
+-- The account of the row so many rows further on, in either table.
+SELECT least((SELECT account_id FROM span_charge WHERE account_id >= :first AND account_id <= :high
+              ORDER BY account_id OFFSET :count LIMIT 1),
+             (SELECT account_id FROM span_entry WHERE account_id >= :first AND account_id <= :high
+              ORDER BY account_id OFFSET :count LIMIT 1)) AS key;
+
+-- name: fill_spans
+-- Months, years and decades as the days make them that are among the spans; these are what journal and charges say.
+WITH charged AS (
+    INSERT INTO pg_temp.span_charge
+    SELECT d.account_id, d.test, s.span, s.starts, d.payment_method, d.status, sum(d.charges), sum(d.cents)
+    FROM span_charge d CROSS JOIN LATERAL spans_of(d.starts) s
+    WHERE d.account_id BETWEEN :first AND :last AND d.span = 'day' AND d.starts >= :since AND d.starts < :until
+      AND s.span <> 'day'
+    GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(d.charges) <> 0
+)
+INSERT INTO pg_temp.span_entry
+SELECT d.account_id, s.span, s.starts, d.type, d.method, sum(d.entries), sum(d.cents)
+FROM span_entry d CROSS JOIN LATERAL spans_of(d.starts) s
+WHERE d.account_id BETWEEN :first AND :last AND d.span = 'day' AND d.starts >= :since AND d.starts < :until
+  AND s.span <> 'day'
+GROUP BY 1, 2, 3, 4, 5;
+
+-- name: differences_of_spans
+-- Of those whose days are all asked for.
+WITH charged AS MATERIALIZED (
+    SELECT * FROM span_charge
+    WHERE account_id BETWEEN :first AND :last AND span <> 'day' AND charges <> 0
+      AND starts >= :since AND starts + ('1 ' || span)::interval <= :until
+), made AS MATERIALIZED (
+    SELECT * FROM pg_temp.span_charge WHERE starts >= :since AND starts + ('1 ' || span)::interval <= :until
+), posted AS MATERIALIZED (
+    SELECT * FROM span_entry
+    WHERE account_id BETWEEN :first AND :last AND span <> 'day'
+      AND starts >= :since AND starts + ('1 ' || span)::interval <= :until
+), made_of_entries AS MATERIALIZED (
+    SELECT * FROM pg_temp.span_entry WHERE starts >= :since AND starts + ('1 ' || span)::interval <= :until
+)
+SELECT 'span_charge' AS table, 'not the sum of its days' AS what, count(*) AS rows
+FROM ((TABLE made EXCEPT TABLE charged) UNION (TABLE charged EXCEPT TABLE made)) d
+UNION ALL
+SELECT 'span_entry', 'not the sum of its days', count(*)
+FROM ((TABLE made_of_entries EXCEPT TABLE posted) UNION (TABLE posted EXCEPT TABLE made_of_entries)) d;

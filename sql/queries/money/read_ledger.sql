@@ -28,18 +28,28 @@ SELECT coalesce(sum(share_cents), 0)::bigint AS cents, min(earned_at) AS earlies
 WHERE partner_id = :account_id AND posted_at IS NULL AND sent_to IS NULL AND NOT test;
 
 -- name: sums
--- Lines and their sum by type, of whole São Paulo days in production: those that are in the daily totals for certain from
--- there (report_entry, a few rows a day), the day the totals have come to and what follows line by line (read_ledger_created).
--- A line of before midnight may be committed after it: in its first minutes the day before is not taken for whole.
-WITH kept AS (
-    SELECT ((as_of - interval '5 minutes') AT TIME ZONE 'America/Sao_Paulo')::date AS until FROM report_position
-)
+-- Lines and their sum by type, of whole São Paulo days in production, from what is kept of these days (span_entry) and from the
+-- rows of the journal that are not in it yet: one snapshot sees the position, the totals and the journal behind it.
 SELECT type, sum(lines)::bigint AS lines, sum(cents)::bigint AS cents FROM (
-    SELECT e.type, e.entries AS lines, e.cents FROM report_entry e
-    WHERE e.account_id = :account_id AND e.day >= :first AND e.day < least(:after, (SELECT until FROM kept))
+    SELECT t.type, t.lines, t.cents
+    FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
+    CROSS JOIN LATERAL (
+        SELECT type, sum(entries) AS lines, sum(cents) AS cents FROM span_entry
+        WHERE account_id = :account_id AND span = g.span AND starts >= g.first AND starts < g.after
+        GROUP BY type
+    ) t
     UNION ALL
-    SELECT l.type, 1, l.amount_cents FROM read_ledger l
-    WHERE l.account_id = :account_id AND NOT l.test AND l.created_at < :created_to
-      AND l.created_at >= greatest(:created_from, (SELECT until::timestamp AT TIME ZONE 'America/Sao_Paulo' FROM kept))
+    SELECT e.type, 1, e.amount_cents
+    FROM journal j CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint)
+    WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = :account_id AND NOT j.test
+      AND j.payload ? 'entry'
+      AND (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
+      AND (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
 ) AS part
+GROUP BY type;
+
+-- name: sums_counted
+-- The same line by line (read_ledger_created), while the totals are far behind.
+SELECT type, count(*) AS lines, sum(amount_cents)::bigint AS cents FROM read_ledger
+WHERE account_id = :account_id AND NOT test AND created_at >= :created_from AND created_at < :created_to
 GROUP BY type;

@@ -28,18 +28,15 @@ WHERE r.account_id = :account_id AND r.test = :test
   AND r.paid_at >= :paid_from AND r.paid_at < :paid_to;
 
 -- name: sum_of_all
--- All there are in production, by method, whose totals are kept: the day that these have come to and what follows line by
--- line of the statement, as read_ledger.sums does.
-WITH kept AS (
-    SELECT ((as_of - interval '5 minutes') AT TIME ZONE 'America/Sao_Paulo')::date AS until FROM report_position
-)
+-- All there are in production, by method: a payment is a line of the statement, so they are what is kept of these
+-- (span_entry), and the rows of the journal that are not in it yet, as read_ledger.sums has them.
 SELECT coalesce(sum(payments), 0)::bigint AS count, coalesce(sum(cents), 0)::bigint AS cents FROM (
-    SELECT e.method, e.entries AS payments, e.cents FROM report_entry e
-    WHERE e.account_id = :account_id AND e.type = 'payment' AND e.day < (SELECT until FROM kept)
+    SELECT method, entries AS payments, cents FROM span_entry
+    WHERE account_id = :account_id AND span = 'decade' AND type = 'payment'
     UNION ALL
-    SELECT (SELECT p.method FROM payment p WHERE p.payment_id = l.payment_id AND p.account_id = l.account_id), 1, l.amount_cents
-    FROM read_ledger l
-    WHERE l.account_id = :account_id AND NOT l.test AND l.type = 'payment'
-      AND l.created_at >= (SELECT until::timestamp AT TIME ZONE 'America/Sao_Paulo' FROM kept)
+    SELECT j.payload #>> '{payment,method}', 1, (j.payload #>> '{entry,amount_cents}')::bigint
+    FROM journal j
+    WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = :account_id AND NOT j.test
+      AND j.payload #>> '{entry,type}' = 'payment'
 ) AS part
 WHERE method = ANY(:methods::text[]);

@@ -51,12 +51,9 @@ ORDER BY b.position;
 
 -- name: months
 -- What each month's kinds of lines come to, beside the balances of the statement that it began and ended with: the two are
--- from different tables, and agree. Days are taken from the totals as far as these have come for certain, and counted
--- line by line (read_ledger_created) from there, as in read_ledger.sums. `edges` are the months' beginnings, and the end of
--- the last.
-WITH kept AS (
-    SELECT ((as_of - interval '5 minutes') AT TIME ZONE 'America/Sao_Paulo')::date AS until FROM report_position
-), edge AS (
+-- from different tables, and agree. Months are taken as they are kept (span_entry), with the rows of the journal that are not in
+-- them yet, as in read_ledger.sums. `edges` are the months' beginnings, and the end of the last.
+WITH edge AS (
     SELECT g.at, coalesce(e.balance_after_cents, 0) AS balance_cents
     FROM unnest(:edges::timestamptz[]) AS g(at)
     LEFT JOIN LATERAL (
@@ -70,13 +67,13 @@ WITH kept AS (
            lead(balance_cents) OVER next AS closing_cents, lead(at) OVER next AS until
     FROM edge WINDOW next AS (ORDER BY at)
 ), moved AS (
-    SELECT date_trunc('month', e.day)::date AS month, e.type, e.entries AS lines, e.cents FROM report_entry e
-    WHERE e.account_id = :account_id AND e.day < (SELECT until FROM kept)
+    SELECT starts AS month, type, entries AS lines, cents FROM span_entry
+    WHERE account_id = :account_id AND span = 'month' AND starts >= (SELECT min(month) FROM month)
     UNION ALL
-    SELECT date_trunc('month', l.created_at AT TIME ZONE 'America/Sao_Paulo')::date, l.type, 1, l.amount_cents
-    FROM read_ledger l
-    WHERE l.account_id = :account_id AND NOT l.test
-      AND l.created_at >= (SELECT until::timestamp AT TIME ZONE 'America/Sao_Paulo' FROM kept)
+    SELECT date_trunc('month', j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, e.type, 1, e.amount_cents
+    FROM journal j CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint)
+    WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = :account_id AND NOT j.test
+      AND j.payload ? 'entry'
 ), kind AS (
     SELECT month, type, sum(lines)::bigint AS lines, sum(cents)::bigint AS cents FROM moved GROUP BY 1, 2
 )

@@ -1,6 +1,7 @@
 -- Daily totals, folded from given journal rows, each row once: the same statements live, in a rebuild and in a
--- verification. Tables are named without their schema, as in 0015_projections. Production only. Every line is added under its
--- account and under the nil UUID, all of them together.
+-- verification. Tables are named without their schema, as in 0015_projections. Daily totals are of production, every line is
+-- added under its account and under the nil UUID, all of them together. What summaries add up (span_*) is of each account alone,
+-- and of charges in both modes.
 
 -- name: horizon
 -- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
@@ -26,6 +27,10 @@ SELECT journal_id, as_of FROM report_position FOR UPDATE;
 -- name: position
 SELECT journal_id, as_of FROM report_position;
 
+-- name: lag
+-- How many rows of the journal are not in the totals yet, at most.
+SELECT CASE WHEN s.is_called THEN s.last_value - p.journal_id ELSE 0 END AS rows FROM report_position p, journal_journal_id_seq s;
+
 -- name: page
 SELECT journal_id FROM journal WHERE journal_id > :above AND journal_id <= :up_to ORDER BY journal_id LIMIT :limit;
 
@@ -35,14 +40,14 @@ UPDATE report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as
 -- name: charges
 -- What changed along each charge, folded; it leaves the row it was counted in and enters the one it belongs to now.
 WITH change AS (
-    SELECT j.charge_id, j.account_id, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
+    SELECT j.charge_id, j.account_id, j.test, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
     FROM journal j
-    WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'charge'
-    GROUP BY j.charge_id, j.account_id
+    WHERE j.journal_id = ANY(:journal_ids) AND j.payload ? 'charge'
+    GROUP BY j.charge_id, j.account_id, j.test
 ), was AS (
-    SELECT r.* FROM change t JOIN report_charge r ON r.charge_id = t.charge_id
+    SELECT r.*, t.test FROM change t JOIN report_charge r ON r.charge_id = t.charge_id
 ), now_is AS (
-    SELECT t.charge_id, t.account_id, coalesce(w.created_at, (t.fields ->> 'created_at')::timestamptz) AS created_at,
+    SELECT t.charge_id, t.account_id, t.test, coalesce(w.created_at, (t.fields ->> 'created_at')::timestamptz) AS created_at,
            coalesce(w.payment_method, t.fields ->> 'payment_method') AS payment_method,
            coalesce(t.fields ->> 'status', w.status) AS status,
            coalesce((t.fields ->> 'due_date')::date, w.due_date) AS due_date,
@@ -54,24 +59,35 @@ WITH change AS (
     SELECT charge_id, account_id, created_at, payment_method, status, due_date, amount_cents FROM now_is
     ON CONFLICT (charge_id) DO UPDATE SET status = excluded.status, due_date = excluded.due_date
 ), moved AS (
-    SELECT a.account_id, m.payment_method, m.status, m.due_date,
-           (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, m.charges, m.charges * m.amount_cents AS cents
+    SELECT account_id, test, payment_method, status, due_date,
+           (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, charges, charges * amount_cents AS cents
     FROM (
-        SELECT account_id, payment_method, status, due_date, created_at, amount_cents, 1 AS charges FROM now_is
+        SELECT account_id, test, payment_method, status, due_date, created_at, amount_cents, 1 AS charges FROM now_is
         UNION ALL
-        SELECT account_id, payment_method, status, due_date, created_at, amount_cents, -1 FROM was
+        SELECT account_id, test, payment_method, status, due_date, created_at, amount_cents, -1 FROM was
     ) m
-    CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+), by_day AS (
+    SELECT account_id, test, day, payment_method, status, sum(charges) AS charges, sum(cents) AS cents
+    FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+), spanned AS (
+    INSERT INTO span_charge AS r (account_id, test, span, starts, payment_method, status, charges, cents)
+    SELECT m.account_id, m.test, s.span, s.starts, m.payment_method, m.status, sum(m.charges), sum(m.cents)
+    FROM by_day m CROSS JOIN LATERAL spans_of(m.day) s GROUP BY 1, 2, 3, 4, 5, 6
+    ON CONFLICT (account_id, test, span, starts, payment_method, status) DO UPDATE
+    SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 ), issued AS (
     INSERT INTO report_cohort AS r (account_id, day, payment_method, status, charges, cents)
-    SELECT account_id, day, payment_method, status, sum(charges), sum(cents)
-    FROM moved GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+    SELECT a.account_id, m.day, m.payment_method, m.status, sum(m.charges), sum(m.cents)
+    FROM by_day m CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE NOT m.test GROUP BY 1, 2, 3, 4
     ON CONFLICT (account_id, day, payment_method, status) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 ), due AS (
     INSERT INTO report_due AS r (account_id, status, due_date, payment_method, charges, cents)
-    SELECT account_id, status, due_date, payment_method, sum(charges), sum(cents)
-    FROM moved WHERE due_date IS NOT NULL GROUP BY 1, 2, 3, 4 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+    SELECT a.account_id, m.status, m.due_date, m.payment_method, sum(m.charges), sum(m.cents)
+    FROM moved m CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE NOT m.test AND m.due_date IS NOT NULL
+    GROUP BY 1, 2, 3, 4 HAVING sum(m.charges) <> 0 OR sum(m.cents) <> 0
     ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 )
@@ -80,28 +96,35 @@ INSERT INTO report_wait AS r (account_id, day, payment_method, bucket, charges)
 SELECT a.account_id, (n.created_at AT TIME ZONE 'America/Sao_Paulo')::date, n.payment_method,
        wait_bucket(n.created_at, n.paid_at), count(*)
 FROM now_is n CROSS JOIN LATERAL unnest(ARRAY[n.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-WHERE n.paid_at IS NOT NULL
+WHERE NOT n.test AND n.paid_at IS NOT NULL
 GROUP BY 1, 2, 3, 4
 ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.charges + excluded.charges;
 
 -- name: entries
 -- The ledger's lines, on the day they were written. What a refund's payment was made with is looked up: it never changes.
 WITH counted AS MATERIALIZED (
-    SELECT a.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, e.type,
-           coalesce(j.payload #>> '{payment,method}', p.method, ''), count(*), sum(e.amount_cents),
-           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true'),
-           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL)
+    SELECT j.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, e.type,
+           coalesce(j.payload #>> '{payment,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
+           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true') AS late,
+           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL) AS anomalous
     FROM journal j
     CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint, refund_id uuid)
     LEFT JOIN read_refund f ON f.refund_id = e.refund_id AND f.account_id = j.account_id
     LEFT JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
                             AND p.payment_id = f.payment_id
-    CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
     WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'entry'
     GROUP BY 1, 2, 3, 4
+), spanned AS (
+    INSERT INTO span_entry AS r (account_id, span, starts, type, method, entries, cents)
+    SELECT c.account_id, s.span, s.starts, c.type, c.method, sum(c.entries), sum(c.cents)
+    FROM counted c CROSS JOIN LATERAL spans_of(c.day) s GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (account_id, span, starts, type, method) DO UPDATE
+    SET entries = r.entries + excluded.entries, cents = r.cents + excluded.cents
 )
 INSERT INTO report_entry AS r (account_id, day, type, method, entries, cents, late, anomalous)
-TABLE counted
+SELECT a.account_id, c.day, c.type, c.method, sum(c.entries), sum(c.cents), sum(c.late), sum(c.anomalous)
+FROM counted c CROSS JOIN LATERAL unnest(ARRAY[c.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+GROUP BY 1, 2, 3, 4
 ON CONFLICT (account_id, day, type, method) DO UPDATE
 SET entries = r.entries + excluded.entries, cents = r.cents + excluded.cents, late = r.late + excluded.late,
     anomalous = r.anomalous + excluded.anomalous;

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import openpyxl
 import pytest_asyncio
@@ -13,6 +13,7 @@ from domain.instants import SAO_PAULO
 from runtime.seal import Seal
 from tests.support.dashboard import Books, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
+from tests.support.wallet import written
 
 SETTINGS = settings_with()
 NBSP = "\u00a0"
@@ -106,18 +107,7 @@ async def test_each_month_is_added_up_by_kind_and_compared_with_the_balance_of_t
         ("withdrawal", -50_00, 20_00, datetime.now(UTC)),
     )
     for number, (kind, cents, after, at) in enumerate(lines, 1):
-        await books.pool.execute(
-            "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
-            " created_at) VALUES ($1, false, $2, $3, $4, $5, $6, $7)",
-            books.account_id, number, uuid4(), kind, cents, after, at,
-        )  # fmt: skip
-        if at is past:
-            # Its day's total, where the totals have come so far: else the line is counted, and this is not read.
-            await books.pool.execute(
-                "INSERT INTO report_entry (account_id, day, type, method, entries, cents, late, anomalous)"
-                " VALUES ($1, $2, $3, '', 1, $4, 0, 0)",
-                books.account_id, past.astimezone(SAO_PAULO).date(), kind, cents,
-            )  # fmt: skip
+        await written(books.pool, books.account_id, number, kind, cents, after, at)
     text = (await owner.opened("/painel/relatorios/meses")).text
     before = past.astimezone(SAO_PAULO)
     zero = f"R${NBSP}0,00"

@@ -4,19 +4,23 @@ import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Mode, Owner
+from readmodels import spans
 from readmodels.money.ledger import LedgerFilters, ledger_sums
-from readmodels.money.payment_list import PaymentFilters, payment_sum
+from readmodels.money.payment_list import PaymentFilters, PaymentSum, payment_sum
+from readmodels.reports.fold import Fold, fold, hold
+from readmodels.reports.merchant import settled_months
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.dashboard import Books, a_merchant, person_of, settings_with
 from tests.support.pages import serving
+from tests.support.wallet import written
 
 SETTINGS = settings_with()
 NBSP = "\u00a0"
@@ -27,15 +31,6 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
     async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
-
-
-async def written(pool: Pool, account_id: UUID, number: int, kind: str, cents: int, after: int, at: datetime) -> None:
-    """A line of the statement."""
-    await pool.execute(
-        "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
-        " created_at) VALUES ($1, false, $2, $3, $4, $5, $6, $7)",
-        account_id, number, uuid4(), kind, cents, after, at,
-    )  # fmt: skip
 
 
 async def test_payments_come_to_what_their_filters_select(shop: Any) -> None:
@@ -79,38 +74,63 @@ async def test_totals_that_would_take_long_are_said_not_to_be_there(shop: Any, m
         assert re.search(r"ped-9", seen.html), path
 
 
-async def test_kept_days_are_taken_from_the_totals_and_later_ones_from_the_lines_none_twice(pool: Pool) -> None:
-    """The totals were brought up to noon of a day: that day's lines are partly in them."""
+async def test_kept_days_are_taken_from_the_totals_and_what_is_not_in_them_from_the_journal(table_owner: Pool) -> None:
+    """Two lines are in the totals. Of those that are not, one is of the day before, committed after midnight."""
     account_id = uuid4()
     owner = Owner(account_id, Mode.PRODUCTION)
     noon = datetime(2026, 3, 10, 15, tzinfo=UTC)
-    days = {noon - timedelta(days=1): 1_00, noon - timedelta(hours=1): 2_00, noon + timedelta(hours=1): 4_00}
-    async with pool.acquire() as conn:
+    midnight = noon.replace(hour=3)
+    kept = ((noon - timedelta(days=1), 1_00), (noon - timedelta(hours=1), 2_00))
+    behind = ((midnight - timedelta(seconds=1), 4_00), (noon + timedelta(hours=1), 8_00))
+    async with table_owner.acquire() as conn:
         undone = conn.transaction()
         await undone.start()
         try:
-            await conn.execute("UPDATE report_position SET as_of = $1", noon)
-            for number, (at, cents) in enumerate(days.items(), 1):
-                await conn.execute(
-                    "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents,"
-                    " balance_after_cents, created_at) VALUES ($1, false, $2, $3, 'payment', $4, $4, $5)",
-                    account_id, number, uuid4(), cents, at,
-                )  # fmt: skip
-                if at < noon:
-                    await conn.execute(
-                        "INSERT INTO report_entry (account_id, day, type, method, entries, cents, late, anomalous)"
-                        " VALUES ($1, $2, 'payment', 'pix', 1, $3, 0, 0)",
-                        account_id, at.astimezone(SAO_PAULO).date(), cents,
-                    )  # fmt: skip
+            ids = [
+                await written(conn, account_id, number, "payment", cents, cents, at)
+                for number, (at, cents) in enumerate(kept, 1)
+            ]
+            await hold(conn)
+            await fold(conn, ids, (Fold.ENTRIES,))
+            await conn.execute("UPDATE report_position SET journal_id = $1", ids[-1])
+            for number, (at, cents) in enumerate(behind, 3):
+                await written(conn, account_id, number, "payment", cents, cents, at)
+            # What is no longer among the lines shows that none is counted there.
+            await conn.execute("DELETE FROM read_ledger WHERE account_id = $1", account_id)
             (all_of_it,) = await ledger_sums(conn, owner, LedgerFilters())
-            (first,) = await ledger_sums(conn, owner, LedgerFilters(created_to=noon.replace(hour=3)))
-            # What is no longer among the lines shows that kept days are not counted from them.
-            await conn.execute("DELETE FROM read_ledger WHERE account_id = $1 AND created_at < $2", account_id, noon)
-            (kept,) = await ledger_sums(conn, owner, LedgerFilters())
+            (before,) = await ledger_sums(conn, owner, LedgerFilters(created_to=midnight))
+            (since,) = await ledger_sums(conn, owner, LedgerFilters(created_from=midnight))
             paid = await payment_sum(conn, owner, PaymentFilters())
+            (month,) = await settled_months(conn, account_id, noon.date(), noon.date())
         finally:
             await undone.rollback()
-    assert (all_of_it.lines, all_of_it.cents) == (3, 7_00)
-    assert (first.lines, first.cents) == (1, 1_00)
-    assert (kept.lines, kept.cents) == (2, 5_00)
-    assert paid.count == 1, "a line without its payment has no method"
+    assert (all_of_it.lines, all_of_it.cents) == (4, 15_00)
+    assert (before.lines, before.cents) == (2, 5_00)
+    assert (since.lines, since.cents) == (2, 10_00)
+    assert (paid.count, paid.cents) == (4, 15_00)
+    assert (month.lines, month.moved) == (4, {"payment": 15_00})
+
+
+async def test_lines_and_payments_are_counted_while_the_totals_are_far_behind(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven payments that never were stand in the totals, to show when these are asked."""
+    _, books = shop
+    await books.paid(await books.charge(1000))
+    owner = Owner(books.account_id, Mode.PRODUCTION)
+    tomorrow = day_begins(datetime.now(SAO_PAULO).date() + timedelta(days=1))
+    async with books.pool.acquire() as conn:
+        undone = conn.transaction()
+        await undone.start()
+        try:
+            await conn.execute(
+                "INSERT INTO span_entry VALUES ($1, 'decade', '2010-01-01', 'payment', 'pix', 7, 700)", owner.account_id
+            )
+            for lag, lines, cents in ((spans.LAG_ROWS_MAX, 8, 1700), (-1, 1, 1000)):
+                monkeypatch.setattr(spans, "LAG_ROWS_MAX", lag)
+                (found,) = await ledger_sums(conn, owner, LedgerFilters(created_to=tomorrow))
+                assert (found.type, found.lines, found.cents) == ("payment", lines, cents)
+                assert await ledger_sums(conn, owner, LedgerFilters(created_from=tomorrow)) == []
+                assert await payment_sum(conn, owner, PaymentFilters()) == PaymentSum(lines, cents)
+        finally:
+            await undone.rollback()

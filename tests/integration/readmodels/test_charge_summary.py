@@ -1,26 +1,36 @@
-"""Count and amount per status are exact at once, whether they come from daily totals or from the charges."""
+"""Count and amount per status are exact at once, in both modes, whether they come from kept totals or from the charges,
+and cost the same over a month and over thirty years."""
 
 import secrets
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
-import readmodels.charges.charge_list as charge_list
+import readmodels.spans as spans
 from banks.protocol import Location
+from commands.charges.expire import expire_account
 from commands.charges.pay import Confirmation, confirm_payments
-from domain.instants import day_begins
+from commands.sandbox_clock import advance_clock
+from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Mode, Owner
+from domain.sandbox_clock import on_clock
 from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_summary
 from readmodels.dashboard.overview import standing
+from readmodels.money.ledger import LedgerFilters, ledger_sums
+from readmodels.money.payment_list import PaymentFilters, payment_sum
 from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.merchant import settled_months
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
+from tests.integration.readmodels.test_plans import Explained
 from tests.support.banking import SECRET_KEY, make_account, make_charges
 from tests.support.database import own_database, owner_of
+from tests.support.partners import new_charge
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
@@ -46,9 +56,15 @@ async def own_owner(servers: Any, own_url: str) -> AsyncIterator[Pool]:
     await opened.close()
 
 
-async def issue(pool: Pool, account_id: UUID, count: int) -> list[UUID]:
+@pytest.fixture(params=list(Mode))
+def mode(request: pytest.FixtureRequest) -> Mode:
+    found: Mode = request.param
+    return found
+
+
+async def issue(pool: Pool, account_id: UUID, count: int, mode: Mode = Mode.PRODUCTION) -> list[UUID]:
     locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(count)]
-    return await make_charges(pool, account_id, locations, test=False, amount_cents=1_050)
+    return await make_charges(pool, account_id, locations, test=mode.test, amount_cents=1_050)
 
 
 async def pay(pool: Pool, charge_ids: list[UUID]) -> None:
@@ -69,50 +85,71 @@ async def fold(pool: Pool) -> None:
         await fold_up_to(conn, horizon)
 
 
-async def summed(pool: Pool, account_id: UUID, **given: Any) -> dict[str, tuple[int, str]]:
+async def summed(
+    pool: Pool, account_id: UUID, mode: Mode = Mode.PRODUCTION, **given: Any
+) -> dict[str, tuple[int, str]]:
     async with pool.acquire() as conn:
-        rows = await charge_summary(conn, Owner(account_id, Mode.PRODUCTION), ChargeFilters(**given))
+        rows = await charge_summary(conn, Owner(account_id, mode), ChargeFilters(**given))
     return {row.status: (row.count, row.amount) for row in rows if row.count}
 
 
-async def test_what_changed_since_the_totals_were_made_is_counted_where_it_is_now(own_pool: Pool) -> None:
+async def test_what_changed_since_the_totals_were_made_is_counted_where_it_is_now(own_pool: Pool, mode: Mode) -> None:
     account_id, other = await make_account(own_pool), await make_account(own_pool)
-    first = await issue(own_pool, account_id, 4)
-    await issue(own_pool, other, 3)
-    assert await summed(own_pool, account_id) == {"pending": (4, "42.00")}
+    of_both = {"pending": (7, "73.50")}
+    await issue(own_pool, account_id, 7, Mode.SANDBOX if mode is Mode.PRODUCTION else Mode.PRODUCTION)
+
+    async def told(**given: Any) -> dict[str, tuple[int, str]]:
+        return await summed(own_pool, account_id, mode, **given)
+
+    first = await issue(own_pool, account_id, 4, mode)
+    await issue(own_pool, other, 3, mode)
+    assert await told() == {"pending": (4, "42.00")}
     await fold(own_pool)
-    assert await summed(own_pool, account_id) == {"pending": (4, "42.00")}
+    assert await told() == {"pending": (4, "42.00")}
     await pay(own_pool, first[:1])  # counted as pending in the totals
-    await issue(own_pool, account_id, 2)  # not in the totals
-    assert await summed(own_pool, account_id) == {"pending": (5, "52.50"), "paid": (1, "10.50")}
-    assert await summed(own_pool, account_id, statuses=("paid",)) == {"paid": (1, "10.50")}
-    assert await summed(own_pool, account_id, methods=("boleto",)) == {}
+    await issue(own_pool, account_id, 2, mode)  # not in the totals
+    assert await told() == {"pending": (5, "52.50"), "paid": (1, "10.50")}
+    assert await told(statuses=("paid",)) == {"paid": (1, "10.50")}
+    assert await told(methods=("boleto",)) == {}
     await fold(own_pool)
     await pay(own_pool, first[1:])
-    assert await summed(own_pool, account_id) == {"pending": (2, "21.00"), "paid": (4, "42.00")}
-    assert await summed(own_pool, other) == {"pending": (3, "31.50")}
+    assert await told() == {"pending": (2, "21.00"), "paid": (4, "42.00")}
+    assert await summed(own_pool, other, mode) == {"pending": (3, "31.50")}
+    apart = Mode.SANDBOX if mode is Mode.PRODUCTION else Mode.PRODUCTION
+    assert await summed(own_pool, account_id, apart) == of_both
+
+
+async def _issued_at(own_pool: Pool, owner: Pool, account_id: UUID, at: datetime, mode: Mode) -> UUID:
+    """A charge of another instant."""
+    (charge_id,) = await issue(own_pool, account_id, 1, mode)
+    await owner.execute("ALTER TABLE journal DISABLE TRIGGER journal_is_append_only")
+    await owner.execute(
+        "UPDATE journal SET payload = jsonb_set(payload, '{charge,created_at}', to_jsonb($1::text))"
+        " WHERE charge_id = $2",
+        at.isoformat(), charge_id,
+    )  # fmt: skip
+    for table in ("charge", "read_charge"):
+        await own_pool.execute(f"UPDATE {table} SET created_at = $1 WHERE charge_id = $2", at, charge_id)  # noqa: S608
+    return charge_id
 
 
 @pytest.mark.parametrize("folded", ["no", "half", "all"])
-async def test_bounds_within_days_are_kept_to_the_instant(own_pool: Pool, own_owner: Pool, folded: str) -> None:
-    """Charges lie on four days; each pair of bounds is compared with a count of the charges themselves."""
+async def test_bounds_within_days_are_kept_to_the_instant(
+    own_pool: Pool, own_owner: Pool, mode: Mode, folded: str
+) -> None:
+    """Charges lie on some days of three years; each pair of bounds is compared with a count of the charges."""
     account_id = await make_account(own_pool)
     midnight = day_begins(datetime.now(UTC).date())
-    instants = [midnight - timedelta(hours=hours) for hours in (80, 60, 49, 48, 47, 30, 24, 1, 0)]
+    hours_ago = (26_000, 9_000, 800, 80, 60, 49, 48, 47, 30, 24, 1, 0)
+    instants = [midnight - timedelta(hours=hours) for hours in hours_ago]
     for number, at in enumerate(instants):
-        (charge_id,) = await issue(own_pool, account_id, 1)
-        await own_owner.execute("ALTER TABLE journal DISABLE TRIGGER journal_is_append_only")
-        await own_owner.execute(
-            "UPDATE journal SET payload = jsonb_set(payload, '{charge,created_at}', to_jsonb($1::text))"
-            " WHERE charge_id = $2",
-            at.isoformat(), charge_id,
-        )  # fmt: skip
-        await own_pool.execute("UPDATE read_charge SET created_at = $1 WHERE charge_id = $2", at, charge_id)
+        charge_id = await _issued_at(own_pool, own_owner, account_id, at, mode)
         if number % 2:
             await pay(own_pool, [charge_id])
         if folded == "all" or (folded == "half" and number < len(instants) // 2):
             await fold(own_pool)
-    bounds = [None, *(midnight - timedelta(hours=hours) for hours in (90, 72, 61, 48, 47.5, 30, 24, 12, 0, -1))]
+    until = (30_000, 8_999, 790, 90, 72, 61, 48, 47.5, 30, 24, 12, 0, -1)
+    bounds = [None, *(midnight - timedelta(hours=hours) for hours in until)]
     for begins in bounds:
         for ends in bounds:
             within = [
@@ -120,17 +157,38 @@ async def test_bounds_within_days_are_kept_to_the_instant(own_pool: Pool, own_ow
                 for number, at in enumerate(instants)
                 if (begins is None or at >= begins) and (ends is None or at < ends)
             ]
-            counted = await summed(own_pool, account_id, created_from=begins, created_to=ends)
+            counted = await summed(own_pool, account_id, mode, created_from=begins, created_to=ends)
             assert counted.get("paid", (0, ""))[0] == within.count(True), (begins, ends)
             assert counted.get("pending", (0, ""))[0] == within.count(False), (begins, ends)
+
+
+async def test_a_sandbox_that_is_ahead_is_summed_by_its_own_days(own_pool: Pool) -> None:
+    """Two charges of today, one of a year ahead; the clock expires what is due before it is counted."""
+    account_id, now = await make_account(own_pool), datetime.now(UTC)
+    owner = Owner(account_id, Mode.SANDBOX)
+    await issue(own_pool, account_id, 2, Mode.SANDBOX)
+    await fold(own_pool)
+    async with own_pool.acquire() as conn:
+        ahead_s = await advance_clock(conn, account_id, 365 * 86_400, now=now)
+    assert await expire_account(own_pool, owner, now=now) == 2
+    later = on_clock(now, ahead_s)
+    await new_charge(own_pool, account_id, 1_050, test=True, at=later)
+    tomorrow = day_begins(now.astimezone(SAO_PAULO).date() + timedelta(days=1))
+    for _ in range(2):
+        assert await summed(own_pool, account_id, Mode.SANDBOX) == {"pending": (1, "10.50"), "expired": (2, "21.00")}
+        assert await summed(own_pool, account_id, Mode.SANDBOX, created_from=tomorrow) == {"pending": (1, "10.50")}
+        assert await summed(own_pool, account_id, Mode.SANDBOX, created_to=tomorrow) == {"expired": (2, "21.00")}
+        await fold(own_pool)
 
 
 async def test_totals_that_lag_far_behind_are_not_asked(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     account_id = await make_account(own_pool)
     await issue(own_pool, account_id, 3)
-    await own_pool.execute("INSERT INTO report_cohort VALUES ($1, '2020-01-01', 'pix', 'paid', 7, 700)", account_id)
+    await own_pool.execute(
+        "INSERT INTO span_charge VALUES ($1, false, 'decade', '2010-01-01', 'pix', 'paid', 7, 700)", account_id
+    )
     assert (await summed(own_pool, account_id))["paid"] == (7, "7.00"), "the totals are asked"
-    monkeypatch.setattr(charge_list, "LAG_ROWS_MAX", 0)
+    monkeypatch.setattr(spans, "LAG_ROWS_MAX", 0)
     assert await summed(own_pool, account_id) == {"pending": (3, "31.50")}
 
 
@@ -148,3 +206,114 @@ async def test_the_first_page_tells_all_that_is_open_however_much_it_is(own_pool
     assert shown.open == StatusCents(1_101, 1_101 * 1_050)
     assert shown.expired == StatusCents(0, 0)
     assert shown.balance_cents == 1_050
+
+
+# What it costs
+
+SHORT, LONG = UUID(int=0x51), UUID(int=0x52)
+MONTH, DECADES = 31, 30 * 365
+FIRST = date(2001, 1, 17)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def histories(table_owner: Pool) -> AsyncIterator[Any]:
+    """Kept totals of an account that has been here for a month, and of one that has been here for thirty years."""
+    async with table_owner.acquire() as conn:
+        transaction = conn.transaction()
+        await transaction.start()
+        for account_id, days in ((SHORT, MONTH), (LONG, DECADES)):
+            await conn.execute(
+                "INSERT INTO span_charge SELECT $1, t, s.span, s.starts, m, u, count(*), 100 * count(*)"
+                " FROM generate_series(0, $2 - 1) n CROSS JOIN LATERAL spans_of($3::date + n) s,"
+                " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['pending', 'paid', 'expired']) u,"
+                " unnest(ARRAY[false, true]) t GROUP BY 2, 3, 4, 5, 6",
+                account_id, days, FIRST,
+            )  # fmt: skip
+            await conn.execute(
+                "INSERT INTO span_entry SELECT $1, s.span, s.starts, k, m, count(*), 100 * count(*)"
+                " FROM generate_series(0, $2 - 1) n CROSS JOIN LATERAL spans_of($3::date + n) s,"
+                " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['payment', 'refund']) k GROUP BY 2, 3, 4, 5",
+                account_id, days, FIRST,
+            )  # fmt: skip
+        await conn.execute("ANALYZE span_charge, span_entry")
+        yield conn
+        await transaction.rollback()
+
+
+def _read(explained: Explained, *tables: str) -> int:
+    """Rows that the plans took from these tables, along their indexes."""
+    rows = 0
+    for _, plan in explained.plans:
+        nodes = [plan]
+        while nodes:
+            node = nodes.pop()
+            nodes += node.get("Plans", [])
+            of = node.get("Relation Name")
+            # One row each has the position, and the sequence of the journal.
+            assert of in (None, "report_position", "journal_journal_id_seq") or node["Node Type"].startswith("Index"), (
+                plan
+            )
+            if of in tables:
+                rows += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+    return int(rows)
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_a_summary_of_everything_reads_as_much_of_a_month_as_of_thirty_years(
+    histories: Any, mode: Mode, plans: str
+) -> None:
+    read = {}
+    for account_id in (SHORT, LONG):
+        explained: Any = Explained(histories, plans)
+        await charge_summary(explained, Owner(account_id, mode), ChargeFilters())
+        read[account_id] = _read(explained, "span_charge", "read_charge")
+    # Two methods and three statuses of each decade.
+    assert (read[SHORT], read[LONG]) == (6, 4 * 6)
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_a_summary_of_any_days_reads_some_spans_of_them(histories: Any, mode: Mode, plans: str) -> None:
+    for first, after in (
+        (date(2001, 1, 18), date(2030, 12, 30)),
+        (date(2001, 1, 18), None),
+        (None, date(2029, 12, 31)),
+    ):
+        filters = ChargeFilters(
+            created_from=None if first is None else day_begins(first),
+            created_to=None if after is None else day_begins(after),
+        )
+        explained: Any = Explained(histories, plans)
+        await charge_summary(explained, Owner(LONG, mode), filters)
+        # Days and months at both ends, years and decades between: of 10,950 days.
+        assert 0 < _read(explained, "span_charge", "read_charge") <= 6 * (30 + 30 + 11 + 11 + 9 + 9 + 3)
+        counted = await charge_summary(histories, Owner(LONG, mode), filters)
+        ends = FIRST + timedelta(days=DECADES)
+        days = (min(after or ends, ends) - (first or FIRST)).days
+        assert {row.status: row.count for row in counted if row.count} == dict.fromkeys(
+            ("pending", "paid", "expired"), 2 * days
+        )
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_what_statement_and_payments_come_to_is_read_from_a_few_spans(histories: Any, plans: str) -> None:
+    read = {}
+    for account_id in (SHORT, LONG):
+        explained: Any = Explained(histories, plans)
+        owner = Owner(account_id, Mode.PRODUCTION)
+        await ledger_sums(explained, owner, LedgerFilters())
+        sums = _read(explained, "span_entry", "read_ledger")
+        explained.plans.clear()
+        await payment_sum(explained, owner, PaymentFilters())
+        read[account_id] = sums, _read(explained, "span_entry", "read_payment")
+    assert read == {SHORT: (4, 2), LONG: (16, 8)}
+    lines = await ledger_sums(histories, Owner(LONG, Mode.PRODUCTION), LedgerFilters())
+    assert {each.type: each.lines for each in lines} == {"payment": 2 * DECADES, "refund": 2 * DECADES}
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_the_months_of_a_settlement_are_read_as_months(histories: Any, plans: str) -> None:
+    explained: Any = Explained(histories, plans)
+    with suppress(IndexError):  # no rows come back to be paired with the months
+        await settled_months(explained, LONG, date(2028, 1, 1), date(2028, 12, 31))
+    # Types and methods of each month of that year, and of the two years after it.
+    assert 0 < _read(explained, "span_entry") <= 4 * 12 * 4

@@ -139,12 +139,11 @@ class Explained:
             f"{await self._conn.fetchval(f'SELECT quote_nullable(($1::{kind})::text)', value)}::{kind}"
             for kind, value in zip(map(_spelled, types), given, strict=True)
         ]
+        listed = f"({', '.join(literals)})" if literals else ""
         await self._conn.execute(f"SET LOCAL plan_cache_mode = {self._mode}")
         await self._conn.execute(f"PREPARE explained AS {text}")
         try:
-            raw = await self._conn.fetchval(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained({', '.join(literals)})"
-            )
+            raw = await self._conn.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE explained{listed}")
         finally:
             await self._conn.execute("DEALLOCATE explained")
         (name,) = [name for name, statement in sql.STATEMENTS.items() if statement.text == text][:1]

@@ -85,7 +85,8 @@ async def test_all_is_well_whatever_the_size_of_a_slice(world: World) -> None:
 
 
 ONE = "ctid = (SELECT min(ctid) FROM {} WHERE account_id = $1)"
-MISSING, UNKNOWN = "missing or stale", "not in the journal"
+ONE_OF = "ctid = (SELECT min(ctid) FROM {} WHERE account_id = $1 AND span = '{}')"
+MISSING, UNKNOWN, NOT_ITS_DAYS = "missing or stale", "not in the journal", "not the sum of its days"
 BALANCE = "ledger lines whose balance_after is not the one before plus the amount"
 SHARES = "partner shares not in the partner's ledger exactly when they were posted, to the cent"
 CORRUPTIONS = (
@@ -192,6 +193,17 @@ CORRUPTIONS = (
     ("report_entry", UNKNOWN, "UPDATE report_entry SET day = day - 400 WHERE {one}"),
     ("report_refund", UNKNOWN, "UPDATE report_refund SET day = day + 400 WHERE {one}"),
     ("report_integrator", MISSING, "DELETE FROM report_integrator WHERE {one}"),
+    ("span_charge", UNKNOWN, "UPDATE span_charge SET charges = charges + 1 WHERE {one_of_day}"),
+    ("span_charge", MISSING, "DELETE FROM span_charge WHERE account_id = $1 AND test AND span = 'day'"),
+    ("span_charge", UNKNOWN, "UPDATE span_charge SET starts = starts - 400 WHERE {one_of_day}"),
+    ("span_charge", NOT_ITS_DAYS, "UPDATE span_charge SET cents = cents - 1 WHERE {one_of_month}"),
+    ("span_charge", NOT_ITS_DAYS, "DELETE FROM span_charge WHERE account_id = $1 AND test AND span = 'decade'"),
+    ("span_charge", NOT_ITS_DAYS,
+     "INSERT INTO span_charge VALUES ($1, true, 'year', '1999-01-01', 'pix', 'paid', 1, 1)"),
+    ("span_entry", MISSING, "UPDATE span_entry SET cents = cents - 1 WHERE {one_of_day}"),
+    ("span_entry", UNKNOWN, "UPDATE span_entry SET starts = starts - 400 WHERE {one_of_day}"),
+    ("span_entry", NOT_ITS_DAYS, "UPDATE span_entry SET entries = entries + 1 WHERE {one_of_month}"),
+    ("span_entry", NOT_ITS_DAYS, "DELETE FROM span_entry WHERE account_id = $1 AND span = 'year'"),
     ("report_cohort", "not the sum of all accounts", "UPDATE report_cohort SET charges = charges + 1 WHERE {all}"),
     ("report_wait", "not the sum of all accounts", "DELETE FROM report_wait WHERE {all}"),
     ("report_due", "not the sum of all accounts",
@@ -207,7 +219,8 @@ async def test_each_difference_is_found_by_its_name(world: World, table: str, wh
     await world.owner.execute(f"CREATE TABLE kept_rows AS TABLE {broken}")
     try:
         everyone = "account_id <> $1 AND account_id = '00000000-0000-0000-0000-000000000000'"
-        statement = corruption.format(one=ONE.format(broken), all=everyone)
+        of_day, of_month = (ONE_OF.format(broken, span) for span in ("day", "month"))
+        statement = corruption.format(one=ONE.format(broken), all=everyone, one_of_day=of_day, one_of_month=of_month)
         assert not (await world.owner.execute(statement, world.merchants[0])).endswith(" 0")
         found = {(each.table, each.what) for each in await verify(world.url, scope=SMALL)}
         assert (table, what) in found

@@ -1,0 +1,82 @@
+"""Kept totals of days, months, years and decades cover a range of days, each day once, whatever its ends are."""
+
+import random
+from datetime import date, timedelta
+from itertools import pairwise
+
+import pytest
+
+from readmodels.spans import SpanRange, span_ranges
+
+NEXT = {
+    "day": lambda day: day + timedelta(days=1),
+    "month": lambda day: (day + timedelta(days=31)).replace(day=1),
+    "year": lambda day: day.replace(year=day.year + 1),
+    "decade": lambda day: day.replace(year=day.year + 10),
+}
+
+
+def covered(ranges: list[SpanRange]) -> list[date]:
+    days = []
+    for each in ranges:
+        at = each.first
+        while at < each.after:
+            begins, at = at, NEXT[each.span](at)
+            days += [begins + timedelta(days=n) for n in range((at - begins).days)]
+        assert at == each.after, "whole spans only"
+    return sorted(days)
+
+
+def spans(ranges: list[SpanRange]) -> int:
+    count = 0
+    for each in ranges:
+        at = each.first
+        while at < each.after:
+            at, count = NEXT[each.span](at), count + 1
+    return count
+
+
+def test_each_day_is_covered_once_by_few_spans() -> None:
+    draw = random.Random(1)
+    for _ in range(300):
+        first = date(2019, 12, 20) + timedelta(days=draw.randrange(9_000))
+        after = first + timedelta(days=draw.choice((0, 1, 5, 31, 70, 400, 9_000)) + draw.randrange(40))
+        ranges = span_ranges(first, after)
+        assert covered(ranges) == [first + timedelta(days=n) for n in range((after - first).days)], (first, after)
+        assert len(ranges) <= 7
+        assert spans(ranges) <= 30 + 30 + 11 + 11 + 9 + 9 + 3, (first, after)
+
+
+@pytest.mark.parametrize(
+    ("first", "after", "expected"),
+    [
+        (date.min, date.max, [("decade", date.min, date.max)]),
+        (date(2026, 1, 1), date(2027, 1, 1), [("year", date(2026, 1, 1), date(2027, 1, 1))]),
+        (date(2026, 3, 1), date(2026, 4, 1), [("month", date(2026, 3, 1), date(2026, 4, 1))]),
+        (date(2026, 3, 2), date(2026, 3, 4), [("day", date(2026, 3, 2), date(2026, 3, 4))]),
+        (date(2026, 3, 2), date(2026, 3, 2), []),
+        (
+            date(2026, 1, 31), date.max,
+            [("day", date(2026, 1, 31), date(2026, 2, 1)), ("month", date(2026, 2, 1), date(2027, 1, 1)),
+             ("year", date(2027, 1, 1), date(2030, 1, 1)), ("decade", date(2030, 1, 1), date.max)],
+        ),
+        (
+            date.min, date(2026, 2, 3),
+            [("day", date(2026, 2, 1), date(2026, 2, 3)), ("month", date(2026, 1, 1), date(2026, 2, 1)),
+             ("year", date(2020, 1, 1), date(2026, 1, 1)), ("decade", date.min, date(2020, 1, 1))],
+        ),
+    ],
+)  # fmt: skip
+def test_the_longest_spans_there_are_stand_for_a_range(
+    first: date, after: date, expected: list[tuple[str, date, date]]
+) -> None:
+    assert span_ranges(first, after) == [SpanRange(*each) for each in expected]
+
+
+@pytest.mark.parametrize("first", [date.min, date(1, 1, 2), date(9, 12, 31), date(9_985, 2, 3), date(9_999, 12, 30)])
+@pytest.mark.parametrize("after", [date(1, 1, 2), date(11, 5, 5), date(9_989, 1, 1), date(9_999, 12, 31), date.max])
+def test_days_that_nobody_means_are_ranges_as_well(first: date, after: date) -> None:
+    ranges = sorted(span_ranges(first, after), key=lambda each: each.first)
+    if first < after:
+        assert (ranges[0].first, ranges[-1].after) == (first, after)
+        assert all(one.after == other.first for one, other in pairwise(ranges))
