@@ -86,8 +86,8 @@ def make_app(
     """The application. Settings not given come from the environment; a pool not given lives as long as it.
     `openapi` is the API's own document, which the documentation shows.
 
-    Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `reads`, `settings`, `now`, `context` and
-    `printer` in `request.app.state`.
+    Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `reads`, `settings`, `now`, `context`, `printer`
+    and `cells` in `request.app.state`; the last answers the cells of a process that serves several (web/cells.py).
     """
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ def make_app(
         app.state.now = now
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
-        app.state.sign_in_turns = sign_in_turns()
+        app.state.sign_in_turns, app.state.cells = sign_in_turns(), tuple
         own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
         app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))
@@ -189,16 +189,21 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
             error=type(exc).__name__,
         )
     told = request_id if status >= 500 else None
-    shown = _error_words(request.scope["path"], status, told, foreign=isinstance(exc, ForeignForm))
+    among_cells = bool(request.app.state.cells())
+    shown = _error_words(
+        request.scope["path"], status, told, foreign=isinstance(exc, ForeignForm), among_cells=among_cells
+    )
     return page("error.html", shown, status=status, headers=headers)
 
 
 def unavailable_page(path: str) -> bytes:
     """What is shown at this path while the database of its cell is away."""
-    return page("error.html", _error_words(path, 503, None), status=503).content.encode()
+    return page("error.html", _error_words(path, 503, None, among_cells=True), status=503).content.encode()
 
 
-def _error_words(path: str, status: int, request_id: str | None, *, foreign: bool = False) -> dict[str, Any]:
+def _error_words(
+    path: str, status: int, request_id: str | None, *, foreign: bool = False, among_cells: bool = False
+) -> dict[str, Any]:
     in_docs = path.startswith("/docs")
     in_painel = path.startswith(("/painel", "/plataforma"))
     words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
@@ -207,4 +212,7 @@ def _error_words(path: str, status: int, request_id: str | None, *, foreign: boo
     for root, home_text in _HOMES.items():
         if path.startswith(root):
             shown |= {"home": root, "home_text": home_text}
+    if among_cells and status == 503 and path.startswith("/plataforma"):
+        # The first page is of the cell that is away.
+        shown |= {"home": "/plataforma/celula", "home_text": "Escolher outra célula"}
     return shown

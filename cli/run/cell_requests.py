@@ -3,12 +3,13 @@
 from base64 import b64decode, urlsafe_b64decode
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
 
 import msgspec
 
-from runtime.cells.number import cell_of, cell_of_hex, cell_of_token
+from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token
+from web.cells import CHOSEN
 
 _BODY_BYTES_MAX: Final = 64 * 1024
 _SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
@@ -16,6 +17,8 @@ _SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
 _CODE_FORMS: Final = frozenset(("/painel/entrar/codigo", "/plataforma/entrar/codigo"))
 _BY_NAME: Final = ("/plataforma/entrar", "/correio")
 """Where somebody says which cell is meant: staff, who sign in to each cell, and the reader of caught mails."""
+_OWN_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sair", "celula", "entrar"))
+"""About the person and not about a cell: of the cell that the session is in."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
 EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
@@ -63,8 +66,11 @@ def cell_named(scope: Any) -> int | None:
     if path.startswith("/pix/"):
         return _of_ordered(path.rpartition("/")[2])
     for root, cookie in _SECTIONS.items():
+        if path.startswith(f"{root}/recuperar/"):
+            return _of_link(path, root)
         if path.startswith(root):
-            return _of_link(path, root) if path.startswith(f"{root}/recuperar/") else _of_cookie(scope, cookie)
+            own = _of_cookie(scope, cookie)
+            return own if root != "/plataforma" or path.startswith(_OWN_PAGES) else _chosen(scope, own)
     return None
 
 
@@ -85,6 +91,18 @@ def cell_chosen(scope: Any) -> str | None:
         return None
     given = parse_qs(scope["query_string"].decode("latin-1")).get(CHOICE)
     return given[0] if given else _cookie(scope, CHOICE)
+
+
+def keeping(chosen: str, send: Any) -> Any:
+    """Answers with the cookie by which the next form goes to the same cell."""
+    kept = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
+
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", kept)]}
+        await send(message)
+
+    return sending
 
 
 def is_form(scope: Any) -> bool:
@@ -137,6 +155,14 @@ def _of_link(path: str, root: str) -> int | None:
 def _of_cookie(scope: Any, name: str) -> int | None:
     found = _cookie(scope, f"__Host-{name}") or _cookie(scope, name)
     return None if found is None else cell_of_hex(found)
+
+
+def _chosen(scope: Any, own: int | None) -> int | None:
+    """The cell that home's staff chose to work in (web/cells.py); whether they did is looked at there."""
+    if own != HOME:
+        return own
+    chosen = _of_cookie(scope, CHOSEN)
+    return own if chosen is None else chosen
 
 
 def _cookie(scope: Any, wanted: str) -> str | None:

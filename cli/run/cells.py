@@ -11,14 +11,12 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from urllib.parse import quote
 
 import structlog
 
 from api.context import ApiContext
 from cli.run.asgi_front import Front
 from cli.run.cell_requests import (
-    CHOICE,
     EMAIL_FORMS,
     Buffered,
     cell_chosen,
@@ -26,15 +24,17 @@ from cli.run.cell_requests import (
     cell_named,
     email_of,
     is_form,
+    keeping,
 )
 from cli.run.traced import Traced
-from runtime.cells.directory import Addresses, Cell, WrongCell, has_email, read_cells, settings_of
+from runtime.cells.directory import HOME_NAME, Addresses, Cell, WrongCell, has_email, read_cells, settings_of
 from runtime.cells.number import HOME, enter_cell, in_cell
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 from runtime.seal import Seal
 from runtime.servers.role_settings import SettingsMissing
 from runtime.settings import Settings
 from runtime.tracing.traces import Traces
+from web.cells import CellPages
 
 _LOOK_S: Final = 1.0
 _LOOK_MOVING_S: Final = 0.1
@@ -55,7 +55,14 @@ _log = structlog.get_logger()
 class ServedCell:
     """A cell of this process: its front, once it is open."""
 
-    def __init__(self, settings: Settings, cell: Cell, addresses: Addresses, make: Callable[[Settings], Front]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        cell: Cell,
+        addresses: Addresses,
+        make: Callable[[Settings], Front],
+        pages: Callable[[], list[CellPages]],
+    ) -> None:
         self.cell = cell
         self.addresses = addresses
         self.held = cell.held
@@ -70,6 +77,7 @@ class ServedCell:
         self._idle.set()
         self._settings = settings_of(settings, cell.number, addresses)
         self._make = make
+        self._pages = pages
         self._closing = asyncio.Event()
         self._task = asyncio.create_task(self._live())
 
@@ -106,6 +114,7 @@ class ServedCell:
             front = self._make(self._settings)
             try:
                 async with front.api.lifespan(), front.web.lifespan():
+                    front.web.state.cells = self._pages
                     self.front = front
                     self.tell()
                     _log.info("cell_opened", cell=self.cell.name)
@@ -184,6 +193,16 @@ class CellRouter:
             number: None if each.front is None else each.front.api.state.context for number, each in self._cells.items()
         }
 
+    def pages(self) -> list[CellPages]:
+        """Every cell, home first, for what staff do in several; none where there is only home."""
+        if not self._cells:
+            return []
+        others = [
+            CellPages(number, each.cell.name, None if each.front is None else each.front.web.state)
+            for number, each in self._cells.items()
+        ]
+        return [CellPages(HOME, HOME_NAME, self._home.web.state), *others]
+
     def _fronts(self) -> list[Front]:
         return [self._home, *(each.front for each in self._cells.values() if each.front is not None)]
 
@@ -193,6 +212,7 @@ class CellRouter:
             async with self._home.api.lifespan(), self._home.web.lifespan():
                 context = self._home.api.state.context
                 context.other_cells = self.contexts
+                self._home.web.state.cells = self.pages
                 await self._look(context.pool)
                 await self._until_open()
                 watching = asyncio.create_task(self._watch(context.pool))
@@ -237,7 +257,7 @@ class CellRouter:
         for number, cell in found.items():
             known = self._cells.get(number)
             if known is None:
-                known = self._cells[number] = ServedCell(self._settings, cell, cell.addresses, self._make)
+                known = self._cells[number] = self._serve(cell, cell.addresses)
             elif known.addresses != cell.addresses:
                 self._cells[number] = self._moved(known, cell)
                 known.tell()
@@ -256,12 +276,15 @@ class CellRouter:
             return there
         if there is not None:
             self._leave(there)
-        return ServedCell(self._settings, cell, cell.addresses, self._make)
+        return self._serve(cell, cell.addresses)
+
+    def _serve(self, cell: Cell, addresses: Addresses) -> ServedCell:
+        return ServedCell(self._settings, cell, addresses, self._make, self.pages)
 
     def _prepare(self, served: ServedCell, cell: Cell) -> None:
         """Open the cell where it is being moved to, or leave that when the move was taken back."""
         if served.next is None and cell.next is not None:
-            served.next = ServedCell(self._settings, cell, cell.next, self._make)
+            served.next = self._serve(cell, cell.next)
         elif served.next is not None and cell.next is None:
             self._leave(served.next)
             served.next = None
@@ -277,7 +300,7 @@ class CellRouter:
             await self._ready(scope, receive, send)
         elif chosen is not None:
             named = (number for number, each in self._cells.items() if each.cell.name == chosen)
-            await self._forward(next(named, HOME), scope, receive, _keeping(chosen, send))
+            await self._forward(next(named, HOME), scope, receive, keeping(chosen, send))
         elif not is_form(scope):
             number = cell_named(scope)
             await self._forward(HOME if number is None else number, scope, receive, send)
@@ -351,18 +374,6 @@ class CellRouter:
                 await answer.hand_on(send)
                 return
         await self._forward(last, scope, body.again().receive, send)
-
-
-def _keeping(chosen: str, send: Any) -> Any:
-    """Answers with the cookie by which the next form goes to the same cell."""
-    kept = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
-
-    async def sending(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", kept)]}
-        await send(message)
-
-    return sending
 
 
 class Answered:

@@ -168,7 +168,7 @@ ACTIONS: Final[dict[str, str]] = {
     "integrator.share_proposed": "Propôs a participação de um parceiro",
     "integrator.share_confirmed": "Confirmou a participação de um parceiro",
     "integrator.share_withdrawn": "Retirou a proposta de participação de um parceiro",
-    "platform.searched": "Procurou em todas as lojas",
+    "platform.searched": "Procurou em todas as lojas", "cell.entered": "Passou a trabalhar em uma célula",
     "report.downloaded": "Baixou um relatório",
     "credential.created": "Criou uma credencial", "credential.rotated": "Trocou o segredo de uma credencial",
     "credential.revoked": "Revogou uma credencial",
@@ -197,6 +197,7 @@ ACTIONS: Final[dict[str, str]] = {
 }
 # The facts of an action, and those of their values that are no words of the merchant's own.
 FACTS: Final[dict[str, str]] = {
+    "cell": "célula", "staff_of": "equipe da célula",
     "person": "pessoa", "per_second": "por segundo", "burst": "de uma vez",
     "seconds": "segundos", "charges": "cobranças", "schedules": "programações", "destination": "destino",
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",

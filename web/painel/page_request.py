@@ -31,6 +31,8 @@ from domain.payer import MASKED, WHOLE, PayerView
 from domain.sandbox_clock import on_clock
 from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
+from runtime.cells.directory import HOME_NAME
+from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.ids import new_id
 from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
@@ -38,10 +40,11 @@ from runtime.postgres import Connection, Pool, transaction
 from runtime.seal import Seal
 from runtime.servers.standby import Reads
 from runtime.settings import Settings
+from web.cells import CellPages, form_key
 from web.context import WebContext
 from web.pages import page
 from web.painel import labels
-from web.painel.section import PAINEL, Section
+from web.painel.section import PAINEL, PLATAFORMA, Section
 
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
@@ -100,7 +103,10 @@ class PageRequest:
         grant: Grant,
         section: Section = PAINEL,
         files: Files | None = None,
+        person_pool: Pool | None = None,
+        chosen: int = HOME,
     ) -> None:
+        """`person_pool` is of the cell that the session is in, `chosen` the cell whose pages are worked in."""
         state = request.app.state
         self.section = section
         self.http = request
@@ -108,6 +114,8 @@ class PageRequest:
         self.cookie = cookie
         self.mode = mode
         self.pool: Pool = state.people_pool
+        self.person_pool: Pool = person_pool or state.people_pool
+        self.chosen = chosen
         self.report_pool: Pool = state.report_pool
         self.reads: Reads = state.reads
         self.shares: Shares = state.shares
@@ -120,6 +128,14 @@ class PageRequest:
         self._form = form
         self._grant = grant
         self._key: UUID | None = None
+
+    @property
+    def cells(self) -> Sequence[CellPages]:
+        """Among which this person chooses; none where there is one cell, and for people of one cell."""
+        if self.section is not PLATAFORMA or cell_of_hex(self.cookie) != HOME:
+            return ()
+        cells: Sequence[CellPages] = self.http.app.state.cells()
+        return cells
 
     def spend(self, what: str) -> None:
         """Count it against the account's rate; Refused(RATE_LIMITED)."""
@@ -202,21 +218,24 @@ class PageRequest:
 
         `wakes` are the lanes to wake once it is committed: somebody has work.
         """
-        entry = AuditEntry(
-            audit_id=self.form_id,
+        async with transaction(self.pool) as conn:
+            await write_down(conn, self.entry(self.form_id, action, subject, **facts), now=self.now)
+            yield conn
+        for lane in wakes:
+            self.context.jobs.wake(lane)
+
+    def entry(self, audit_id: UUID, action: str, subject: str | None = None, **facts: object) -> AuditEntry:
+        """For the audit log of this cell, where home's staff are known by their e-mail and as home's."""
+        return AuditEntry(
+            audit_id=audit_id,
             account_id=self.session.account_id,
             email=self.session.email,
             action=action,
             subject=subject,
-            facts=facts,
+            facts=facts if cell_of_hex(self.cookie) in (None, current_cell()) else {"staff_of": HOME_NAME, **facts},
             address_hash=address_hash(self.http, self.seal),
             request_id=self.request_id,
         )
-        async with transaction(self.pool) as conn:
-            await write_down(conn, entry, now=self.now)
-            yield conn
-        for lane in wakes:
-            self.context.jobs.wake(lane)
 
     @property
     def origin(self) -> Origin:
@@ -260,7 +279,9 @@ class PageRequest:
         shown = {
             "request": self,
             "path": self.http.scope["path"],
-            "csrf": csrf_token(self.seal, self.cookie),
+            "csrf": csrf_token(self.seal, form_key(self.cookie)),
+            # Of forms about the person, which are led to the session's own cell from wherever they are shown.
+            "csrf_person": csrf_token(self.seal, self.cookie),
             "once": lambda: str(new_id()),
             "done": labels.DONE.get(done),
             "labels": labels,

@@ -17,8 +17,11 @@ from commands.people.audit import AlreadySent
 from commands.people.sessions import session_of
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from runtime.postgres import session
+from runtime.cells.number import HOME, cell_of_hex, current_cell
+from runtime.postgres import Pool, session
 from runtime.seal import Seal
+from web.cells import chosen_by, form_key, home_of
+from web.painel.auth.entry_form import forget_choice, mark_in
 from web.painel.auth.sign_in import cookie_of, entrance
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
@@ -34,7 +37,7 @@ from web.painel.page_request import (
     read_form,
     read_upload,
 )
-from web.painel.section import PAINEL, Section
+from web.painel.section import PAINEL, PLATAFORMA, Section
 
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
@@ -91,21 +94,33 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         state = request.app.state
         section = page.section
         cookie = cookie_of(request, section)
-        async with session(state.people_pool) as conn:
+        seal = Seal(state.settings.secret_key)
+        chosen = chosen_by(seal, cookie, mark_in(request)) if section is PLATAFORMA else HOME
+        person_pool = _pool_of_person(state, chosen, cookie)
+        async with session(person_pool) as conn:
             found = await session_of(conn, cookie, section.side, now=state.now())
         if found is None:
-            return go(entrance(section, request.scope["path"] if page.method == "GET" else ""))
+            return forget_choice(request, go(entrance(section, request.scope["path"] if page.method == "GET" else "")))
         form: Form = {}
         files: Files = {}
         if page.upload:
-            form, files = await read_upload(request, Seal(state.settings.secret_key), cookie)
+            form, files = await read_upload(request, seal, form_key(cookie))
         elif page.method == "POST":
-            form = await read_form(request, Seal(state.settings.secret_key), cookie)
+            form = await read_form(request, seal, form_key(cookie))
         if found.role not in page.roles:
             raise PermissionDeniedException
         grant = grants[found.role]
         page_request = PageRequest(
-            request, found, cookie, mode=page.mode, form=form, grant=grant, section=section, files=files
+            request,
+            found,
+            cookie,
+            mode=page.mode,
+            form=form,
+            grant=grant,
+            section=section,
+            files=files,
+            person_pool=person_pool,
+            chosen=chosen,
         )
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
@@ -134,6 +149,14 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
     answer.__name__ = f"{page.method} {page.whole_path}"
     bounds: dict[str, Any] = {"request_max_body_size": 2 * UPLOAD_MAX} if page.upload else {}
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200, **bounds)(answer)
+
+
+def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
+    """Of the cell of the session: this one, or home, whose staff chose this one."""
+    away = cell_of_hex(cookie) == HOME != current_cell() == chosen
+    home = home_of(state.cells()) if away else None
+    pool: Pool = (home or state).people_pool
+    return pool
 
 
 _ALREADY_SENT = {

@@ -26,6 +26,7 @@ from web.plataforma import (
     stuck,
     suspense,
 )
+from web.plataforma.cells import choice
 from web.plataforma.merchant import review, webhooks
 from web.plataforma.reports import pages as reports
 
@@ -93,6 +94,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/banco",                              bank_calls.show, menu="Banco"),
     _page("GET",  "/equipe",                             overview.show_staff, menu="Equipe"),
     _page("GET",  "/auditoria",                          audit.LIST.show, menu="Auditoria"),
+    _page("GET",  "/celula",                             choice.show),
+    _page("POST", "/celula",                             choice.choose),
     _page("GET",  "/acesso",                             access.show,         early=True),
     _page("POST", "/acesso/senha",                       access.set_password, early=True),
     _page("GET",  "/acesso/codigo",                      access.show_factor,  early=True),

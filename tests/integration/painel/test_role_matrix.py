@@ -231,6 +231,8 @@ P     GET  /plataforma/relatorios/{}
 P     GET  /plataforma/relatorios/{}/arquivo
 P     GET  /plataforma/equipe
 P     GET  /plataforma/auditoria
+P     GET  /plataforma/celula
+P     POST /plataforma/celula
 P     GET  /plataforma/acesso
 P     POST /plataforma/acesso/senha
 P     GET  /plataforma/acesso/codigo

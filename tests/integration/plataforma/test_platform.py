@@ -109,6 +109,16 @@ async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
     assert (await staff.get("/plataforma")).status == 200
 
 
+async def test_where_there_is_one_cell_none_is_chosen(staff: Person) -> None:
+    page = await staff.opened("/plataforma")
+    assert "cell-choice" not in page.html
+    assert "todas as contas desta" not in page.text
+    assert "Não há outra célula" in (await staff.opened("/plataforma/celula")).text
+    assert (await staff.post("/plataforma/celula", celula="home")).status == 404
+    report = await staff.opened("/plataforma/relatorios/receipts")
+    assert "élulas" not in report.text
+
+
 async def test_without_a_second_factor_nothing_opens_where_it_is_required(pool: Pool) -> None:
     async with serving(pool, lambda: datetime.now(UTC), settings_with()) as strict, staff_of(pool, strict) as person:
         for page in TABLE:

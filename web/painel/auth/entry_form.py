@@ -17,6 +17,7 @@ from litestar.response import Response
 from domain.errors import Refused
 from runtime.seal import Seal
 from runtime.settings import Settings
+from web.cells import CHOSEN
 from web.pages import page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, csrf_token, read_form, secure
 from web.painel.section import Section
@@ -77,6 +78,18 @@ def throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
 def cookie_name(name: str, settings: Settings) -> str:
     """Over TLS with the prefix by which a browser keeps a cookie to this host alone and refuses one set otherwise."""
     return f"__Host-{name}" if secure(settings) else name
+
+
+def mark_in(request: AnyRequest) -> str:
+    """Of the cell that staff chose to work in; empty without one."""
+    return request.cookies.get(cookie_name(CHOSEN, request.app.state.settings), "")
+
+
+def forget_choice(request: AnyRequest, answer: Response[Any]) -> Response[Any]:
+    """A session begins, and ends, in its own cell."""
+    if mark_in(request):
+        answer.set_cookie(make_cookie(CHOSEN, "", request.app.state.settings, 0))
+    return answer
 
 
 def make_cookie(name: str, value: str, settings: Settings, lifetime_s: int) -> Cookie:

@@ -54,6 +54,7 @@ from web.painel.auth.entry_form import (
     before,
     cookie_name,
     entry_page,
+    forget_choice,
     is_email,
     make_cookie,
     own_form,
@@ -91,7 +92,11 @@ def sign_in_turns() -> asyncio.Semaphore:
 def entrance(section: Section, path: str = "") -> str:
     """Where to sign in, and to go on to this page of the section afterwards."""
     entry = f"{section.root}/entrar"
-    return f"{entry}?para={path}" if _WHERE_TO[section].fullmatch(path) else entry
+    return f"{entry}?para={path}" if is_page_of(section, path) else entry
+
+
+def is_page_of(section: Section, path: str) -> bool:
+    return _WHERE_TO[section].fullmatch(path) is not None
 
 
 async def _show(request: AnyRequest, section: Section) -> Response[Any]:
@@ -194,12 +199,12 @@ async def _open_session(
         await tell_person(conn, person.email, person.account_id, "session.new_device", told, now=now, seal=seal)
     await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
-    answer = go(where_to if _WHERE_TO[section].fullmatch(where_to) else section.root)
+    answer = go(where_to if is_page_of(section, where_to) else section.root)
     answer.set_cookie(make_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
     answer.set_cookie(make_cookie(section.before, "", settings, 0))
     if person.password_hash is not None:
         remember_device(request, section, answer, person.email, person.password_hash)
-    return answer
+    return forget_choice(request, answer)
 
 
 async def _renewed(request: AnyRequest, person: Person, password: str) -> Person:
@@ -268,7 +273,7 @@ def _handler(
 def _gone(request: PageRequest) -> Response[Any]:
     answer = go(f"{request.section.root}/entrar?saiu=1")
     answer.set_cookie(make_cookie(request.section.cookie, "", request.settings, 0))
-    return answer
+    return forget_choice(request.http, answer)
 
 
 def _slowed(answer: Response[Any], refused: Refused) -> Response[Any]:
@@ -302,7 +307,7 @@ def _form(
 ) -> Response[Any]:
     values = {
         "email": email,
-        "where_to": where_to if _WHERE_TO[section].fullmatch(where_to) else "",
+        "where_to": where_to if is_page_of(section, where_to) else "",
         "fault": fault,
         "left": request.query_params.get("saiu") == "1",
         "chosen": request.query_params.get("senha") == "1",

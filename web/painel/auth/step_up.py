@@ -1,6 +1,7 @@
 """Step-up: what moves money or lets people in asks for the password again, and for the code of the second factor.
 
-It holds for five minutes of the session it was given in; signing in counts as giving it. A form that needs it is shown
+It holds for five minutes of the session it was given in; signing in counts as giving it. Both are looked at in the cell
+of the session, wherever the page is of. A form that needs it is shown
 again as it was filled in, with a field for the password, and goes to the same address.
 """
 
@@ -47,7 +48,7 @@ async def prove(request: PageRequest) -> str:
     if not fault and request.session.second_factor:
         fault = await _code_fault(request, request.field(CODE_FIELD))
     if not fault:
-        async with session(request.pool) as conn:
+        async with session(request.person_pool) as conn:
             await prove_session(conn, request.cookie, now=request.now)
         request.prove()
     return fault
@@ -72,7 +73,7 @@ async def password_fault(request: PageRequest, given: str) -> str:
     side: Side = request.section.side
     device = (hash_of(request.cookie) or b"").hex()
     try:
-        async with session(request.pool) as conn:
+        async with session(request.person_pool) as conn:
             await take_attempt(conn, email, address, now=request.now, seal=request.seal, device=device)
             person = await find_person(conn, email, side)
     except Refused:
@@ -81,7 +82,7 @@ async def password_fault(request: PageRequest, given: str) -> str:
         right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
     if not right or len(given) > PASSWORD_MAX:
         return WRONG_PASSWORD
-    async with session(request.pool) as conn:
+    async with session(request.person_pool) as conn:
         await reset_attempts(conn, email, address, seal=request.seal, device=device)
     return ""
 
@@ -90,9 +91,9 @@ async def _code_fault(request: PageRequest, code: str) -> str:
     email = request.session.email
     try:
         if is_digits(code):
-            async with session(request.pool) as conn:
+            async with session(request.person_pool) as conn:
                 await take_code_attempt(conn, email, now=request.now, seal=request.seal)
-        async with transaction(request.pool) as conn:
+        async with transaction(request.person_pool) as conn:
             taken = await take_code(conn, email, code, now=request.now, seal=request.seal)
     except Refused:
         return THROTTLED

@@ -1,0 +1,311 @@
+"""Home's staff sign in once and work in every cell; nobody else does, and whoever is removed works in none."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+import sql
+from runtime.cells.number import HOME, cell_of_hex
+from runtime.seal import Seal
+from tests.support.cells import Cells, open_cells, second_server
+from tests.support.staff_in_cells import Desk, Page, staff_of_cell, with_second_factor
+from web.cells import chosen_by, mark_of
+
+ALA, BELA = 1, 2
+SESSION, CHOSEN = "__Host-plataforma", "__Host-plataforma-celula"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def cells(servers: Any) -> AsyncIterator[Cells]:
+    with second_server() as second:
+        async with open_cells(servers, second) as opened:
+            yield opened
+
+
+async def asked(cells: Cells, number: int, statement: str, *given: Any) -> Any:
+    async with cells.pool(number) as pool:
+        return await pool.fetchval(statement, *given)
+
+
+async def audited(cells: Cells, number: int, desk: Desk) -> list[tuple[str, Any]]:
+    async with cells.pool(number) as pool:
+        rows = await pool.fetch("SELECT action, facts FROM audit WHERE email = $1 ORDER BY number", desk.email)
+    return [(row["action"], json.loads(row["facts"])) for row in rows if row["action"] != "session.opened"]
+
+
+def is_entrance(page: Page) -> bool:
+    return page.status == 303 and page.where.startswith("/plataforma/entrar")
+
+
+async def test_one_sign_in_opens_every_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    for name, number in (("bela", BELA), ("ala", ALA), ("home", HOME), ("cora", 3)):
+        assert (await desk.choose(name)).where == "/plataforma"
+        page = await desk.opened("/plataforma/lojas")
+        assert f"<option selected>{name}</option>" in page.html
+        here = cells.merchants[number].account_id
+        for other, merchant in cells.merchants.items():
+            path = f"/plataforma/lojas/{merchant.account_id}"
+            assert (await desk.ask("GET", path)).status == (200 if other == number else 404)
+        assert str(here) in page.html
+        assert cell_of_hex(desk.cookies[SESSION]) == HOME
+        if number != HOME:
+            assert await asked(cells, number, "SELECT count(*) FROM dashboard_user WHERE email = $1", desk.email) == 0
+            assert await asked(cells, number, "SELECT count(*) FROM dashboard_session") == 0
+
+
+async def test_a_change_of_cell_leads_on_to_the_page_that_was_asked_for(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    path = f"/plataforma/lojas/{cells.merchants[BELA].account_id}"
+    changed = await desk.choose("bela", on=f"/plataforma/celula?para={path}", para=path)
+    assert (changed.status, changed.where) == (303, path)
+    await desk.opened(changed.where)
+    for foreign in ("https://elsewhere.example", "//elsewhere.example", "/painel", "/plataforma/../painel"):
+        assert (await desk.choose("ala", para=foreign)).where == "/plataforma"
+    assert (await desk.choose("nowhere")).status == 404
+
+
+async def test_what_is_done_in_a_cell_is_done_there_and_both_cells_know_by_whom(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    done = await desk.send("/plataforma/pix/suspender", on="/plataforma", reason="teste")
+    assert done.status == 303, done
+    suspended = "SELECT count(*) = 1 FROM pix_suspension"
+    try:
+        assert [await asked(cells, number, suspended) for number in (HOME, ALA, BELA)] == [False, False, True]
+    finally:
+        await desk.send("/plataforma/pix/retomar", on="/plataforma")
+    await desk.choose("home")
+    assert await audited(cells, HOME, desk) == [("cell.entered", {"cell": "bela"}), ("cell.entered", {"cell": "home"})]
+    assert await audited(cells, ALA, desk) == []
+    assert await audited(cells, BELA, desk) == [
+        ("cell.entered", {"cell": "bela", "staff_of": "home"}),
+        ("pix.suspended", {"reason": "teste", "staff_of": "home"}),
+        ("pix.resumed", {"staff_of": "home"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "DELETE FROM dashboard_user WHERE email = $1",
+        "DELETE FROM dashboard_session WHERE email = $1",
+        "UPDATE dashboard_session SET created_at = now() - interval '8 days' WHERE email = $1",
+        "UPDATE dashboard_session SET seen_at = now() - interval '13 hours' WHERE email = $1",
+    ],
+    ids=["removed", "signed out elsewhere", "seven days over", "idle"],
+)
+async def test_whoever_is_nobody_at_home_is_nobody_anywhere_with_the_next_page(cells: Cells, how: str) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    form = await desk.opened("/plataforma")
+    await asked(cells, HOME, how, desk.email)
+    kept = dict(desk.cookies)
+    assert is_entrance(await desk.ask("GET", "/plataforma/lojas"))
+    desk.cookies = dict(kept)
+    sent = await desk.ask(
+        "POST", "/plataforma/pix/suspender", form.hidden("/plataforma/pix/suspender") | {"reason": "x"}
+    )
+    assert is_entrance(sent)
+    desk.cookies = dict(kept)
+    chosen = await desk.ask("POST", "/plataforma/celula", form.hidden("/plataforma/celula") | {"celula": "ala"})
+    assert is_entrance(chosen)
+    assert CHOSEN not in desk.cookies
+    assert await asked(cells, ALA, "SELECT count(*) FROM audit WHERE email = $1", desk.email) == 0
+
+
+async def test_signing_out_in_a_cell_signs_out_of_all(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    kept = dict(desk.cookies)
+    assert is_entrance(await desk.send("/plataforma/sair", on="/plataforma/lojas"))
+    assert {SESSION, CHOSEN}.isdisjoint(desk.cookies)
+    desk.cookies = dict(kept)
+    assert is_entrance(await desk.ask("GET", "/plataforma/lojas"))
+    # The next session begins at home, also in a browser that has kept the choice of the one before.
+    desk.cookies = {CHOSEN: kept[CHOSEN]}
+    assert (await desk.sign_in()).status == 303
+    assert "<option selected>home</option>" in (await desk.opened("/plataforma")).html
+    desk.cookies[CHOSEN] = kept[CHOSEN]
+    assert is_entrance(await desk.ask("GET", "/plataforma")), "a choice is of one session"
+
+
+async def test_a_choice_is_worth_nothing_but_with_the_session_that_made_it(cells: Cells) -> None:
+    desk, other, theirs = await staff_of_cell(cells), await staff_of_cell(cells), await staff_of_cell(cells, ALA)
+    await desk.choose("bela")
+    mark = desk.cookies[CHOSEN]
+    seal = Seal(cells.settings.secret_key)
+    for cookies in (
+        {CHOSEN: mark},
+        {CHOSEN: mark, SESSION: other.cookies[SESSION]},
+        {CHOSEN: mark[:3], SESSION: desk.cookies[SESSION]},
+        {CHOSEN: "001" + mark[3:], SESSION: desk.cookies[SESSION]},
+        {CHOSEN: "é" + mark, SESSION: desk.cookies[SESSION]},
+    ):
+        nobody = Desk(cells, "", "")
+        nobody.cookies = cookies
+        page = await nobody.ask("GET", f"/plataforma/lojas/{cells.merchants[BELA].account_id}")
+        assert is_entrance(page) or page.status == 404, (cookies, page)
+    # Staff of one cell stay there, with whatever mark.
+    theirs.cookies[CHOSEN] = mark_of(seal, theirs.cookies[SESSION], BELA)
+    assert chosen_by(seal, theirs.cookies[SESSION], theirs.cookies[CHOSEN]) == ALA
+    await theirs.opened(f"/plataforma/lojas/{cells.merchants[ALA].account_id}")
+    assert (await theirs.ask("GET", f"/plataforma/lojas/{cells.merchants[BELA].account_id}")).status == 404
+
+
+async def test_staff_of_one_cell_are_offered_no_other(cells: Cells) -> None:
+    desk = await staff_of_cell(cells, ALA)
+    page = await desk.opened("/plataforma/celula")
+    assert "cell-choice" not in page.html
+    hidden = page.hidden("/plataforma/sair")
+    for name in ("home", "bela", "ala"):
+        assert (await desk.ask("POST", "/plataforma/celula", {**hidden, "celula": name})).status == 404
+
+
+async def test_a_merchants_person_chooses_no_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    owner = cells.merchants[HOME].dashboard
+    person = Desk(cells, owner.email, owner.password)
+    form = await person.opened("/painel/entrar")
+    given = {"email": owner.email, "password": owner.password, "para": ""}
+    await person.ask("POST", "/painel/entrar", {**form.hidden("/painel/entrar"), **given})
+    session = person.cookies["__Host-painel"]
+    person.cookies |= {SESSION: session, CHOSEN: mark_of(cells.seal, session, BELA)}
+    assert is_entrance(await person.ask("GET", "/plataforma/lojas"))
+    page = await person.opened("/painel")
+    assert "cell-choice" not in page.html
+
+
+async def test_a_form_does_nothing_in_another_cell_than_it_was_shown_in(cells: Cells) -> None:
+    """Two tabs: one has changed the cell, and the other still shows a page of the cell before."""
+    desk = await staff_of_cell(cells)
+    of_home = (await desk.opened("/plataforma")).hidden("/plataforma/pix/suspender") | {"reason": "teste"}
+    await desk.choose("bela")
+    of_bela = (await desk.opened("/plataforma")).hidden("/plataforma/pix/suspender") | {"reason": "teste"}
+    assert (await desk.ask("POST", "/plataforma/pix/suspender", of_home)).status == 403
+    await desk.choose("ala")
+    assert (await desk.ask("POST", "/plataforma/pix/suspender", of_bela)).status == 403
+    await desk.choose("home")
+    assert (await desk.ask("POST", "/plataforma/pix/suspender", of_bela)).status == 403
+    for number in cells.urls:
+        assert not await asked(cells, number, "SELECT count(*) = 1 FROM pix_suspension")
+
+
+async def test_a_cell_is_chosen_by_a_form_of_this_session_and_once(cells: Cells) -> None:
+    desk, other = await staff_of_cell(cells), await staff_of_cell(cells)
+    hidden = (await desk.opened("/plataforma")).hidden("/plataforma/celula")
+    for forged in ({**hidden, "csrf": ""}, {**hidden, "csrf": "0" * 64}, {"once": hidden["once"]}):
+        assert (await desk.ask("POST", "/plataforma/celula", forged | {"celula": "bela"})).status == 403
+    assert (await other.ask("POST", "/plataforma/celula", {**hidden, "celula": "bela"})).status == 403
+    assert (await desk.ask("GET", "/plataforma/celula?celula=bela")).status == 200
+    assert CHOSEN not in desk.cookies
+    assert (await desk.ask("POST", "/plataforma/celula", {**hidden, "celula": "bela"})).status == 303
+    again = await desk.ask("POST", "/plataforma/celula", {**hidden, "celula": "bela"})
+    assert (again.status, "já foi enviado" in again.text) == (409, True)
+    assert len(await audited(cells, HOME, desk)) == len(await audited(cells, BELA, desk)) == 1
+
+
+async def test_what_asks_for_the_password_again_asks_home_and_holds_in_every_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells, signed_in=False)
+    codes = await with_second_factor(cells, desk)
+    assert (await desk.sign_in(code=codes[0])).status == 303
+    await desk.choose("bela")
+    merchant = cells.merchants[BELA]
+    at, path = f"/plataforma/lojas/{merchant.account_id}", f"/plataforma/lojas/{merchant.account_id}/acesso"
+    sent = "SELECT count(*) FROM audit WHERE email = $1 AND action = 'person.access_sent'"
+    old = "UPDATE dashboard_session SET proved_at = now() - interval '6 minutes' WHERE email = $1"
+    await asked(cells, HOME, old, desk.email)
+    again = await desk.send(path, on=at, email=merchant.dashboard.email)
+    assert (again.status, "Confirme que é você" in again.text) == (403, True)
+    assert await asked(cells, BELA, sent, desk.email) == 0
+    wrong = {"step_up_password": desk.password, "step_up_code": "000000"}
+    again = await desk.ask("POST", path, {**again.hidden(path), **wrong})
+    assert again.status == 403
+    right = {"step_up_password": desk.password, "step_up_code": codes[1]}
+    done = await desk.ask("POST", path, {**again.hidden(path), **right})
+    assert (done.status, done.where.split("?")[0]) == (303, at), done.text[:400]
+    assert await asked(cells, BELA, sent, desk.email) == 1
+    proved = "SELECT now() - proved_at < interval '1 minute' FROM dashboard_session WHERE email = $1"
+    assert await asked(cells, HOME, proved, desk.email)
+    # It holds for the other cells as well, for as long as at home.
+    await desk.choose("ala")
+    merchant = cells.merchants[ALA]
+    at = f"/plataforma/lojas/{merchant.account_id}"
+    assert (await desk.send(f"{at}/acesso", on=at, email=merchant.dashboard.email)).status == 303
+    # Guesses count at home, where the person is.
+    assert await asked(cells, BELA, "SELECT count(*) FROM sign_in_attempt") == 0
+
+
+async def test_ones_own_access_is_of_home_from_every_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    page = await desk.opened("/plataforma/acesso")
+    assert "<option selected>bela</option>" in page.html, "the menu leads to the cell that was chosen"
+    fresh = "quatro palavras sem ligação 7"
+    done = await desk.send(
+        "/plataforma/acesso/senha", on="/plataforma/acesso", password=desk.password, new=fresh, again=fresh
+    )
+    assert done.status == 303, done.text[:300]
+    await desk.opened("/plataforma/lojas")
+    desk.password, desk.cookies = fresh, {}
+    assert (await desk.sign_in()).status == 303
+    assert ("password.changed", {}) in await audited(cells, HOME, desk)
+
+
+async def test_staff_may_still_sign_in_to_one_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells, ALA)
+    assert cell_of_hex(desk.cookies[SESSION]) == ALA
+    await desk.opened(f"/plataforma/lojas/{cells.merchants[ALA].account_id}")
+    assert is_entrance(await desk.send("/plataforma/sair", on="/plataforma"))
+
+
+@pytest.mark.parametrize("path", ["/plataforma", "/plataforma/lojas", "/plataforma/relatorios"])
+async def test_a_page_of_another_cell_costs_the_statements_of_one_at_home(cells: Cells, path: str) -> None:
+    desk = await staff_of_cell(cells)
+    counted = []
+    for name in ("home", "bela"):
+        await desk.choose(name)
+        await desk.opened(path)
+        before = {
+            each: spent.statements for each, spent in sql.SPENT.items() if each in ("session", "platform", "report")
+        }
+        await desk.opened(path)
+        counted.append({each: sql.SPENT[each].statements - before[each] for each in before})
+    assert counted[0] == counted[1]
+    assert counted[0]["session"] == 1
+
+
+async def test_a_cell_that_is_away_is_told_and_left(servers: Any) -> None:
+    with second_server() as second:
+        async with open_cells(servers, second) as cells:
+            desk = await staff_of_cell(cells)
+            await desk.choose("bela")
+            second.stop()
+            away = await desk.ask("GET", "/plataforma/lojas")
+            assert (away.status, 'href="/plataforma/celula"' in away.html) == (503, True)
+            page = await desk.opened("/plataforma/celula")
+            refused = await desk.choose("cora")
+            assert (refused.status, "A célula cora não responde" in refused.text) == (503, True)
+            assert "Em uso" in page.text
+            for name, number in (("ala", ALA), ("home", HOME)):
+                assert (await desk.choose(name)).status == 303
+                await desk.opened(f"/plataforma/lojas/{cells.merchants[number].account_id}")
+            # Not even the attempt changed where one works.
+            assert (await desk.choose("bela")).status == 503
+            assert "<option selected>home</option>" in (await desk.opened("/plataforma")).html
+            second.restart()
+
+
+async def test_while_home_is_away_its_staff_work_nowhere_and_a_cells_own_go_on(servers: Any) -> None:
+    with second_server() as second:
+        async with open_cells(servers, home_on=second) as cells:
+            desk, theirs = await staff_of_cell(cells), await staff_of_cell(cells, ALA)
+            await desk.choose("ala")
+            second.stop()
+            assert (await desk.ask("GET", "/plataforma/lojas")).status == 503
+            await theirs.opened("/plataforma/lojas")
+            second.restart()

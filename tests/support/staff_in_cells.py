@@ -1,0 +1,118 @@
+"""Somebody of the platform's staff in a browser without scripts, over several cells inside the test's process."""
+
+import re
+import secrets
+from datetime import UTC, datetime
+from html import unescape
+from http.cookies import SimpleCookie
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from commands.people.people import add_staff
+from commands.people.second_factor import RECOVERY_CHANCE, enrol
+from domain.totp import SECRET_BYTES, code_at, step_at
+from runtime.cells.number import HOME
+from runtime.passwords import hash_password
+from runtime.postgres import transaction
+from tests.support.cells import Cells
+
+_FORM = (b"content-type", b"application/x-www-form-urlencoded")
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
+
+
+class Page(NamedTuple):
+    status: int
+    html: str
+    where: str
+    """Where it sends on to."""
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", self.html)))
+
+    def hidden(self, action: str) -> dict[str, str]:
+        """The hidden fields of the first form that is sent to this address."""
+        form = re.search(rf'<form[^>]* action="{re.escape(action)}"[^>]*>(.*?)</form>', self.html, re.DOTALL)
+        assert form, (action, self.status, self.text[:300])
+        return {name: unescape(value) for name, value in _HIDDEN.findall(form[1])}
+
+
+class Desk:
+    """`cookies` are what the browser keeps."""
+
+    def __init__(self, cells: Cells, email: str, password: str) -> None:
+        self.cells = cells
+        self.email = email
+        self.password = password
+        self.cookies: dict[str, str] = {}
+
+    async def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Page:
+        path, _, query = path.partition("?")
+        cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        reply = await self.cells.api.ask(
+            method,
+            path,
+            query=query.encode(),
+            headers=[_FORM, (b"cookie", cookie.encode())],
+            body=urlencode(fields or {}, doseq=True).encode(),
+        )
+        for name, value in reply.headers:
+            if name.lower() == b"set-cookie":
+                self._keep(SimpleCookie(value.decode()))
+        where = next((value.decode() for name, value in reply.headers if name.lower() == b"location"), "")
+        return Page(reply.status, reply.body.decode("utf-8", "replace"), where)
+
+    def _keep(self, jar: SimpleCookie) -> None:
+        for name, morsel in jar.items():
+            if morsel["max-age"] == "0":
+                self.cookies.pop(name, None)
+            else:
+                self.cookies[name] = morsel.value
+
+    async def opened(self, path: str) -> Page:
+        page = await self.ask("GET", path)
+        assert page.status == 200, (path, page.status, page.where, page.text[:300])
+        return page
+
+    async def send(self, path: str, *, on: str, **fields: Any) -> Page:
+        """The form of the page at `on` that goes to `path`, filled in."""
+        return await self.ask("POST", path, {**(await self.opened(on)).hidden(path), **fields})
+
+    async def sign_in(self, *, code: str = "", cell: str = "") -> Page:
+        entry = "/plataforma/entrar"
+        form = await self.opened(f"{entry}?celula={cell}" if cell else entry)
+        given = {"email": self.email, "password": self.password}
+        page = await self.ask("POST", entry, {**form.hidden(entry), **given})
+        if code:
+            page = await self.ask("POST", f"{entry}/codigo", {**page.hidden(f"{entry}/codigo"), "codigo": code})
+        return page
+
+    async def choose(self, cell: str, *, on: str = "/plataforma/celula", **fields: Any) -> Page:
+        return await self.send("/plataforma/celula", on=on, **{"celula": cell, **fields})
+
+
+async def staff_of_cell(cells: Cells, number: int = HOME, *, signed_in: bool = True) -> Desk:
+    """A new person of the staff of this cell."""
+    email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
+    async with cells.pool(number) as pool, transaction(pool) as conn:
+        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+    desk = Desk(cells, email, password)
+    if signed_in:
+        name = "" if number == HOME else next(each.name for each in cells.router.pages() if each.number == number)
+        assert (await desk.sign_in(cell=name)).status == 303
+    return desk
+
+
+async def with_second_factor(cells: Cells, desk: Desk) -> list[str]:
+    """Turns it on at home; codes that are good for once each."""
+    secret, now = secrets.token_bytes(SECRET_BYTES), datetime.now(UTC)
+    async with cells.pool(HOME) as pool, transaction(pool) as conn:
+        return await enrol(
+            conn,
+            desk.email,
+            secret,
+            code_at(secret, step_at(now)),
+            now=now,
+            seal=cells.seal,
+            chance=secrets.token_bytes(RECOVERY_CHANCE),
+        )

@@ -1,0 +1,1 @@
+"""Working in several cells, for the staff."""

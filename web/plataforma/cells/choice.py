@@ -1,0 +1,71 @@
+"""Home's staff choose the cell whose pages they work in, without another sign-in.
+
+The choice is a cookie that is worth nothing without the session, which stays home's (web/cells.py). It stands in the
+audit logs of both cells.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import uuid5
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.people.audit import write_down
+from commands.people.sessions import LIFETIME
+from runtime.cells.number import HOME, in_cell
+from runtime.postgres import DB_UNAVAILABLE, transaction
+from web.cells import CHOSEN, CellPages, mark_of
+from web.painel.auth.entry_form import forget_choice, make_cookie
+from web.painel.auth.sign_in import is_page_of
+from web.painel.page_request import PageRequest, go
+from web.painel.section import PLATAFORMA
+
+ENTERED: Final = "cell.entered"
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    """Reached while a cell is away too: it is a page of the session's own cell."""
+    where_to = _where_to(request.http.query_params.get("para", ""))
+    return request.show("plataforma/cells.html", {"where_to": where_to, "away": ""})
+
+
+async def choose(request: PageRequest) -> Response[Any]:
+    """On to the page named `para`, or the first one."""
+    cell = named(request.cells, request.field("celula"))
+    where_to = _where_to(request.field("para"))
+    if cell is None:
+        raise NotFoundException
+    if cell.number != HOME and not await _written_there(request, cell):
+        values = {"where_to": where_to, "away": cell.name}
+        return request.show("plataforma/cells.html", values, status=503)
+    async with request.change(ENTERED, cell=cell.name):
+        pass
+    answer = go(where_to)
+    if cell.number == HOME:
+        return forget_choice(request.http, answer)
+    mark = mark_of(request.seal, request.cookie, cell.number)
+    answer.set_cookie(make_cookie(CHOSEN, mark, request.settings, int(LIFETIME.total_seconds())))
+    return answer
+
+
+def named(cells: Sequence[CellPages], name: str) -> CellPages | None:
+    return next((each for each in cells if each.name == name), None)
+
+
+async def _written_there(request: PageRequest, cell: CellPages) -> bool:
+    """In the other cell's audit log, before anything there is shown."""
+    if cell.state is None:
+        return False
+    try:
+        with in_cell(cell.number):
+            entry = request.entry(uuid5(request.form_id, cell.name), ENTERED, cell=cell.name)
+            async with transaction(cell.state.people_pool) as conn:
+                await write_down(conn, entry, now=request.now)
+    except DB_UNAVAILABLE:
+        return False
+    return True
+
+
+def _where_to(path: str) -> str:
+    return path if is_page_of(PLATAFORMA, path) else PLATAFORMA.root
