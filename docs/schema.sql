@@ -1352,13 +1352,15 @@ CREATE TABLE simulated_transfer (
 CREATE TABLE span_charge (
     account_id uuid NOT NULL,
     test boolean NOT NULL,
+    dated text NOT NULL,
     span text NOT NULL,
     starts date NOT NULL,
     payment_method text NOT NULL,
     status text NOT NULL,
     charges bigint NOT NULL,
     cents bigint NOT NULL,
-    CONSTRAINT span_charge_pkey PRIMARY KEY (account_id, test, span, starts, payment_method, status)
+    CONSTRAINT span_charge_dated_check CHECK (dated = ANY (ARRAY['issued'::text, 'due'::text])),
+    CONSTRAINT span_charge_pkey PRIMARY KEY (account_id, test, dated, span, starts, payment_method, status)
 ) WITH (fillfactor=85);
 
 CREATE TABLE span_entry (
@@ -1556,6 +1558,30 @@ AS $function$
     SELECT sha256(convert_to(jsonb_build_array(
         a.number, a.audit_id, a.account_id, a.email, (extract(epoch FROM a.at) * 1000000)::bigint, a.action, a.subject, a.facts,
         a.address_hash, a.request_id)::text, 'UTF8'))
+$function$
+;
+
+CREATE OR REPLACE FUNCTION behind_spans(account_id uuid, test boolean, dated text)
+ RETURNS TABLE(day date, payment_method text, status text, charges bigint, cents bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    WITH changed AS MATERIALIZED (
+        SELECT DISTINCT charge_id FROM journal j
+        WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = $1 AND j.test = $2
+          AND j.payload ? 'charge'
+    )
+    SELECT CASE $3 WHEN 'due' THEN m.due_date ELSE (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date END,
+           m.payment_method, m.status, m.charges, m.charges * m.amount_cents
+    FROM changed CROSS JOIN LATERAL (
+        -- A look-up for each: a join might read every charge there is.
+        (SELECT created_at, due_date, payment_method, status, amount_cents, 1::bigint AS charges FROM read_charge r
+         WHERE r.charge_id = changed.charge_id AND r.account_id = $1 LIMIT 1)
+        UNION ALL
+        (SELECT created_at, due_date, payment_method, status, amount_cents, -1::bigint FROM report_charge w
+         WHERE w.charge_id = changed.charge_id LIMIT 1)
+    ) m
+    WHERE $3 <> 'due' OR m.due_date IS NOT NULL
 $function$
 ;
 

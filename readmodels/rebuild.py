@@ -180,7 +180,8 @@ class _Rebuild:
             _Part("days", day, self._slice(totals, self._days)),
             _Part("issued", account_day, self._slice(totals, partial(self._issued, Mode.PRODUCTION))),
             _Part("issued_in_sandboxes", account_day, self._slice(totals, partial(self._issued, Mode.SANDBOX))),
-            _Part("due", account_day, self._slice(totals, self._due)),
+            _Part("due", account_day, self._slice(totals, partial(self._due, Mode.PRODUCTION))),
+            _Part("due_in_sandboxes", account_day, self._slice(totals, partial(self._due, Mode.SANDBOX))),
             _Part("together", day, self._slice(totals, self._all_together)),
             _Part("spans", str(totals.low), self._slice(totals, self._spans)),
         )
@@ -333,21 +334,26 @@ class _Rebuild:
         await Shadows.make_to_write(self.conn, *verify_totals.ISSUED)
         await verify_totals.fill_issued(self.conn, **verify_totals.given(at, scope), test=mode.test)
         await real_first(self.conn)
-        asked = msgspec.structs.asdict(at)
-        self._count({"span_charge": (await _charge_days(self.conn, **asked, test=mode.test)).rows})
+        await self._charge_days(mode, "issued", at)
         if mode is Mode.PRODUCTION:
             for table, repair in _ISSUED.items():
-                self._count({table: (await repair(self.conn, **asked)).rows})
+                self._count({table: (await repair(self.conn, **msgspec.structs.asdict(at))).rows})
         return at.next
 
-    async def _due(self, scope: VerifyScope, began: str) -> str | None:
+    async def _due(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
         await hold(self.conn)
-        at = await verify_totals.next_due(self.conn, scope, began)
-        await Shadows.make_to_write(self.conn, "report_due")
-        await verify_totals.fill_due(self.conn, **verify_totals.given(at, scope))
+        at = await verify_totals.next_due(self.conn, scope, began, test=mode.test)
+        await Shadows.make_to_write(self.conn, *verify_totals.DUE)
+        await verify_totals.fill_due(self.conn, **verify_totals.given(at, scope), test=mode.test)
         await real_first(self.conn)
-        self._count({"report_due": (await _due(self.conn, **msgspec.structs.asdict(at))).rows})
+        await self._charge_days(mode, "due", at)
+        if mode is Mode.PRODUCTION:
+            self._count({"report_due": (await _due(self.conn, **msgspec.structs.asdict(at))).rows})
         return at.next
+
+    async def _charge_days(self, mode: Mode, dated: str, at: verify_totals.AccountDays) -> None:
+        made = await _charge_days(self.conn, **msgspec.structs.asdict(at), test=mode.test, dated=dated)
+        self._count({"span_charge": made.rows})
 
     async def _all_together(self, scope: VerifyScope, began: str) -> str | None:
         await hold(self.conn)

@@ -19,8 +19,12 @@ from sql import Connection
 
 FOLDED: Final = ("report_entry", "report_refund", "report_integrator", "span_entry")
 ISSUED: Final = ("report_cohort", "report_wait", "span_charge")
+DUE: Final = ("report_due", "span_charge")
 SPANS: Final = ("span_charge", "span_entry")
 DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
+
+
+_Look = Callable[..., Awaitable[list[Difference]]]
 
 
 class _Day(Struct, frozen=True):
@@ -32,7 +36,7 @@ class _AccountDay(Struct, frozen=True, array_like=True):
     day: date
 
 
-def _differences(name: str) -> Callable[..., Awaitable[list[Difference]]]:
+def _differences(name: str) -> _Look:
     return sql.many(name, Difference)
 
 
@@ -96,7 +100,7 @@ next_issued, next_due = _next_of("issued"), _next_of("due")
 fill_issued = sql.run("verify_totals.fill_issued")
 fill_due = sql.run("verify_totals.fill_due")
 _IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", _differences).values())
-_in_charge_days = _differences("verify_totals.differences_of_charge_days")
+_of_charge_days = _differences("verify_totals.differences_of_charge_days")
 _IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", _differences).values())
 
 
@@ -104,22 +108,26 @@ async def _issued(mode: Mode, conn: Connection, scope: VerifyScope, began: str) 
     at = await next_issued(conn, scope, began, test=mode.test)
     await Shadows.make(conn, *ISSUED)
     await fill_issued(conn, **given(at, scope), test=mode.test)
-    looks: list[Callable[..., Awaitable[list[Difference]]]] = [partial(_in_charge_days, test=mode.test)]
-    if mode is Mode.PRODUCTION:
-        looks += _IN_ISSUED
-    return await _compared(conn, scope, at, looks)
+    return await _compared(conn, scope, at, [_in_charge_days(mode, "issued"), *_reported(mode, _IN_ISSUED)])
 
 
-async def _due(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    at = await next_due(conn, scope, began)
-    await Shadows.make(conn, "report_due")
-    await fill_due(conn, **given(at, scope))
-    return await _compared(conn, scope, at, _IN_DUE)
+async def _due(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> Slice:
+    at = await next_due(conn, scope, began, test=mode.test)
+    await Shadows.make(conn, *DUE)
+    await fill_due(conn, **given(at, scope), test=mode.test)
+    return await _compared(conn, scope, at, [_in_charge_days(mode, "due"), *_reported(mode, _IN_DUE)])
 
 
-async def _compared(
-    conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[Callable[..., Awaitable[list[Difference]]]]
-) -> Slice:
+def _in_charge_days(mode: Mode, dated: str) -> _Look:
+    return partial(_of_charge_days, test=mode.test, dated=dated)
+
+
+def _reported(mode: Mode, looks: Sequence[_Look]) -> Sequence[_Look]:
+    """Reports are of production."""
+    return looks if mode is Mode.PRODUCTION else ()
+
+
+async def _compared(conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[_Look]) -> Slice:
     await real_first(conn)
     return Slice(at.next, 0, [each for look in looks for each in await look(conn, **given(at, scope)) if each.rows])
 
@@ -198,7 +206,8 @@ PARTS: Final = (
     VerifyPart("days", first_day, _days),
     VerifyPart("issued", first_account_day, partial(_issued, Mode.PRODUCTION)),
     VerifyPart("issued_in_sandboxes", first_account_day, partial(_issued, Mode.SANDBOX)),
-    VerifyPart("due", first_account_day, _due),
+    VerifyPart("due", first_account_day, partial(_due, Mode.PRODUCTION)),
+    VerifyPart("due_in_sandboxes", first_account_day, partial(_due, Mode.SANDBOX)),
     VerifyPart("together", first_day, _together),
     VerifyPart("spans", lambda scope: str(scope.low), _spans),
 )

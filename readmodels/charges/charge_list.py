@@ -82,6 +82,7 @@ _due_days = sql.many("read_charge.due_days", _DueDay)
 _summary = sql.list_of("read_charge.summary", _Sum)
 _summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
 _summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
+_SUMMARIES = {"by_due": _summary_by_due}
 
 
 async def charge_page(
@@ -118,12 +119,14 @@ async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) ->
     path, given = _path(filters), _given(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
-    elif path == "by_due":
-        sums = await _summary_by_due(conn, **given)
     elif path == "by_key" or not await totals_serve(conn):
-        sums = await _summary(conn, **given)
-    else:
+        sums = await _SUMMARIES.get(path, _summary)(conn, **given)
+    elif path != "by_due":
         sums = await _sum_days(conn, filters, given)
+    elif filters.created_from is None and filters.created_to is None:
+        sums = await _sum_due_days(conn, filters, given)
+    else:
+        sums = await _summary_by_due(conn, **given)
     counts, cents = Counter[str](), Counter[str]()
     for row in sums:
         counts[row.status] += row.count
@@ -146,10 +149,20 @@ async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, o
             parts.append({"created_from": day_begins(after)})
     if after < first:  # both within one day
         return await _summary(conn, **given)
-    sums = await _summary_by_totals(conn, **given, first=first, after=after, ranges=span_ranges(first, after))
+    sums = await _sum_spans(conn, "issued", first, after, given)
     for part in parts:
         sums += await _summary(conn, **given | part)
     return sums
+
+
+async def _sum_due_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:
+    last = filters.due_to or _LAST_DAY
+    return await _sum_spans(conn, "due", filters.due_from or date.min, min(last, _LAST_DAY) + timedelta(days=1), given)
+
+
+async def _sum_spans(conn: Connection, dated: str, first: date, after: date, given: dict[str, object]) -> list[_Sum]:
+    ranges = span_ranges(first, after)
+    return await _summary_by_totals(conn, **given, dated=dated, first=first, after=after, ranges=ranges)
 
 
 def _given(owner: Owner, filters: ChargeFilters) -> dict[str, object]:

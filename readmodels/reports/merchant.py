@@ -1,6 +1,6 @@
 """Reports of one account for its own people: what became of its charges, what is open, how each month was settled.
 
-Of production they are read from the daily totals, which lag by seconds; of test, charge by charge.
+They are read from kept totals and what these do not have yet: exact at once, in both modes (docs/decisions/0051).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,8 @@ import sql
 from domain.instants import day_begins, day_ends
 from domain.mode import Owner
 from readmodels.reports.report import By
-from readmodels.reports.totals import AGES, age_bounds, find_aging
+from readmodels.reports.totals import AGES, age_bounds
+from readmodels.spans import span_ranges, totals_serve
 from sql import Connection
 
 MONTHS_MAX: Final = 120
@@ -69,6 +70,16 @@ class _Aging(Struct, frozen=True, gc=False):
     amount: int
 
 
+class _AgeRange(Struct, frozen=True):
+    """One of the ranges of spans that a bucket is."""
+
+    bucket: int
+    status: str
+    span: str
+    first: date
+    after: date
+
+
 class _Kind(Struct, frozen=True, gc=False):
     month: date
     opening_cents: int
@@ -81,6 +92,7 @@ class _Kind(Struct, frozen=True, gc=False):
 _begins = sql.one("merchant_report.begins", date)
 _outcomes = sql.many("merchant_report.outcomes", CohortOutcome)
 _outcomes_counted = sql.many("merchant_report.outcomes_counted", CohortOutcome)
+_aging = sql.many("merchant_report.aging", _Aging)
 _aging_counted = sql.many("merchant_report.aging_counted", _Aging)
 _months = sql.many("merchant_report.months", _Kind)
 
@@ -92,29 +104,28 @@ async def first_day(conn: Connection, owner: Owner) -> date:
 
 async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: By) -> list[CohortOutcome]:
     """The newest day or month first; those without a charge are left out."""
-    if not owner.test:
-        return await _outcomes(conn, account_id=owner.account_id, first=first, last=last, by=by.value)
-    return await _outcomes_counted(
-        conn,
-        account_id=owner.account_id,
-        test=True,
-        created_from=day_begins(first),
-        created_to=day_ends(last),
-        by=by.value,
-    )
+    of = {"account_id": owner.account_id, "test": owner.test, "by": by.value}
+    if await totals_serve(conn):
+        return await _outcomes(conn, **of, first=first, last=last)
+    return await _outcomes_counted(conn, **of, created_from=day_begins(first), created_to=day_ends(last))
 
 
 async def ages(conn: Connection, owner: Owner, today: date) -> list[Age]:
     """Open boletos by the days left, and expired ones by the days since."""
     bounds = age_bounds(today)
-    if owner.test:
-        rows = [(each.boletos, each.amount) for each in await _aging_counted(
-            conn, account_id=owner.account_id, test=True, **bounds
-        )]  # fmt: skip
+    of = {"account_id": owner.account_id, "test": owner.test}
+    if await totals_serve(conn):
+        rows = await _aging(conn, **of, **bounds, ranges=_age_ranges(**bounds))
     else:
-        rows = [(each.boletos, each.amount) for each in await find_aging(conn, account_id=owner.account_id, **bounds)]
+        rows = await _aging_counted(conn, **of, **bounds)
+    return [Age(bucket, label, row.boletos, row.amount) for (bucket, label, *_), row in zip(AGES, rows, strict=True)]
+
+
+def _age_ranges(statuses: Sequence[str], firsts: Sequence[date], lasts: Sequence[date]) -> list[_AgeRange]:
     return [
-        Age(bucket, label, boletos, cents) for (bucket, label, *_), (boletos, cents) in zip(AGES, rows, strict=True)
+        _AgeRange(place, status, each.span, each.first, each.after)
+        for place, (status, first, last) in enumerate(zip(statuses, firsts, lasts, strict=True), 1)
+        for each in span_ranges(first, last + timedelta(days=1) if last < date.max else last)
     ]
 
 

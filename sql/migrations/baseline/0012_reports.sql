@@ -134,18 +134,42 @@ CREATE FUNCTION spans_of(day date) RETURNS TABLE (span text, starts date) LANGUA
     SELECT span, date_trunc(span, day::timestamp)::date FROM (VALUES ('month'), ('year'), ('decade')) AS s (span)
 $$;
 
--- Charges by the day they were issued on; of both modes. A sandbox's days are those of its clock.
+-- Charges by the day they were issued on, and those with a due date by that; of both modes. A sandbox's days are those of its
+-- clock.
 CREATE TABLE span_charge (
     account_id      uuid NOT NULL,
     test            boolean NOT NULL,
+    dated           text NOT NULL CHECK (dated IN ('issued', 'due')),
     span            text NOT NULL,
     starts          date NOT NULL,
     payment_method  text NOT NULL,
     status          text NOT NULL,
     charges         bigint NOT NULL,
     cents           bigint NOT NULL,
-    PRIMARY KEY (account_id, test, span, starts, payment_method, status)
+    PRIMARY KEY (account_id, test, dated, span, starts, payment_method, status)
 ) WITH (fillfactor = 85);
+
+-- What charges that changed since the totals were brought up to date take away from their days, and bring to them. Read with
+-- span_charge in one statement, and so in one snapshot.
+CREATE FUNCTION behind_spans(account_id uuid, test boolean, dated text)
+RETURNS TABLE (day date, payment_method text, status text, charges bigint, cents bigint) LANGUAGE sql STABLE AS $$
+    WITH changed AS MATERIALIZED (
+        SELECT DISTINCT charge_id FROM journal j
+        WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = $1 AND j.test = $2
+          AND j.payload ? 'charge'
+    )
+    SELECT CASE $3 WHEN 'due' THEN m.due_date ELSE (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date END,
+           m.payment_method, m.status, m.charges, m.charges * m.amount_cents
+    FROM changed CROSS JOIN LATERAL (
+        -- A look-up for each: a join might read every charge there is.
+        (SELECT created_at, due_date, payment_method, status, amount_cents, 1::bigint AS charges FROM read_charge r
+         WHERE r.charge_id = changed.charge_id AND r.account_id = $1 LIMIT 1)
+        UNION ALL
+        (SELECT created_at, due_date, payment_method, status, amount_cents, -1::bigint FROM report_charge w
+         WHERE w.charge_id = changed.charge_id LIMIT 1)
+    ) m
+    WHERE $3 <> 'due' OR m.due_date IS NOT NULL
+$$;
 
 -- Lines of production's ledgers by the day they were written on; method as in report_entry.
 CREATE TABLE span_entry (

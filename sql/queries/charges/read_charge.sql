@@ -141,41 +141,23 @@ WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from A
 GROUP BY status;
 
 -- name: summary_by_totals
--- The same of whole days, from what is kept of them (span_charge): the ranges of spans that they are (readmodels/spans.py), a
--- row for each span, method and status. Charges that changed since the totals were brought up to date leave the row they are
--- counted in and enter the one they belong to now. One snapshot sees the position, the totals and the journal behind it, so
--- none is counted twice or not at all.
-WITH changed AS MATERIALIZED (
-    SELECT DISTINCT charge_id FROM journal
-    WHERE journal_id > (SELECT journal_id FROM report_position) AND account_id = :account_id AND test = :test
-      AND payload ? 'charge'
-), moved AS (
+-- The same of whole days of issue, or of due dates, from what is kept of them (span_charge): the ranges of spans that they are
+-- (readmodels/spans.py), a row for each span, method and status. Charges that changed since the totals were brought up to date
+-- leave the row they are counted in and enter the one they belong to now (behind_spans): one snapshot sees the position, the
+-- totals and the journal behind it, so none is counted twice or not at all.
+SELECT status, sum(charges)::bigint AS count, sum(cents)::bigint AS amount_cents FROM (
     SELECT t.status, t.charges, t.cents
     FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
     CROSS JOIN LATERAL (
         -- Added up for each range: a join might read the totals of every account there is.
         SELECT status, sum(charges) AS charges, sum(cents) AS cents FROM span_charge
-        WHERE account_id = :account_id AND test = :test AND span = g.span AND starts >= g.first AND starts < g.after
+        WHERE account_id = :account_id AND test = :test AND dated = :dated AND span = g.span
+          AND starts >= g.first AND starts < g.after
           AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
         GROUP BY status
     ) t
     UNION ALL
-    SELECT r.status, 1, r.amount_cents
-    FROM changed CROSS JOIN LATERAL (
-        -- A look-up for each: a join might read every charge there is.
-        SELECT * FROM read_charge WHERE charge_id = changed.charge_id AND account_id = :account_id LIMIT 1
-    ) r
-    WHERE (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
-      AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
-      AND r.status = ANY(:statuses::text[]) AND r.payment_method = ANY(:methods::text[])
-    UNION ALL
-    SELECT w.status, -1, -w.amount_cents
-    FROM changed CROSS JOIN LATERAL (
-        SELECT * FROM report_charge WHERE charge_id = changed.charge_id LIMIT 1
-    ) w
-    WHERE (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :first
-      AND (w.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :after
-      AND w.status = ANY(:statuses::text[]) AND w.payment_method = ANY(:methods::text[])
-)
-SELECT status, sum(charges)::bigint AS count, sum(cents)::bigint AS amount_cents FROM moved
+    SELECT status, charges, cents FROM behind_spans(:account_id, :test, :dated)
+    WHERE day >= :first AND day < :after AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
+) AS part
 GROUP BY status HAVING sum(charges) <> 0;

@@ -90,10 +90,10 @@ SELECT repair('span_entry', format('r.span = %L AND r.starts >= %L AND r.starts 
 
 -- name: charge_days
 SELECT repair('span_charge', format(
-    '(r.account_id, r.test, r.span, r.starts) >= (%L::uuid, %L::boolean, %L, %L::date) AND '
-    '(r.account_id, r.test, r.span, r.starts) < (%L::uuid, %L::boolean, %L, %L::date) AND r.test = %L::boolean AND r.span = %L',
-    :account_id::uuid, :test::boolean, 'day', :day::date, :to_account_id::uuid, :test::boolean, 'day', :to_day::date,
-    :test::boolean, 'day')) AS rows;
+    '(r.account_id, r.test, r.dated, r.span, r.starts) >= (%1$L::uuid, %2$L::boolean, %3$L, %4$L, %5$L::date) AND '
+    '(r.account_id, r.test, r.dated, r.span, r.starts) < (%6$L::uuid, %2$L::boolean, %3$L, %4$L, %7$L::date) AND '
+    'r.test = %2$L::boolean AND r.dated = %3$L AND r.span = %4$L',
+    :account_id::uuid, :test::boolean, :dated::text, 'day', :day::date, :to_account_id::uuid, :to_day::date)) AS rows;
 
 -- name: spans
 -- for each of span_charge, span_entry

@@ -64,7 +64,8 @@ WITH behind AS MATERIALIZED (
       AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
 ), spanned AS (
     INSERT INTO pg_temp.span_charge
-    SELECT account_id, :test, 'day', day, payment_method, status, count(*), sum(amount_cents) FROM charged GROUP BY 1, 4, 5, 6
+    SELECT account_id, :test, 'issued', 'day', day, payment_method, status, count(*), sum(amount_cents) FROM charged
+    GROUP BY 1, 5, 6, 7
 ), cohort AS (
     INSERT INTO pg_temp.report_cohort
     SELECT account_id, day, payment_method, status, count(*), sum(amount_cents) FROM charged GROUP BY 1, 2, 3, 4
@@ -85,12 +86,12 @@ UNION ALL
 SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.{each}) d;
 
 -- name: differences_of_charge_days
--- The same days as they stand among the spans, of either mode.
+-- The same days as they stand among the spans, of either mode; likewise due dates.
 WITH kept AS MATERIALIZED (
     SELECT * FROM span_charge
-    WHERE (account_id, test, span, starts) >= (:account_id, :test, 'day', :day)
-      AND (account_id, test, span, starts) < (:to_account_id, :test, 'day', :to_day)
-      AND test = :test AND span = 'day' AND charges <> 0 AND starts >= :since AND starts < :until
+    WHERE (account_id, test, dated, span, starts) >= (:account_id, :test, :dated, 'day', :day)
+      AND (account_id, test, dated, span, starts) < (:to_account_id, :test, :dated, 'day', :to_day)
+      AND test = :test AND dated = :dated AND span = 'day' AND charges <> 0 AND starts >= :since AND starts < :until
 )
 SELECT 'span_charge' AS table, 'missing or stale' AS what, count(*) AS rows FROM (TABLE pg_temp.span_charge EXCEPT TABLE kept) d
 UNION ALL
@@ -98,26 +99,30 @@ SELECT 'span_charge', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TAB
 
 -- name: due_after
 SELECT account_id, due_date AS day FROM read_charge
-WHERE (account_id, test, due_date) >= (:account_id, false, :day::date) AND account_id <= :high
-  AND NOT test AND due_date IS NOT NULL AND due_date >= :since AND due_date < :until
+WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND account_id <= :high
+  AND test = :test AND due_date IS NOT NULL AND due_date >= :since AND due_date < :until
 ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_due
 -- The same of boletos by their due date. One that was re-dated since the totals were folded is counted where it was due then.
 WITH candidate AS MATERIALIZED (
     SELECT charge_id FROM read_charge
-    WHERE (account_id, test, due_date) >= (:account_id, false, :day::date) AND NOT test AND due_date IS NOT NULL
-      AND (account_id, test, due_date) < (:to_account_id, false, :to_day::date)
+    WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND test = :test AND due_date IS NOT NULL
+      AND (account_id, test, due_date) < (:to_account_id, :test, :to_day::date)
     UNION
     SELECT charge_id FROM journal
-    WHERE journal_id > (SELECT journal_id FROM report_position) AND NOT test AND payload #> '{charge,due_date}' IS NOT NULL
+    WHERE journal_id > (SELECT journal_id FROM report_position) AND test = :test AND payload #> '{charge,due_date}' IS NOT NULL
+), summed AS MATERIALIZED (
+    SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*) AS charges, sum(r.amount_cents) AS cents
+    FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
+    WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
+      AND r.due_date >= :since AND r.due_date < :until
+    GROUP BY 1, 2, 3, 4
+), spanned AS (
+    INSERT INTO pg_temp.span_charge
+    SELECT account_id, :test, 'due', 'day', due_date, payment_method, status, charges, cents FROM summed
 )
-INSERT INTO pg_temp.report_due
-SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*), sum(r.amount_cents)
-FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
-WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
-  AND r.due_date >= :since AND r.due_date < :until
-GROUP BY 1, 2, 3, 4;
+INSERT INTO pg_temp.report_due SELECT * FROM summed;
 
 -- name: differences_of_due
 -- for each of report_due
@@ -171,11 +176,11 @@ SELECT least((SELECT account_id FROM span_charge WHERE account_id >= :first AND 
 -- Months, years and decades as the days make them that are among the spans; these are what journal and charges say.
 WITH charged AS (
     INSERT INTO pg_temp.span_charge
-    SELECT d.account_id, d.test, s.span, s.starts, d.payment_method, d.status, sum(d.charges), sum(d.cents)
+    SELECT d.account_id, d.test, d.dated, s.span, s.starts, d.payment_method, d.status, sum(d.charges), sum(d.cents)
     FROM span_charge d CROSS JOIN LATERAL spans_of(d.starts) s
     WHERE d.account_id BETWEEN :first AND :last AND d.span = 'day' AND d.starts >= :since AND d.starts < :until
       AND s.span <> 'day'
-    GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(d.charges) <> 0
+    GROUP BY 1, 2, 3, 4, 5, 6, 7 HAVING sum(d.charges) <> 0
 )
 INSERT INTO pg_temp.span_entry
 SELECT d.account_id, s.span, s.starts, d.type, d.method, sum(d.entries), sum(d.cents)

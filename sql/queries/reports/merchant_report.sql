@@ -1,5 +1,5 @@
--- Reports of one account for its own people. Of production the daily totals are read (migration 0012_reports); test charges
--- are in none and counted one by one.
+-- Reports of one account for its own people, from what is kept of its days and longer spans, and what is not in that yet
+-- (migration 0012_reports): exact at once, in both modes.
 
 -- name: begins
 -- The day from which there is anything to report: the account's first, or that of a line that was brought along.
@@ -9,6 +9,7 @@ SELECT (least(a.created_at, (
 FROM account a WHERE a.account_id = :account_id;
 
 -- name: outcomes
+-- A row for each of these days, method and status; charges that changed since the totals were brought up to date are moved.
 SELECT CASE :by WHEN 'month' THEN date_trunc('month', day)::date ELSE day END AS day,
        sum(charges)::bigint AS issued, sum(cents)::bigint AS issued_cents,
        coalesce(sum(charges) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid,
@@ -17,14 +18,18 @@ SELECT CASE :by WHEN 'month' THEN date_trunc('month', day)::date ELSE day END AS
        coalesce(sum(charges) FILTER (WHERE status = 'expired'), 0)::bigint AS expired,
        coalesce(sum(charges) FILTER (WHERE status = 'cancelled'), 0)::bigint AS cancelled,
        coalesce(sum(charges) FILTER (WHERE status = 'failed'), 0)::bigint AS failed
-FROM report_cohort
-WHERE account_id = :account_id AND day BETWEEN :first AND :last
+FROM (
+    SELECT starts AS day, status, charges, cents FROM span_charge
+    WHERE account_id = :account_id AND test = :test AND dated = 'issued' AND span = 'day' AND starts BETWEEN :first AND :last
+    UNION ALL
+    SELECT day, status, charges, cents FROM behind_spans(:account_id, :test, 'issued') WHERE day BETWEEN :first AND :last
+) AS part
 GROUP BY 1
 HAVING sum(charges) > 0
 ORDER BY 1 DESC;
 
 -- name: outcomes_counted
--- read_charge_page: the charges of these days.
+-- The same while the totals are far behind. read_charge_page: the charges of these days.
 SELECT CASE :by WHEN 'month' THEN date_trunc('month', created_at AT TIME ZONE 'America/Sao_Paulo')::date
                 ELSE (created_at AT TIME ZONE 'America/Sao_Paulo')::date END AS day,
        count(*) AS issued, sum(amount_cents)::bigint AS issued_cents,
@@ -39,8 +44,32 @@ WHERE account_id = :account_id AND test = :test AND created_at >= :created_from 
 GROUP BY 1
 ORDER BY 1 DESC;
 
+-- name: aging
+-- A few ranges of spans for each bucket, and what changed since these were brought up to date.
+WITH behind AS MATERIALIZED (
+    SELECT day, status, charges, cents FROM behind_spans(:account_id, :test, 'due')
+), kept AS (
+    SELECT g.bucket, sum(t.charges) AS charges, sum(t.cents) AS cents
+    FROM unnest(:ranges.bucket::integer[], :ranges.status::text[], :ranges.span::text[], :ranges.first::date[],
+                :ranges.after::date[]) AS g (bucket, status, span, first, after)
+    CROSS JOIN LATERAL (
+        SELECT sum(charges) AS charges, sum(cents) AS cents FROM span_charge
+        WHERE account_id = :account_id AND test = :test AND dated = 'due' AND span = g.span
+          AND starts >= g.first AND starts < g.after AND status = g.status
+    ) t
+    GROUP BY g.bucket
+)
+SELECT (coalesce((SELECT charges FROM kept WHERE bucket = b.place), 0) + coalesce(d.charges, 0))::bigint AS boletos,
+       (coalesce((SELECT cents FROM kept WHERE bucket = b.place), 0) + coalesce(d.cents, 0))::bigint AS amount
+FROM unnest(:statuses::text[], :firsts::date[], :lasts::date[]) WITH ORDINALITY AS b (status, first, last, place)
+LEFT JOIN LATERAL (
+    SELECT sum(charges) AS charges, sum(cents) AS cents FROM behind
+    WHERE status = b.status AND day BETWEEN b.first AND b.last
+) d ON true
+ORDER BY b.place;
+
 -- name: aging_counted
--- read_charge_due: a range for each bucket.
+-- The same while the totals are far behind. read_charge_due: a range for each bucket.
 SELECT coalesce(d.boletos, 0)::bigint AS boletos, coalesce(d.amount, 0)::bigint AS amount
 FROM unnest(:statuses::text[], :firsts::date[], :lasts::date[]) WITH ORDINALITY AS b (status, first, last, position)
 LEFT JOIN LATERAL (

@@ -60,34 +60,35 @@ WITH change AS (
     ON CONFLICT (charge_id) DO UPDATE SET status = excluded.status, due_date = excluded.due_date
 ), moved AS (
     SELECT account_id, test, payment_method, status, due_date,
-           (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, charges, charges * amount_cents AS cents
+           (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS issued_on, charges, charges * amount_cents AS cents
     FROM (
         SELECT account_id, test, payment_method, status, due_date, created_at, amount_cents, 1 AS charges FROM now_is
         UNION ALL
         SELECT account_id, test, payment_method, status, due_date, created_at, amount_cents, -1 FROM was
     ) m
 ), by_day AS (
-    SELECT account_id, test, day, payment_method, status, sum(charges) AS charges, sum(cents) AS cents
-    FROM moved GROUP BY 1, 2, 3, 4, 5 HAVING sum(charges) <> 0 OR sum(cents) <> 0
+    SELECT m.account_id, m.test, d.dated, d.day, m.payment_method, m.status, sum(m.charges) AS charges, sum(m.cents) AS cents
+    FROM moved m CROSS JOIN LATERAL (VALUES ('issued', m.issued_on), ('due', m.due_date)) AS d (dated, day)
+    WHERE d.day IS NOT NULL
+    GROUP BY 1, 2, 3, 4, 5, 6 HAVING sum(m.charges) <> 0 OR sum(m.cents) <> 0
 ), spanned AS (
-    INSERT INTO span_charge AS r (account_id, test, span, starts, payment_method, status, charges, cents)
-    SELECT m.account_id, m.test, s.span, s.starts, m.payment_method, m.status, sum(m.charges), sum(m.cents)
-    FROM by_day m CROSS JOIN LATERAL spans_of(m.day) s GROUP BY 1, 2, 3, 4, 5, 6
-    ON CONFLICT (account_id, test, span, starts, payment_method, status) DO UPDATE
+    INSERT INTO span_charge AS r (account_id, test, dated, span, starts, payment_method, status, charges, cents)
+    SELECT m.account_id, m.test, m.dated, s.span, s.starts, m.payment_method, m.status, sum(m.charges), sum(m.cents)
+    FROM by_day m CROSS JOIN LATERAL spans_of(m.day) s GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ON CONFLICT (account_id, test, dated, span, starts, payment_method, status) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 ), issued AS (
     INSERT INTO report_cohort AS r (account_id, day, payment_method, status, charges, cents)
     SELECT a.account_id, m.day, m.payment_method, m.status, sum(m.charges), sum(m.cents)
     FROM by_day m CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-    WHERE NOT m.test GROUP BY 1, 2, 3, 4
+    WHERE NOT m.test AND m.dated = 'issued' GROUP BY 1, 2, 3, 4
     ON CONFLICT (account_id, day, payment_method, status) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 ), due AS (
     INSERT INTO report_due AS r (account_id, status, due_date, payment_method, charges, cents)
-    SELECT a.account_id, m.status, m.due_date, m.payment_method, sum(m.charges), sum(m.cents)
-    FROM moved m CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
-    WHERE NOT m.test AND m.due_date IS NOT NULL
-    GROUP BY 1, 2, 3, 4 HAVING sum(m.charges) <> 0 OR sum(m.cents) <> 0
+    SELECT a.account_id, m.status, m.day, m.payment_method, sum(m.charges), sum(m.cents)
+    FROM by_day m CROSS JOIN LATERAL unnest(ARRAY[m.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
+    WHERE NOT m.test AND m.dated = 'due' GROUP BY 1, 2, 3, 4
     ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 )

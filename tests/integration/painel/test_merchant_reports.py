@@ -17,13 +17,11 @@ from tests.support.wallet import written
 
 SETTINGS = settings_with()
 NBSP = "\u00a0"
-COHORT = (
-    "INSERT INTO report_cohort (account_id, day, payment_method, status, charges, cents)"
-    " VALUES ($1, $2, 'pix', $3, $4, $5)"
-)
-DUE = (
-    "INSERT INTO report_due (account_id, status, due_date, payment_method, charges, cents)"
-    " VALUES ($1, $2, $3, 'boleto', $4, $5)"
+KEPT = (
+    "INSERT INTO span_charge (account_id, test, dated, span, starts, payment_method, status, charges, cents)"
+    " SELECT $1, false, $2, s.span, s.starts, 'boleto', $4, $5, $6 FROM spans_of($3::date) s"
+    " ON CONFLICT (account_id, test, dated, span, starts, payment_method, status)"
+    " DO UPDATE SET charges = span_charge.charges + excluded.charges, cents = span_charge.cents + excluded.cents"
 )
 
 
@@ -44,7 +42,7 @@ async def test_of_the_charges_issued_it_is_told_how_many_were_paid_expired_and_c
         (old, "refunded", 1),
         (old, "cancelled", 4),
     ):
-        await books.pool.execute(COHORT, books.account_id, day, status, charges, charges * 10_00)
+        await books.pool.execute(KEPT, books.account_id, "issued", day, status, charges, charges * 10_00)
     page = await owner.opened("/painel/relatorios/conversao")
     assert f"{today:%d/%m/%Y} 3 R${NBSP}30,00 2 R${NBSP}20,00 66,67% 0 1 0 0" in page.text
     assert f"{old:%d/%m/%Y} 5 R${NBSP}50,00 1 R${NBSP}10,00 20,00% 0 0 4 0" in page.text
@@ -85,7 +83,8 @@ async def test_what_is_open_is_told_by_the_days_left_and_what_lapsed_by_those_si
         (31, "pending", 4),
         (-8, "expired", 5),
     ):
-        await books.pool.execute(DUE, books.account_id, status, today + timedelta(days=days), boletos, boletos * 100)
+        due = today + timedelta(days=days)
+        await books.pool.execute(KEPT, books.account_id, "due", due, status, boletos, boletos * 100)
     text = (await owner.opened("/painel/relatorios/vencimentos")).text
     for line in (
         "vence hoje 1",

@@ -1,6 +1,7 @@
 """Count and amount per status are exact at once, in both modes, whether they come from kept totals or from the charges,
 and cost the same over a month and over thirty years."""
 
+import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -24,7 +25,7 @@ from readmodels.dashboard.overview import standing
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
 from readmodels.reports.fold import fold_up_to, settled_up_to
-from readmodels.reports.merchant import settled_months
+from readmodels.reports.merchant import ages, settled_months
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained
@@ -181,11 +182,58 @@ async def test_a_sandbox_that_is_ahead_is_summed_by_its_own_days(own_pool: Pool)
         await fold(own_pool)
 
 
+async def test_due_dates_are_bounds_and_a_changed_one_is_counted_where_it_is_now(
+    own_pool: Pool, own_owner: Pool, mode: Mode
+) -> None:
+    """A boleto that is put off by nine days, before and after the totals have it."""
+    account_id, now = await make_account(own_pool), datetime.now(UTC)
+    owner, today = Owner(account_id, mode), now.astimezone(SAO_PAULO).date()
+    boleto, _ = await issue(own_pool, account_id, 2, mode)
+    await own_owner.execute("ALTER TABLE journal DISABLE TRIGGER journal_is_append_only")
+    kind = json.dumps({"payment_method": "boleto", "due_date": today.isoformat()})
+    await own_owner.execute(
+        "UPDATE journal SET payload = jsonb_set(payload, '{charge}', payload -> 'charge' || $1::text::jsonb)"
+        " WHERE charge_id = $2",
+        kind, boleto,
+    )  # fmt: skip
+    await own_pool.execute(
+        "UPDATE read_charge SET payment_method = 'boleto', due_date = $1 WHERE charge_id = $2", today, boleto
+    )
+
+    async def due(first: int | None, last: int | None) -> int:
+        bounds = [None if days is None else today + timedelta(days=days) for days in (first, last)]
+        found = await summed(own_pool, account_id, mode, due_from=bounds[0], due_to=bounds[1])
+        return sum(count for count, _ in found.values())
+
+    async def open_by_age() -> dict[str, int]:
+        async with own_pool.acquire() as conn:
+            return {each.bucket: each.boletos for each in await ages(conn, owner, today) if each.boletos}
+
+    for _ in range(2):
+        assert [await due(*days) for days in ((0, 0), (None, -1), (1, None), (None, None))] == [1, 0, 0, 2]
+        assert await open_by_age() == {"open_today": 1}
+        await fold(own_pool)
+    later = today + timedelta(days=9)
+    await own_pool.execute(
+        "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
+        " VALUES ($1, $2, $3, 2, 'charge.changed', $4, 'test', $5::text::jsonb)",
+        account_id, mode.test, boleto, now, json.dumps({"charge": {"due_date": later.isoformat(), "version": 2}}),
+    )  # fmt: skip
+    await own_pool.execute("UPDATE read_charge SET due_date = $1, version = 2 WHERE charge_id = $2", later, boleto)
+    for _ in range(2):
+        assert [await due(*days) for days in ((0, 0), (None, 8), (1, None), (9, 9))] == [0, 0, 1, 1]
+        assert await open_by_age() == {"open_8_to_30": 1}
+        bounded = {"due_from": today, "created_from": now + timedelta(hours=1)}
+        assert await summed(own_pool, account_id, mode, **bounded) == {}
+        await fold(own_pool)
+
+
 async def test_totals_that_lag_far_behind_are_not_asked(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     account_id = await make_account(own_pool)
     await issue(own_pool, account_id, 3)
     await own_pool.execute(
-        "INSERT INTO span_charge VALUES ($1, false, 'decade', '2010-01-01', 'pix', 'paid', 7, 700)", account_id
+        "INSERT INTO span_charge VALUES ($1, false, 'issued', 'decade', '2010-01-01', 'pix', 'paid', 7, 700)",
+        account_id,
     )
     assert (await summed(own_pool, account_id))["paid"] == (7, "7.00"), "the totals are asked"
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", 0)
@@ -223,10 +271,10 @@ async def histories(table_owner: Pool) -> AsyncIterator[Any]:
         await transaction.start()
         for account_id, days in ((SHORT, MONTH), (LONG, DECADES)):
             await conn.execute(
-                "INSERT INTO span_charge SELECT $1, t, s.span, s.starts, m, u, count(*), 100 * count(*)"
+                "INSERT INTO span_charge SELECT $1, t, d, s.span, s.starts, m, u, count(*), 100 * count(*)"
                 " FROM generate_series(0, $2 - 1) n CROSS JOIN LATERAL spans_of($3::date + n) s,"
                 " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['pending', 'paid', 'expired']) u,"
-                " unnest(ARRAY[false, true]) t GROUP BY 2, 3, 4, 5, 6",
+                " unnest(ARRAY[false, true]) t, unnest(ARRAY['issued', 'due']) d GROUP BY 2, 3, 4, 5, 6, 7",
                 account_id, days, FIRST,
             )  # fmt: skip
             await conn.execute(
@@ -272,26 +320,39 @@ async def test_a_summary_of_everything_reads_as_much_of_a_month_as_of_thirty_yea
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-async def test_a_summary_of_any_days_reads_some_spans_of_them(histories: Any, mode: Mode, plans: str) -> None:
-    for first, after in (
-        (date(2001, 1, 18), date(2030, 12, 30)),
-        (date(2001, 1, 18), None),
-        (None, date(2029, 12, 31)),
-    ):
-        filters = ChargeFilters(
-            created_from=None if first is None else day_begins(first),
-            created_to=None if after is None else day_begins(after),
-        )
+@pytest.mark.parametrize("dated", ["issued", "due"])
+async def test_a_summary_of_any_days_reads_some_spans_of_them(
+    histories: Any, mode: Mode, plans: str, dated: str
+) -> None:
+    early, late = date(2001, 1, 18), date(2029, 12, 30)
+    for first, after in ((early, late), (early, None), (None, late)):
+        if dated == "due":
+            filters = ChargeFilters(due_from=first, due_to=after and after - timedelta(days=1))
+        else:
+            begins, ends = (None if day is None else day_begins(day) for day in (first, after))
+            filters = ChargeFilters(created_from=begins, created_to=ends)
         explained: Any = Explained(histories, plans)
         await charge_summary(explained, Owner(LONG, mode), filters)
         # Days and months at both ends, years and decades between: of 10,950 days.
         assert 0 < _read(explained, "span_charge", "read_charge") <= 6 * (30 + 30 + 11 + 11 + 9 + 9 + 3)
         counted = await charge_summary(histories, Owner(LONG, mode), filters)
-        ends = FIRST + timedelta(days=DECADES)
-        days = (min(after or ends, ends) - (first or FIRST)).days
+        last = FIRST + timedelta(days=DECADES)
+        days = (min(after or last, last) - (first or FIRST)).days
         assert {row.status: row.count for row in counted if row.count} == dict.fromkeys(
             ("pending", "paid", "expired"), 2 * days
         )
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_what_is_open_by_its_age_is_read_from_some_spans(histories: Any, mode: Mode, plans: str) -> None:
+    today = date(2029, 12, 30)
+    explained: Any = Explained(histories, plans)
+    with suppress(ValueError):  # no rows come back to be paired with the buckets
+        await ages(explained, Owner(LONG, mode), today)
+    # Of each span two methods: nine buckets, of which three have an end alone.
+    assert 0 < _read(explained, "span_charge", "read_charge") <= 2 * 3 * (30 + 11 + 9 + 3) + 2 * (60 + 30 + 30 + 8)
+    found = {each.bucket: each.boletos for each in await ages(histories, Owner(LONG, mode), today)}
+    assert (found["open_today"], found["open_past_due"]) == (2, 2 * (today - FIRST).days)
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])

@@ -13,7 +13,7 @@ from domain.instants import SAO_PAULO
 from readmodels.filters import read_choice, read_days
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from readmodels.reports.merchant import CohortOutcome, SettledMonth, ages, first_day, outcomes, settled_months
-from readmodels.reports.report import By, ask, freshness
+from readmodels.reports.report import By, ask
 from readmodels.reports.reports import REPORTS
 from sql import Connection
 from web.painel.csv_export import FileAnswer, csv_answer
@@ -55,15 +55,12 @@ class Sheet(Struct, frozen=True):
     async def show(self, request: PageRequest) -> Response[Any]:
         asked, wanted = _asked(request, self)
         lines = None
-        fresh = None
         if wanted is not None:
             lines = await counted(request, lambda conn: self.read(conn, request, wanted))
-            fresh = None if request.test else await request.reads.ask(freshness)
         values = {
             "sheet": self,
             "asked": asked,
             "wanted": wanted,
-            "freshness": fresh,
             "lines": None if lines is None else [[shown(each, wanted) for each in line] for line in lines],
             "numbers": [
                 bool(lines) and not isinstance((lines or [[]])[0][at], date | str) for at in range(len(self.columns))
