@@ -139,6 +139,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """REFUND_TRANSFERS_CENTS_MAX: of an account and day, refunds to PIX keys that staff need not see; 0 holds each."""
     support_contact: str
     """SUPPORT_CONTACT: whom merchants ask: an e-mail address, a telephone or a page."""
+    cep_url: str
+    """CEP_URL: who knows the address of a postal code, with {cep} for its digits; nobody is asked unless given."""
     partner_share_held_days: int
     """PARTNER_SHARE_HELD_DAYS: after its payment, before a share is in a balance; 180 unless QUITA_ENV is local (0)."""
     cnpj_with_letters: bool
@@ -215,7 +217,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
-        support_contact=env.get("SUPPORT_CONTACT", "").strip(),
+        **_for_people(env),
         partner_share_held_days=_int(env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_count(env, "RATE_PER_S", 1000),
@@ -330,6 +332,13 @@ def _days(env: Mapping[str, str], name: str, default: int) -> int:
     if not 1 <= days <= 36_500:
         raise ValueError(f"{name} must be a number of days from 1 to 36500, not {days}")
     return days
+
+
+def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
+    url = env.get("CEP_URL", "").strip()
+    if url and ("{cep}" not in url or not url.startswith(("https://", "http://"))):
+        raise ValueError(f"CEP_URL must be a URL with {{cep}} in it, not {url!r}")
+    return {"support_contact": env.get("SUPPORT_CONTACT", "").strip(), "cep_url": url}
 
 
 def _hour(env: Mapping[str, str], name: str, default: int) -> int:

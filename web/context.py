@@ -19,6 +19,7 @@ from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies
 from runtime.settings import Settings
+from web.postal import PostalCodes
 
 
 def spend(request: Request[Any, Any, Any], what: str) -> None:
@@ -37,12 +38,14 @@ class WebContext:
         self.jobs = Jobs(self._redis)
         self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, settings.secret_key)
         self.reserve = LocationReserve(settings.bank, pool, self.jobs)
+        self.postal_codes = PostalCodes(settings.cep_url)
         self.boletos = BoletoIssuer(settings, pool, self.jobs, self.replies, self.reserve, to_the_millisecond)
 
     async def open(self) -> None:
         await self.replies.start()
 
     async def close(self) -> None:
+        await self.postal_codes.close()
         await self.boletos.close()
         await self.reserve.close()
         await self.jobs.stop()

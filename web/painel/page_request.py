@@ -62,6 +62,11 @@ PAGE_HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_WITH_POSTAL_CODES = {
+    **PAGE_HEADERS,
+    "Content-Security-Policy": _POLICY.replace("connect-src 'none'", "connect-src 'self'"),
+}
+"""Where the scripts of forms ask us for the address of a postal code."""
 
 Form = dict[str, list[str]]
 Files = dict[str, bytes]
@@ -285,10 +290,12 @@ class PageRequest:
             "once": lambda: str(new_id()),
             "done": labels.DONE.get(done),
             "labels": labels,
+            "find_cep": f"{self.section.root}/cep/" if self.settings.cep_url else "",
             **(values or {}),
         }
         name = template if "/" in template else f"painel/{template}"
-        return page(name, shown, status=status, headers=PAGE_HEADERS)
+        headers = _WITH_POSTAL_CODES if self.settings.cep_url else PAGE_HEADERS
+        return page(name, shown, status=status, headers=headers)
 
     def show_secret(
         self, title: str, fields: Mapping[str, str], back: tuple[str, str], previous_until: datetime | None = None

@@ -16,6 +16,7 @@ from web.painel.charges import (
     charge_list,
     charge_page,
     new_charge,
+    postal_code,
     sandbox,
     schedules,
 )
@@ -35,6 +36,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/busca",                  charge_list.search,       EVERYBODY),
     Page("GET",  "/cobrancas/nova",                   new_charge.show,          PEOPLE),
     Page("POST", "/cobrancas/nova",                   new_charge.create,        PEOPLE),
+    Page("GET",  "/cep/{cep:str}",                    postal_code.show,         EVERYBODY),
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       PEOPLE),
     Page("GET",  "/cobrancas/importar",               charge_import.show,       PEOPLE),
     Page("POST", "/cobrancas/importar",               charge_import.create,     PEOPLE, upload=True),

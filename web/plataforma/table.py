@@ -8,6 +8,7 @@ from litestar.types import ControllerRouterHandler
 
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
+from web.painel.charges import postal_code
 from web.painel.page_request import PageRequest
 from web.painel.route import STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
@@ -52,6 +53,7 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/lojas",                              merchants.LIST.show, menu="Lojas"),
     _page("GET",  "/lojas/nova",                         registration.show_new),
     _page("POST", "/lojas/nova",                         registration.create),
+    _page("GET",  "/cep/{cep:str}",                      postal_code.show),
     _page("GET",  "/lojas/{account_id:str}",             merchants.show),
     _page("GET",  "/lojas/{account_id:str}/dados",       registration.show_edit),
     _page("POST", "/lojas/{account_id:str}/dados",       registration.edit),

@@ -53,3 +53,25 @@ try {
 } catch {
   // Storage is refused: the link leads to the whole list.
 }
+
+// Where the operator has named who knows postal codes, the address of one is filled in; nothing that was typed changes.
+const postal = document.querySelector("[data-cep]");
+const zip = postal?.closest("form").elements.zip_code;
+zip?.addEventListener("change", async () => {
+  const digits = zip.value.replace(/\D/g, "");
+  postal.textContent = "";
+  if (digits.length !== 8) return;
+  try {
+    const answer = await fetch(postal.dataset.cep + digits, { signal: AbortSignal.timeout(4000) });
+    if (answer.status === 404) postal.textContent = "CEP não encontrado. Confira, ou preencha o endereço.";
+    if (answer.status !== 200) return;
+    const found = await answer.json();
+    for (const [name, value] of Object.entries(found)) {
+      const field = zip.form.elements[name];
+      if (field && !field.value && value) field.value = value;
+    }
+    postal.textContent = "Endereço preenchido pelo CEP. Confira o número.";
+  } catch {
+    // No answer: the address is typed.
+  }
+});

@@ -507,9 +507,9 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: E
 _LENGTH_MAX = {
     "/painel": 12,
     "/painel/cobrancas": 6,
-    "/painel/pagamentos": 2,
+    "/painel/pagamentos": 3,
     "/painel/devolucoes": 2,
-    "/painel/extrato": 4,
+    "/painel/extrato": 5,
     "/painel/extrato/dias": 2,
     "/painel/programacoes": 1,
     "/painel/cobrancas/nova": 0,

@@ -343,6 +343,7 @@ async def test_what_is_anybody_elses_is_like_nothing_at_all(env: Environment, po
         "request_id": [f"req_{uuid4().hex}"],
         "withdrawal_id": [str(uuid4())],
         "payment_id": [str(uuid4())],
+        "cep": ["01310100"],
     }
     form = await env.owner.opened("/painel/acesso")
     unknown = await env.owner.get("/painel/nada")
@@ -417,6 +418,7 @@ async def test_no_input_breaks_a_page(env: Environment) -> None:
         "request_id": f"req_{uuid4().hex}",
         "withdrawal_id": str(uuid4()),
         "payment_id": str(uuid4()),
+        "cep": "01310100",
     }
     for page in TABLE:
         if page.whole_path.startswith("/painel/sair"):

@@ -45,6 +45,7 @@ OFDS  GET  /painel/cobrancas.csv
 OFDS  GET  /painel/cobrancas.xlsx
 OFDS  GET  /painel/cobrancas/{}
 OFDS  GET  /painel/cobrancas/busca
+OFDS  GET  /painel/cep/{}
 OF S  GET  /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/cancelar
@@ -187,6 +188,7 @@ P     POST /plataforma/pix/retomar
 P     GET  /plataforma/busca
 P     POST /plataforma/busca
 P     GET  /plataforma/lojas
+P     GET  /plataforma/cep/{}
 P     GET  /plataforma/lojas/nova
 P     POST /plataforma/lojas/nova
 P     GET  /plataforma/lojas/{}
