@@ -63,6 +63,7 @@ class Twins:
             assert {reply.status for reply in replies} <= {200, 201}, replies
             assert sum(reply.status == 201 for reply in replies) == 1
             self.charges.append({reply.json()["charge_id"] for reply in replies})
+            await asyncio.sleep(0.02)  # however long the failover takes, the locations last
 
 
 @pytest.mark.parametrize("lost", ["killed", "demoted"])
