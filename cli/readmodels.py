@@ -4,7 +4,8 @@ import argparse
 import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -14,6 +15,8 @@ from cli.answer import Commands, answer, connected, family, reaching_postgres
 from cli.cells.ask import Answers, CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import parse_day
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from readmodels.seals import ChainSeal
@@ -129,7 +132,7 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
-    """Each cell against its own journal; a difference says of which it is."""
+    """Each cell against its own journal, and what went from one to another; a difference says of which cell it is."""
     from readmodels.verify import verify as compare
 
     if args.resume:
@@ -142,15 +145,34 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
         found = msgspec.to_builtins(await compare(cell.database_url, scope=scope, progress=tell))
         return [{"cell": cell.name, **each} for each in found]
 
-    async def run() -> Answers[list[dict[str, Any]]]:
-        return await ask_each(await cells_of(args.account), one, answer_s=None)
+    async def run() -> tuple[Answers[list[dict[str, Any]]], list[dict[str, Any]]]:
+        cells = await cells_of(args.account)
+        found = await ask_each(cells, one, answer_s=None)
+        return found, await _crossed(cells) if scope.everything else []
 
-    found = asyncio.run(run())
-    differences = [each for answered in found.answers for each in answered.answer]
+    found, crossed = asyncio.run(run())
+    differences = [each for answered in found.answers for each in answered.answer] + crossed
     clean = not differences and not found.away
     _show_differences(args, {"clean": clean, "differences": differences, "away": found.away})
     found.tell()
     return 0 if clean else 1
+
+
+async def _crossed(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
+    """Partners' shares between cells; of one that is away nothing is said here."""
+    from readmodels.money.crossed_shares import compare_crossed, find_received, find_sent
+
+    numbers = {each.name: each.number for each in cells}
+
+    async def read(find: Callable[[Any], Awaitable[T]]) -> dict[int, T]:
+        answered = await ask_each(cells, lambda _, conn: find(conn), answer_s=None)
+        return {numbers[each.cell]: each.answer for each in answered.answers}
+
+    sent, received = await read(find_sent), await read(find_received)
+    differing = compare_crossed(sent, received, await read(find_sent))
+    return [
+        {"cell": each.name, **msgspec.to_builtins(differing[each.number])} for each in cells if each.number in differing
+    ]
 
 
 def _show_differences(args: argparse.Namespace, found: dict[str, Any]) -> None:

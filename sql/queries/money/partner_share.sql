@@ -129,3 +129,14 @@ WHERE p.received_from = :sender;
 
 -- name: sent
 UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:share_ids::uuid[]) AND sent_to IS NOT NULL;
+
+-- name: crossed_sent
+-- By the cell they went to: those that are known to have arrived, and all. Without their sign the sums only grow.
+SELECT sent_to AS other, count(*) FILTER (WHERE posted_at IS NOT NULL) AS arrived,
+       coalesce(sum(abs(share_cents)) FILTER (WHERE posted_at IS NOT NULL), 0)::bigint AS arrived_cents,
+       count(*) AS shares, sum(abs(share_cents))::bigint AS cents
+FROM partner_share WHERE sent_to IS NOT NULL GROUP BY 1;
+
+-- name: crossed_received
+SELECT received_from AS other, count(*) AS shares, sum(abs(share_cents))::bigint AS cents
+FROM partner_share WHERE received_from IS NOT NULL GROUP BY 1;

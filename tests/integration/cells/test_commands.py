@@ -99,8 +99,11 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.1)
 
-            everywhere = system.json("status", "--cell", "all")
-            assert {each["cell"] for each in everywhere["workers"]} == {"home", "bela"}
+            while True:  # a worker says that it is there every five seconds
+                everywhere = system.json("status", "--cell", "all")
+                if {each["cell"] for each in everywhere["workers"]} == {"home", "bela"}:
+                    break
+                assert time.monotonic() < deadline, everywhere
             assert (everywhere["working"], everywhere["away"]) == (True, {})
             bring_a_share(system, client, merchant)
 

@@ -20,8 +20,17 @@ from commands.merchants.integrators import create_integrator, set_integrator
 from commands.merchants.partner_copy import account_is_there, copied_until
 from commands.money.partner_shares import find_away, receive_shares
 from domain.errors import Code, Refused
+from readmodels.money.crossed_shares import (
+    WHAT,
+    ReceivedFrom,
+    SentTo,
+    compare_crossed,
+    find_received,
+    find_sent,
+)
 from readmodels.reports.integrators import Integrator, find_integrator
 from readmodels.verify import verify
+from readmodels.verify_scope import Difference
 from runtime.cells.number import HOME, in_cell
 from runtime.ids import new_id
 from runtime.postgres import Pool, connect, session, transaction
@@ -312,3 +321,46 @@ async def test_a_cell_that_is_away_is_waited_for_and_the_others_get_theirs(serve
 async def test_a_home_that_is_away_stops_no_worker_of_another_cell(all_cells: Partnered) -> None:
     async with all_cells.worker(ALA, "postgresql://nobody@127.0.0.1:1/none") as context:
         assert await PartnerCopy(context).follow() == 0
+
+
+# What went from cell to cell
+
+
+async def test_what_was_sent_is_there_to_the_cent(all_cells: Partnered) -> None:
+    partner = await all_cells.partner(BELA)
+    account_id, charge_id, payment_id = await all_cells.paid(ALA, 1_000, partner.integrador_code)
+    with in_cell(ALA):
+        await refunds(all_cells.pools[ALA], account_id, [(charge_id, payment_id, 300)])
+    assert await all_cells.send(ALA) == 2
+    async with AsyncExitStack() as stack:
+        conns = {number: await connect(all_cells.cells.owner_urls[number]) for number in NUMBERS}
+        for conn in conns.values():
+            stack.push_async_callback(conn.close)
+
+        async def compared() -> dict[int, Difference]:
+            sent = {number: await find_sent(conn) for number, conn in conns.items()}
+            received = {number: await find_received(conn) for number, conn in conns.items()}
+            return compare_crossed(sent, received, sent)
+
+        assert await compared() == {}
+        for change in ("DELETE FROM partner_share", "UPDATE partner_share SET share_cents = share_cents - 1"):
+            altering = conns[BELA].transaction()
+            await altering.start()
+            await conns[BELA].execute(f"{change} WHERE share_id = $1", payment_id)
+            assert await compared() == {BELA: Difference("books", WHAT, 1)}
+            await altering.rollback()
+        altering = conns[ALA].transaction()
+        await altering.start()
+        await conns[ALA].execute("DELETE FROM partner_share WHERE share_id = $1", payment_id)
+        assert await compared() == {BELA: Difference("books", WHAT, 1)}, "what nobody has sent"
+        await altering.rollback()
+
+
+def test_a_share_that_is_on_its_way_is_no_difference_and_of_a_cell_that_is_away_nothing_is_said() -> None:
+    before, after = SentTo(BELA, 1, 100, 2, 200), SentTo(BELA, 2, 200, 3, 300)
+    for shares, cents, differs in ((1, 100, False), (2, 200, False), (3, 300, False), (4, 400, True), (0, 0, True)):
+        received = {BELA: [ReceivedFrom(ALA, shares, cents)]}
+        found = compare_crossed({ALA: [before], BELA: []}, received, {ALA: [after], BELA: []})
+        assert bool(found) is differs, shares
+        assert compare_crossed({BELA: []}, received, {BELA: []}) == {}
+        assert compare_crossed({ALA: [before]}, {}, {ALA: [after]}) == {}

@@ -149,7 +149,7 @@ async def test_every_cell_is_compared_with_its_own_journal(quita: Any, world: Wo
     found = await quita("readmodels", "verify", "--cell", "all", "--json")
     whole = found.json()
     assert (found.code, whole["clean"], whole["away"]) == (1, False, {})
-    assert found.err.count("cora: ") == found.err.count("home: ") > 0
+    assert all(f"{cell}: charges: slice 1" in found.err for cell in ("home", "ala", "bela", "cora"))
     for cell in ("home", "ala", "bela", "cora"):
         alone = (await quita("readmodels", "verify", "--cell", cell, "--json")).json()["differences"]
         assert [each for each in whole["differences"] if each["cell"] == cell] == [
