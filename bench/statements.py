@@ -47,9 +47,9 @@ class _Recorder:
         self.arguments.append(arguments)
         return []
 
-    async def fetchrow(self, text: str, *arguments: Any) -> tuple[None, int]:
+    async def fetchrow(self, text: str, *arguments: Any) -> tuple[list[Any], int]:
         await self.fetch(text, *arguments)
-        return None, 0
+        return [], 0
 
 
 async def statements(environment: BenchEnvironment, seconds: float) -> list[Finding]:
