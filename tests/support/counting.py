@@ -1,8 +1,13 @@
 """What a piece of work costs, in calls: the same count on a busy machine as on an idle one."""
 
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from unittest.mock import patch
+
+import sql
 
 
 def calls_made(work: Callable[[], object]) -> int:
@@ -19,3 +24,18 @@ def calls_made(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return made
+
+
+@contextmanager
+def statements_run() -> Iterator[Counter[str]]:
+    """How many statements this process runs in the block, by the file they stand in."""
+    run: Counter[str] = Counter()
+    files = {id(spent): file for file, spent in sql.SPENT.items()}
+    since = sql.Spent.since
+
+    def counting(spent: sql.Spent, began: float) -> None:
+        run[files[id(spent)]] += 1
+        since(spent, began)
+
+    with patch.object(sql.Spent, "since", counting):
+        yield run

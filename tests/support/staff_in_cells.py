@@ -1,5 +1,6 @@
 """Somebody of the platform's staff in a browser without scripts, over several cells inside the test's process."""
 
+import asyncio
 import re
 import secrets
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from runtime.cells.number import HOME
 from runtime.passwords import hash_password
 from runtime.postgres import transaction
 from tests.support.cells import Cells
+from tests.support.in_process import Api
 
 _FORM = (b"content-type", b"application/x-www-form-urlencoded")
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
@@ -25,6 +27,8 @@ class Page(NamedTuple):
     html: str
     where: str
     """Where it sends on to."""
+    file: str
+    """The name of the file it is."""
 
     @property
     def text(self) -> str:
@@ -36,12 +40,42 @@ class Page(NamedTuple):
         assert form, (action, self.status, self.text[:300])
         return {name: unescape(value) for name, value in _HIDDEN.findall(form[1])}
 
+    def hidden_with(self, name: str, value: str) -> dict[str, str]:
+        """The hidden fields of the first form that has this one."""
+        forms = (dict(_HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", self.html, re.DOTALL))
+        return next(form for form in forms if form.get(name) == value)
+
+
+class _Staying:
+    """A client that is there until it has the whole answer, which may be sent as it is read."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        ended = asyncio.Event()
+
+        async def receiving() -> Any:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                await ended.wait()
+            return message
+
+        async def sending(message: Any) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                ended.set()
+
+        await self._app(scope, receiving, sending)
+
 
 class Desk:
     """`cookies` are what the browser keeps."""
 
     def __init__(self, cells: Cells, email: str, password: str) -> None:
         self.cells = cells
+        app: Any = _Staying(cells.router)
+        self._api = Api(app, cells.settings, [cells.merchants[HOME]] * 3)
         self.email = email
         self.password = password
         self.cookies: dict[str, str] = {}
@@ -49,7 +83,7 @@ class Desk:
     async def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Page:
         path, _, query = path.partition("?")
         cookie = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        reply = await self.cells.api.ask(
+        reply = await self._api.ask(
             method,
             path,
             query=query.encode(),
@@ -60,7 +94,8 @@ class Desk:
             if name.lower() == b"set-cookie":
                 self._keep(SimpleCookie(value.decode()))
         where = next((value.decode() for name, value in reply.headers if name.lower() == b"location"), "")
-        return Page(reply.status, reply.body.decode("utf-8", "replace"), where)
+        file = (reply.header("content-disposition") or "").partition('filename="')[2].rstrip('"')
+        return Page(reply.status, reply.body.decode("utf-8", "replace"), where, file)
 
     def _keep(self, jar: SimpleCookie) -> None:
         for name, morsel in jar.items():

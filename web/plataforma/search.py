@@ -1,34 +1,60 @@
-"""One box for the staff that finds a charge, its payments or a request over all accounts.
+"""One box for the staff that finds a charge, its payments or a request over all accounts, and over all cells.
 
-Read only. Each search is in the audit log with what it was found by and whose it was, without the text, which may be a
-document.
+Read only. Each search is in the audit log of each cell that was asked, with what it was found by and whose it was,
+without the text, which may be a document.
 """
 
 from typing import Any, Final
+from uuid import uuid5
 
 from litestar.response import Response
 
-from readmodels.dashboard.staff_search import FOUND_MAX, search_everywhere
+from commands.people.audit import write_down
+from readmodels.dashboard.staff_search import FOUND_MAX, Results, search_everywhere
+from runtime.postgres import transaction
+from web.cells import CellPages
 from web.painel.page_request import PageRequest
+from web.plataforma.cells.ask import ask_cells
 
 SEARCHED: Final = "platform.searched"
 TEXT_MAX: Final = 255
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return request.show("plataforma/search.html", {"results": None, "text": "", "fault": ""})
+    return _page(request)
 
 
 async def search(request: PageRequest) -> Response[Any]:
     text = request.field("q")
     if not 0 < len(text) <= TEXT_MAX or not text.isprintable():
-        values = {"results": None, "text": "", "fault": f"Escreva o que procurar, com até {TEXT_MAX} caracteres."}
-        return request.show("plataforma/search.html", values, status=400)
+        return _page(request, fault=f"Escreva o que procurar, com até {TEXT_MAX} caracteres.")
     # Not as the role of reports, which sees no fingerprint.
-    found = await request.reads.ask(lambda conn: search_everywhere(conn, text, blind=request.seal.blind))
+    if not request.cells:
+        found = await request.reads.ask(lambda conn: search_everywhere(conn, text, blind=request.seal.blind))
+        async with request.change(SEARCHED, **_told(found)):
+            pass
+        return _page(request, text=text, answers=[(None, found)])
+
+    async def of_cell(cell: CellPages) -> Results:
+        found: Results = await cell.state.reads.ask(
+            lambda conn: search_everywhere(conn, text, blind=request.seal.blind)
+        )
+        entry = request.entry(uuid5(request.form_id, cell.name), SEARCHED, **_told(found))
+        async with transaction(cell.state.people_pool) as conn:
+            await write_down(conn, entry, now=request.now)
+        return found
+
+    asked = await ask_cells(request.cells, of_cell)
+    return _page(request, text=text, answers=asked.answers, away=asked.away)
+
+
+def _told(found: Results) -> dict[str, str]:
     accounts = sorted({each.doc.account_id for each in found.charges})
     if found.request is not None:
         accounts = [str(found.request.account_id)]
-    async with request.change(SEARCHED, found_by=found.by or "nothing", accounts=", ".join(accounts)):
-        pass
-    return request.show("plataforma/search.html", {"results": found, "text": text, "fault": "", "found_max": FOUND_MAX})
+    return {"found_by": found.by or "nothing", "accounts": ", ".join(accounts)}
+
+
+def _page(request: PageRequest, *, text: str = "", fault: str = "", **found: Any) -> Response[Any]:
+    values = {"answers": None, "away": [], "text": text, "fault": fault, "found_max": FOUND_MAX, **found}
+    return request.show("plataforma/search.html", values, status=400 if fault else 200)

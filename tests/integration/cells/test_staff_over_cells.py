@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-import sql
 from runtime.cells.number import HOME, cell_of_hex
 from runtime.seal import Seal
 from tests.support.cells import Cells, open_cells, second_server
+from tests.support.counting import statements_run
 from tests.support.staff_in_cells import Desk, Page, staff_of_cell, with_second_factor
 from web.cells import chosen_by, mark_of
 
@@ -270,11 +270,9 @@ async def test_a_page_of_another_cell_costs_the_statements_of_one_at_home(cells:
     for name in ("home", "bela"):
         await desk.choose(name)
         await desk.opened(path)
-        before = {
-            each: spent.statements for each, spent in sql.SPENT.items() if each in ("session", "platform", "report")
-        }
-        await desk.opened(path)
-        counted.append({each: sql.SPENT[each].statements - before[each] for each in before})
+        with statements_run() as run:
+            await desk.opened(path)
+        counted.append({each: run[each] for each in ("session", "platform", "report")})
     assert counted[0] == counted[1]
     assert counted[0]["session"] == 1
 
