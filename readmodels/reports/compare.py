@@ -18,13 +18,13 @@ from readmodels.reports.report import (
     By,
     Column,
     ColumnKind,
+    Lend,
     MeanOver,
     NoTotal,
     Report,
     ReportQuery,
     Row,
     Share,
-    keeping,
 )
 from sql import Connection
 
@@ -84,13 +84,14 @@ def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:
     return tuple(one(column) for column in columns)
 
 
-async def whole(report: Report, conn: Connection, asked: ReportQuery) -> Row:
+async def whole(report: Report, lend: Lend, asked: ReportQuery) -> Row:
     """The total of a dated report, however many rows it has."""
     assert report.dated, "what is of now is added up where its rows are"
     if report.of_one_account:
-        return await _settled(report, conn, asked)
+        async with lend() as conn:
+            return await _settled(report, conn, asked)
     once = replace(asked, by=By.PERIOD)
-    return total_of(report.columns, [row async for row in report.rows(keeping(conn), once)])
+    return total_of(report.columns, [row async for row in report.rows(lend, once)])
 
 
 async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
@@ -110,18 +111,19 @@ async def _balances(conn: Connection, account_id: UUID | None, days: Sequence[da
     return await find_balances(conn, account_id=account_id, edges=[day_begins(each) for each in days])
 
 
-async def plotted(report: Report, conn: Connection, asked: ReportQuery) -> list[Point]:
+async def plotted(report: Report, lend: Lend, asked: ReportQuery) -> list[Point]:
     """A bar for each day of a dated report, for each month of a long one; of one that knows no days, for each row."""
     days = [asked.first + timedelta(days=n) for n in range((asked.last - asked.first).days + 1)]
     if report.of_one_account:
-        ends = await _balances(conn, asked.account_id, [each + timedelta(days=1) for each in days])
+        async with lend() as conn:
+            ends = await _balances(conn, asked.account_id, [each + timedelta(days=1) for each in days])
         return [Point(on, end.balance_cents) for on, end in zip(days, ends, strict=True)]
     if not report.grouped:
-        return named(report, [row async for row in report.rows(keeping(conn), asked)])
+        return named(report, [row async for row in report.rows(lend, asked)])
     months = len(days) > PLOTTED_DAYS_MAX
     by = By.MONTH if months else By.DAY
     groups: dict[date, list[Row]] = {each.replace(day=1) if months else each: [] for each in days}
-    async for row in report.rows(keeping(conn), replace(asked, by=by)):
+    async for row in report.rows(lend, replace(asked, by=by)):
         groups[row[0]].append(row)
     at = [column.name for column in report.columns].index(report.plotted)
     return [Point(on, total_of(report.columns, rows)[at] or 0) for on, rows in groups.items()]

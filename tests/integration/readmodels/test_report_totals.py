@@ -56,21 +56,22 @@ async def test_totals_and_plots_are_the_books_to_the_cent(pool: Pool) -> None:
     month = ReportQuery(first=today - timedelta(days=29), last=today, today=today, account_id=account_id)
     receipts, settlement = REPORTS["receipts"], REPORTS["settlement"]
     async with session(pool) as conn:
-        rows = [row async for row in receipts.rows(keeping(conn), month)]
-        total = await whole(receipts, conn, month)
+        lend = keeping(conn)
+        rows = [row async for row in receipts.rows(lend, month)]
+        total = await whole(receipts, lend, month)
         assert total == total_of(receipts.columns, rows) == (None, None, 3, 157_00, 0, 0)
-        assert (await whole(receipts, conn, before(month)))[3] == 30_00
+        assert (await whole(receipts, lend, before(month)))[3] == 30_00
         year = ReportQuery(first=today - timedelta(days=364), last=today, today=today, account_id=account_id)
         assert (
-            sum(point.value for point in await plotted(receipts, conn, year)) == (await whole(receipts, conn, year))[3]
+            sum(point.value for point in await plotted(receipts, lend, year)) == (await whole(receipts, lend, year))[3]
         )
-        points = await plotted(receipts, conn, month)
+        points = await plotted(receipts, lend, month)
         assert (len(points), sum(point.value for point in points)) == (30, total[3])
-        ends = await plotted(settlement, conn, month)
-        closing = {row[0]: row[6] async for row in settlement.rows(keeping(conn), month) if row[1] == "closing"}
+        ends = await plotted(settlement, lend, month)
+        closing = {row[0]: row[6] async for row in settlement.rows(lend, month) if row[1] == "closing"}
         assert {point.at: point.value for point in ends} == closing
-        moved = await whole(settlement, conn, month)
-        lines = [row async for row in settlement.rows(keeping(conn), month)]
+        moved = await whole(settlement, lend, month)
+        lines = [row async for row in settlement.rows(lend, month)]
         assert moved[5] == sum(row[5] for row in lines if row[1] == "closing")
         assert moved[6] == lines[-1][6]
         assert moved[13] == sum(row[13] for row in lines if row[1] == "closing")

@@ -1,7 +1,7 @@
 """Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response, Stream
@@ -20,6 +20,7 @@ from readmodels.reports.compare import (
 from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
 from readmodels.reports.report import (
     By,
+    Lend,
     Report,
     ReportQuery,
     Row,
@@ -31,15 +32,17 @@ from readmodels.reports.report import (
 )
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
-from sql import Connection
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
-from web.plataforma.reports.account import FIELD, Picked, offered, pick
+from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
 from web.plataforma.reports.figures import cells, compared, drawn, ends, is_number, is_seen, plot_head
+from web.plataforma.reports.sources import ALL, AllCells
+from web.plataforma.reports.sources import FIELD as CELLS_FIELD
 
 ROWS_MAX = 500
 """On a page; the file has all of them."""
 _FLUSH_BYTES = 64 * 1024
+_NAMES = ("de", "ate", FIELD, "por")
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
 
@@ -51,47 +54,96 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
 async def show(request: PageRequest) -> Response[Any]:
     report = _report(request)
+    asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
+    if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
+        return await _show_over(request, report, asked)
     async with session(request.report_pool) as conn:
-        asked, wanted, picked = await _asked(request, conn, report)
+        picked = await pick(conn, asked)
+        wanted = _wanted(request, report, asked, picked)
         names = await offered(conn)
-        found = _NOTHING if wanted is None else await _read(conn, report, wanted)
+        found = {} if wanted is None else await _read(_Tables(report, report, report), keeping(conn), wanted)
         fresh = None if report.live else await freshness(conn)
+    return _shown(request, report, asked, wanted, picked, {"names": names, "freshness": fresh, **found})
+
+
+async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> Response[Any]:
+    """Of all cells, as one table; of an account, which is in one of them, from that one."""
+    cells = AllCells(request.cells)
+    picked = await pick_over(request.cells, asked, cells.away)
+    wanted = _wanted(request, report, asked, picked)
+    found: dict[str, Any] = {}
+    if picked.cell is not None and wanted is not None:
+        async with session(picked.cell.state.report_pool) as conn:
+            found = await _read(_Tables(report, report, report), keeping(conn), wanted)
+            found["freshness"] = None if report.live else await freshness(conn)
+        return _shown(request, report, asked, wanted, picked, found)
+    if wanted is not None:
+        tables = _Tables(cells.report(report), cells.totals(report), cells.report(report, parts=False))
+        while True:  # once more without a cell that was lost meanwhile: all of a page is of the same cells
+            missing = len(cells.away)
+            found = await _read(tables, _no_connection, wanted)
+            found["freshness"] = None if report.live else await cells.freshness()
+            if len(cells.away) == missing:
+                break
+        report = cells.report(report)
+    return _shown(request, report, asked, wanted, picked, {**found, "away": cells.away, "over": True})
+
+
+def _shown(
+    request: PageRequest,
+    report: Report,
+    asked: ListQuery,
+    wanted: ReportQuery | None,
+    picked: Picked,
+    found: dict[str, Any],
+) -> Response[Any]:
     columns = [each for each in report.columns if is_seen(each)]
     values = {
         "report": report,
         "asked": asked,
         "wanted": wanted,
         "picked": picked,
-        "names": names,
         "before": before(wanted) if wanted and compares(report) else None,
         "unfinished": wanted is not None and report.dated and wanted.last >= wanted.today,
         "rows_max": ROWS_MAX,
         "columns": columns,
         "numbers": [is_number(each) for each in columns],
-        "freshness": fresh,
         "by": BY,
         "months": report.dated and wanted is not None and (wanted.last - wanted.first).days >= PLOTTED_DAYS_MAX,
         "file": f"/plataforma/relatorios/{report.name}/arquivo{_file_query(asked, wanted)}",
+        **_NOTHING,
     }
     return request.show("plataforma/reports/one.html", values | found, status=400 if asked.faults else 200)
 
 
-_NOTHING: Final[dict[str, Any]] = {"rows": [], "more": False, "total": [], "compared": [], "plot": None}
+_NOTHING: Final[dict[str, Any]] = {
+    "rows": [], "more": False, "total": [], "compared": [], "plot": None,
+    "names": [], "freshness": None, "away": [], "over": False,
+}  # fmt: skip
 
 
-async def _read(conn: Connection, report: Report, wanted: ReportQuery) -> dict[str, Any]:
+class _Tables(NamedTuple):
+    """A report for its rows, for their total, and for a plot of them."""
+
+    report: Report
+    totals: Report
+    plot: Report
+
+
+async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
     """The rows that a page has room for, their total beside that of the period before, and a plot."""
     kept: list[Row] = []
     more = False
-    async for row in report.rows(keeping(conn), wanted):
+    report = of.report
+    async for row in report.rows(lend, wanted):
         if len(kept) == ROWS_MAX:
             more = True
             break
         kept.append(row)
     if report.dated:
-        points = await plotted(report, conn, wanted)
-        total = await whole(report, conn, wanted)
-        earlier = await whole(report, conn, before(wanted)) if compares(report) else None
+        points = await plotted(of.plot, lend, wanted)
+        total = await whole(of.totals, lend, wanted)
+        earlier = await whole(of.totals, lend, before(wanted)) if compares(report) else None
     else:
         # Of now: what is shown is all there is, or as much of it as is read.
         points, total, earlier = named(report, kept), total_of(report.columns, kept), None
@@ -109,21 +161,49 @@ async def _read(conn: Connection, report: Report, wanted: ReportQuery) -> dict[s
 
 async def download(request: PageRequest) -> Response[Any]:
     """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
-    connection while the browser takes its time."""
+    connection while the browser takes its time. Over all cells the rows are added first; the file's name says which
+    cells are missing."""
     report = _report(request)
-    async with session(request.report_pool) as conn:
-        asked, wanted, _ = await _asked(request, conn, report)
+    asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
+    if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
+        all_cells = AllCells(request.cells)
+        picked = await pick_over(request.cells, asked, all_cells.away)
+    else:
+        all_cells = None
+        async with session(request.report_pool) as conn:
+            picked = await pick(conn, asked)
+    wanted = _wanted(request, report, asked, picked)
     if wanted is None or asked.faults:
         raise NotFoundException
-    account = "todas" if wanted.account_id is None else str(wanted.account_id)[:8]
-    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}.csv"
+    account, missing = "todas" if wanted.account_id is None else str(wanted.account_id)[:8], ""
+    if all_cells is not None and picked.account is None:
+        report = await _gathered(all_cells.report(report), wanted)
+        account = "todas-as-celulas"
+        missing = f"-sem-{'-'.join(all_cells.away)}" if all_cells.away else ""
+    pool = request.report_pool if picked.cell is None else picked.cell.state.report_pool
+    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{missing}.csv"
     headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Stream(_lines(request, report, wanted), media_type=CONTENT_TYPE, headers=headers)
+    return Stream(_lines(lambda: session(pool), report, wanted), media_type=CONTENT_TYPE, headers=headers)
 
 
-async def _lines(request: PageRequest, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
+async def _gathered(report: Report, wanted: ReportQuery) -> Report:
+    """The report with these rows, read already."""
+    found = [row async for row in report.rows(_no_connection, wanted)]
+
+    async def rows(_: Lend, __: ReportQuery) -> AsyncIterator[Row]:
+        for row in found:
+            yield row
+
+    return report._replace(rows=rows)
+
+
+def _no_connection() -> Any:
+    raise AssertionError("a report over all cells borrows connections of its own")
+
+
+async def _lines(lend: Lend, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
-    async for row in report.rows(lambda: session(request.report_pool), wanted):
+    async for row in report.rows(lend, wanted):
         block += csv_line(as_csv(report, row))
         if len(block) >= _FLUSH_BYTES:
             yield bytes(block)
@@ -138,27 +218,22 @@ def _report(request: PageRequest) -> Report:
     return found
 
 
-async def _asked(
-    request: PageRequest, conn: Connection, report: Report
-) -> tuple[ListQuery, ReportQuery | None, Picked]:
-    """The form's fields, what is asked for, and of which account; None where that cannot be reported (yet)."""
-    asked = ListQuery(request.http, ("de", "ate", FIELD, "por"))
+def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Picked) -> ReportQuery | None:
+    """What is asked for; None where that cannot be reported (yet). What is wrong is said beside the field."""
     first, last = read_days(asked, "de", "ate")
     by = By(read_choice(asked, "por", list(BY)) or By.DAY)
-    picked = await pick(conn, asked)
     if asked.faults:
-        return asked, None, picked
+        return None
     account_id = None if picked.account is None else picked.account.id
     if report.of_one_account and account_id is None:
         if asked.filtered:
             asked.faults[FIELD] = "Este relatório é de uma loja: diga qual."
-        return asked, None, picked
+        return None
     try:
-        wanted = ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
+        return ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
     except Refused:
         asked.faults["ate"] = "O período termina antes de começar, ou é longo demais."
-        return asked, None, picked
-    return asked, wanted, picked
+        return None
 
 
 def _file_query(asked: ListQuery, wanted: ReportQuery | None) -> str:

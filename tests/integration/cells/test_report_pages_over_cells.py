@@ -1,0 +1,158 @@
+"""The staff's reports over all cells: the same table as of one database with all of it, its total, plot and file."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import date, datetime, timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from domain.instants import SAO_PAULO
+from readmodels.reports.reports import REPORTS
+from runtime.cells.number import HOME
+from tests.support.cells import Cells, open_cells, second_server
+from tests.support.counting import statements_run
+from tests.support.daily_totals import Totals, added, by_chance, store
+from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+
+ALA, BELA = 1, 2
+DAYS = 40
+ADDED = [name for name, report in REPORTS.items() if report.key]
+PATH = "/plataforma/relatorios"
+
+
+class World(NamedTuple):
+    cells: Cells
+    today: date
+    totals: dict[int, Totals]
+    second: Any
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def world(servers: Any) -> AsyncIterator[World]:
+    today = datetime.now(SAO_PAULO).date()
+    chance = Random(12)
+    with second_server() as second:
+        async with open_cells(servers, second) as cells:
+            totals = {number: by_chance(chance, last=today, days=DAYS) for number in cells.urls}
+            for number, each in totals.items():
+                await store(cells.owner_urls[number], each)
+            yield World(cells, today, totals, second)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(world: World) -> Desk:
+    return await staff_of_cell(world.cells)
+
+
+def shown(page: Page) -> list[str]:
+    """Rows, total, comparison and plot, as the page has them; not when it was read."""
+    tables = re.findall(r"<table>.*?</table>", page.html, re.DOTALL)
+    return [*tables, *re.findall(r'<svg class="plot".*?</svg>', page.html, re.DOTALL)]
+
+
+def query(world: World, name: str, **more: str) -> str:
+    report = REPORTS[name]
+    asked = {"de": str(world.today - timedelta(days=20)), "ate": str(world.today)} if report.dated else {}
+    return "&".join(f"{field}={value}" for field, value in {**asked, **more}.items())
+
+
+@pytest.mark.parametrize("name", ADDED)
+async def test_all_cells_are_shown_as_one_database_with_all_of_it(world: World, desk: Desk, name: str) -> None:
+    """Cora is given the totals of all cells, and is then the one that has all of it."""
+    whole = added(each for number, each in world.totals.items() if number != 3)
+    await store(world.cells.owner_urls[3], added([]))
+    try:
+        over = await desk.opened(f"{PATH}/{name}?{query(world, name, celulas='todas')}")
+        csv = await desk.opened(f"{PATH}/{name}/arquivo?{query(world, name, celulas='todas')}")
+        await store(world.cells.owner_urls[3], whole)
+        await desk.choose("cora")
+        alone = await desk.opened(f"{PATH}/{name}?{query(world, name)}")
+        assert shown(over) == shown(alone)
+        assert len(shown(over)) >= 2
+        assert "De todas as células" in over.text
+        assert csv.html == (await desk.opened(f"{PATH}/{name}/arquivo?{query(world, name)}")).html
+        assert csv.html.count("\n") > 2
+    finally:
+        await store(world.cells.owner_urls[3], world.totals[3])
+
+
+async def test_it_is_asked_from_whichever_cell_one_works_in(world: World, desk: Desk) -> None:
+    asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
+    of_home = await desk.opened(asked)
+    await desk.choose("bela")
+    assert shown(await desk.opened(asked)) == shown(of_home)
+    alone = await desk.opened(f"{PATH}/receipts?{query(world, 'receipts')}")
+    assert shown(alone) != shown(of_home)
+    assert '<option value="">Só bela</option>' in alone.html
+
+
+async def test_what_is_of_an_account_comes_from_the_accounts_cell(world: World, desk: Desk) -> None:
+    merchant = world.cells.merchants[BELA]
+    for name in ("settlement", "receipts"):
+        asked = f"{PATH}/{name}?{query(world, name, celulas='todas', conta=str(merchant.account_id))}"
+        page = await desk.opened(asked)
+        assert "da célula bela" in page.text
+        file = await desk.opened(asked.replace(f"{name}?", f"{name}/arquivo?"))
+        assert file.html.startswith("\ufeff")
+        leads = page.hidden_with("para", f"/plataforma/lojas/{merchant.account_id}")
+        assert leads["celula"] == "bela"
+    of_several = await desk.ask("GET", f"{PATH}/receipts?{query(world, 'receipts', celulas='todas', conta='Loja')}")
+    assert (of_several.status, "Qual loja?" in of_several.text) == (400, True)
+    for cell in ("home", "ala", "bela", "cora"):
+        assert f'<span class="chip">{cell}</span>' in of_several.html
+    nobody = await desk.ask("GET", f"{PATH}/settlement?celulas=todas")
+    assert (nobody.status, "Este relatório é de uma loja" in nobody.text) == (400, True)
+
+
+async def test_staff_of_one_cell_have_no_report_over_others(world: World) -> None:
+    desk = await staff_of_cell(world.cells, ALA)
+    page = await desk.opened(f"{PATH}/receipts")
+    assert "células" not in page.text
+    asked = await desk.ask("GET", f"{PATH}/receipts?celulas=todas")
+    assert asked.status == 400
+    assert shown(asked) == []
+    assert (await desk.ask("GET", f"{PATH}/receipts/arquivo?celulas=todas")).status == 404
+
+
+@pytest.mark.parametrize(("name", "parts"), [("receipts", 0), ("conversion", 1), ("webhooks", 3)])
+async def test_a_report_costs_each_cell_what_it_costs_one_and_its_parts(
+    world: World, desk: Desk, name: str, parts: int
+) -> None:
+    asked = []
+    for cells in ("", "todas"):
+        with statements_run() as run:
+            await desk.opened(f"{PATH}/{name}?{query(world, name, celulas=cells)}")
+        asked.append(run["report"])
+    assert asked[1] == len(world.cells.urls) * (asked[0] + parts)
+
+
+async def test_a_cell_that_is_away_is_named_on_the_page_and_by_the_file(world: World, desk: Desk) -> None:
+    asked = query(world, "receipts", celulas="todas")
+    before = await desk.opened(f"{PATH}/receipts?{asked}")
+    assert "não respondeu" not in before.text
+    world.second.stop()
+    try:
+        page = await desk.opened(f"{PATH}/receipts?{asked}")
+        assert [name for name in ("home", "ala", "bela", "cora") if f"A célula {name} não respondeu" in page.text] == [
+            "bela", "cora",
+        ]  # fmt: skip
+        assert shown(page) != shown(before)
+        file = await desk.ask("GET", f"{PATH}/receipts/arquivo?{asked}")
+        assert file.status == 200
+        assert file.file.endswith("-todas-as-celulas-sem-bela-cora.csv")
+        missing = str(world.cells.merchants[BELA].account_id)
+        lost = await desk.ask("GET", f"{PATH}/receipts?{query(world, 'receipts', celulas='todas', conta=missing)}")
+        assert (lost.status, "A célula bela não respondeu" in lost.text) == (400, True)
+    finally:
+        world.second.restart()
+
+
+async def test_each_account_has_its_cell_beside_it(world: World, desk: Desk) -> None:
+    page = await desk.opened(f"{PATH}/webhook_lanes?celulas=todas")
+    assert page.status == 200
+    file = await desk.opened(f"{PATH}/webhook_lanes/arquivo?celulas=todas")
+    assert file.html.startswith("\ufeffCélula;Loja;")
+    assert HOME in world.cells.urls
