@@ -103,7 +103,7 @@ async def _show_all(args: argparse.Namespace) -> int:
             fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
             return fresh, await read_cell(report, cell.name, keeping(conn), asked)
 
-    found = await ask_each(await cells_of(args.account), read, reports=True)
+    found = await ask_each(await cells_of(None if report.spread else args.account), read, reports=True)
     answers = [each.answer for each in found.answers]
     head = _head(report, asked, oldest(fresh for fresh, _ in answers))
     head |= {"cells": [each.cell for each in found.answers], "away": found.away}

@@ -127,6 +127,8 @@ class Report(NamedTuple):
     key: tuple[str, ...] = ()
     """The columns by which rows of several cells are one row. Without them a row stays its cell's."""
     remade: Remade | None = None
+    spread: bool = False
+    """Whether rows of one account may be in other cells than its own."""
 
 
 class Freshness(Struct, frozen=True):

@@ -81,6 +81,7 @@ def _of_totals(
     plotted: str,
     named_by: str = "",
     remade: Remade | None = None,
+    spread: bool = False,
 ) -> Report:
     return Report(
         name,
@@ -94,6 +95,7 @@ def _of_totals(
         named_by=named_by,
         key=key,
         remade=remade,
+        spread=spread,
     )
 
 
@@ -210,6 +212,8 @@ _ALL: Sequence[Report] = (
         key=("integrador_code",),
         plotted="payment_amount",
         named_by="name",
+        # A share is booked in the partner's cell, and counted there.
+        spread=True,
     ),
     _of_totals(
         "webhooks",

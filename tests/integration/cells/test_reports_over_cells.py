@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
 
+import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -18,8 +19,9 @@ from runtime.cells.number import HOME
 from runtime.postgres import transaction
 from tests.support.banking import SECRET_KEY
 from tests.support.cells import Cells, open_cells, second_server
-from tests.support.daily_totals import added, by_chance, store
+from tests.support.daily_totals import CODES, added, by_chance, store
 from tests.support.database import own_database, owner_of, report_of
+from tests.support.staff_in_cells import staff_of_cell
 
 ALA, BELA, CORA = 1, 2, 3
 DAYS = 45
@@ -127,6 +129,30 @@ async def test_what_is_told_of_each_account_has_its_cell_beside_it(quita: Any, w
     assert [row["cell"] for row in one.json()["rows"]] == one.json()["cells"] == ["bela"]
     settled = await quita("report", "settlement", "--cell", "all", "--account", accounts[ALA], "--json")
     assert {row["cell"] for row in settled.json()["rows"]} == {"ala"}
+
+
+async def test_what_a_partner_was_given_in_another_cell_is_beside_the_charges(quita: Any, world: World) -> None:
+    merchant = world.cells.merchants[ALA].account_id
+    rows = {ALA: (3, 30_00, 2, 20_00, 0, 0), CORA: (0, 0, 0, 0, 50, 10)}
+    insert = "INSERT INTO report_integrator VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    for number, values in rows.items():
+        conn = await asyncpg.connect(world.cells.owner_urls[number])
+        await conn.execute(insert, merchant, world.today, CODES[0], *values)
+        await conn.close()
+    said = await quita("report", "integrators", "--cell", "all", "--account", str(merchant), "--json")
+    (row,) = said.json()["rows"]
+    assert [row[each] for each in ("charges", "payments", "given", "taken_back", "net")] == [
+        3,
+        2,
+        "0.50",
+        "0.10",
+        "0.40",
+    ]
+    desk = await staff_of_cell(world.cells)
+    path = f"/plataforma/relatorios/integrators?celulas=todas&conta={merchant}"
+    page = await desk.opened(path)
+    assert ("R$ 0,40" in page.text, "da célula ala" in page.text) == (True, True)
+    assert ";0,40" in (await desk.opened(path.replace("?", "/arquivo?"))).html
 
 
 async def test_a_command_that_changes_something_is_of_one_cell(quita: Any, world: World) -> None:

@@ -5,8 +5,7 @@ import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,7 +28,6 @@ from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_o
 from tests.support.in_process import Api
 from tests.support.pages import serving
 from tests.support.partners import received_on
-from web.painel.page_request import PageRequest
 from web.painel.table import TABLE as PAINEL_TABLE
 from web.plataforma.reports import pages as reports
 from web.plataforma.table import TABLE
@@ -394,7 +392,7 @@ async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
     asked = ask(report, today=today, first=today, last=today, account_id=merchant.account_id)
     own = await open_pool(servers.database_url, name="web", size=1)
     try:
-        lines = reports._lines(cast(PageRequest, SimpleNamespace(report_pool=own)), report, asked)
+        lines = reports._lines(lambda: session(own), report, asked)
         assert b"opening" in await anext(lines)
         async with session(own) as conn:  # somebody else's page
             assert await conn.fetchval("SELECT true")

@@ -72,7 +72,7 @@ async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> 
     picked = await pick_over(request.cells, asked, cells.away)
     wanted = _wanted(request, report, asked, picked)
     found: dict[str, Any] = {}
-    if picked.cell is not None and wanted is not None:
+    if picked.cell is not None and wanted is not None and not report.spread:
         async with session(picked.cell.state.report_pool) as conn:
             found = await _read(_Tables(report, report, report), keeping(conn), wanted)
             found["freshness"] = None if report.live else await freshness(conn)
@@ -176,12 +176,12 @@ async def download(request: PageRequest) -> Response[Any]:
     if wanted is None or asked.faults:
         raise NotFoundException
     account, missing = "todas" if wanted.account_id is None else str(wanted.account_id)[:8], ""
-    if all_cells is not None and picked.account is None:
+    if all_cells is not None and (picked.account is None or report.spread):
         report = await _gathered(all_cells.report(report), wanted)
-        account = "todas-as-celulas"
         missing = f"-sem-{'-'.join(all_cells.away)}" if all_cells.away else ""
+    every = "-as-celulas" if all_cells is not None and picked.account is None else ""
     pool = request.report_pool if picked.cell is None else picked.cell.state.report_pool
-    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{missing}.csv"
+    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{every}{missing}.csv"
     headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     return Stream(_lines(lambda: session(pool), report, wanted), media_type=CONTENT_TYPE, headers=headers)
 
