@@ -15,14 +15,14 @@ ANSWER_S: Final = 4.0
 """A cell that takes longer counts as away: somebody waits for the page."""
 
 
-class Asked(Struct, Generic[T], frozen=True):
+class AnswersOfCells(Struct, Generic[T], frozen=True):
     """`answers` by cell, home first; `away`: the names of those without one."""
 
     answers: Sequence[tuple[CellPages, T]]
     away: Sequence[str]
 
 
-async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Awaitable[T]]) -> Asked[T]:
+async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Awaitable[T]]) -> AnswersOfCells[T]:
     """What `ask` answers in each cell; it finds the pools of the cell in its `state`, and the number is entered. Raises
     what it raises other than for a database that is away."""
 
@@ -44,4 +44,4 @@ async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Await
             raise answer
         else:
             answers.append((cell, answer))
-    return Asked(answers, away)
+    return AnswersOfCells(answers, away)
