@@ -1,8 +1,8 @@
 """Partners in the cells that are not home: a copy of home's, so that issuing a charge asks its own cell alone.
 
 A copy follows home by the partners' versions. It may be behind by seconds, and by as long as home is away: a code that
-was made meanwhile is unknown there, and a share that was changed meanwhile holds for charges issued from its instant on
-once it has come.
+was made meanwhile is unknown there, and payments that are booked before a changed share has come accrue the one
+before.
 """
 
 from collections.abc import Sequence
