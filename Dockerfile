@@ -1,6 +1,6 @@
 # Two images of one build: `app` is the API, the workers and migrations, by its command; `backup` has PostgreSQL's own
-# programs too. Name the base by its digest where images are kept (docs/running.md).
-ARG PYTHON_IMAGE=python:3.13-slim
+# programs too. The base is named by its digest, which is renewed as docs/running.md says.
+ARG PYTHON_IMAGE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /app

