@@ -69,20 +69,9 @@ class _Due(Struct, frozen=True, gc=False):
     share_cents: int
 
 
-class SentShare(Struct, frozen=True, gc=False):
-    """A share on its way to the partner's cell. Cents."""
+class SentShare(_Due, frozen=True, gc=False):
+    """A share on its way to the partner's cell; `account_id` is the merchant's, in the cell that sends it. Cents."""
 
-    share_id: UUID
-    account_id: UUID
-    """The merchant's, in the cell that sends it."""
-    test: bool
-    payment_id: UUID
-    refund_id: UUID | None
-    integrador_code: str
-    partner_id: UUID
-    amount_cents: int
-    share_bps: int
-    share_cents: int
     earned_at: datetime
 
 
