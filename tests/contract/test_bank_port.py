@@ -14,6 +14,7 @@ from banks.received import ReceivedPix
 from banks.simulated.bank import SANDBOX, PayerPix, SimulatedBank
 from banks.simulated.boletos import BoletoRules
 from banks.transfers import PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
+from domain.instants import to_millisecond
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import Seal
@@ -226,7 +227,7 @@ async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject)
 
 
 async def test_what_was_sent_is_listed_page_by_page(subject: Subject) -> None:
-    since = utc_now()
+    since = to_millisecond(utc_now())  # as a bank tells instants
     asked = [
         Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500 + number)
         for number in range(103)

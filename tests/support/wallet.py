@@ -49,11 +49,13 @@ async def written(conn: Any, account_id: UUID, number: int, kind: str, cents: in
     entry = {
         "sequence": number, "entry_id": str(uuid4()), "type": kind, "amount_cents": cents, "balance_after_cents": after,
     }  # fmt: skip
-    payload = {"entry": entry} | ({"payment": {"method": "pix"}} if kind == "payment" else {})
+    # Whole enough to be projected: others verify this database too.
+    payment = {"payment_id": str(uuid4()), "paid_at": at.isoformat(), "method": "pix"}
+    payload = {"entry": entry} | ({"payment": payment} if kind == "payment" else {})
     journal_id: int = await conn.fetchval(
-        "INSERT INTO journal (account_id, test, version, kind, recorded_at, actor, payload)"
-        " VALUES ($1, false, 1, 'test', $2, 'test', $3::text::jsonb) RETURNING journal_id",
-        account_id, at, json.dumps(payload),
+        "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
+        " VALUES ($1, false, $2, 1, 'test', $3, 'test', $4::text::jsonb) RETURNING journal_id",
+        account_id, uuid4() if kind == "payment" else None, at, json.dumps(payload),
     )  # fmt: skip
     await project(conn, [journal_id], (Projection.ENTRIES,))
     return journal_id
