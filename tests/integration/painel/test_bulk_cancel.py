@@ -26,7 +26,7 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
 
 async def statuses(books: Books) -> list[str]:
     rows = await books.pool.fetch(
-        "SELECT status FROM charge WHERE account_id = $1 ORDER BY created_at, charge_id", books.account_id
+        "SELECT status FROM charge WHERE account_id = $1 ORDER BY external_id", books.account_id
     )
     return [row["status"] for row in rows]
 
