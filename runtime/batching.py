@@ -43,8 +43,8 @@ class Batcher(Generic[Item, Outcome]):
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def submit(self, item: Item) -> Outcome:
-        """The outcome of this item; raises what its flush answered for it, or OverflowError when too many wait."""
+    def submit(self, item: Item) -> "asyncio.Future[Outcome]":
+        """The outcome of this item, or what its flush raised for it. OverflowError when too many wait."""
         if len(self._waiting) >= self._waiting_max:
             raise OverflowError("too many waiting")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -54,7 +54,7 @@ class Batcher(Generic[Item, Outcome]):
             task = asyncio.create_task(self._run())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await future
+        return future
 
     async def _run(self) -> None:
         # A task starts in the loop's next iteration: all items of this one are in its first batch.

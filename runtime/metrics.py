@@ -5,8 +5,13 @@ Labels are bounded: route templates, methods, status codes. Never an account, a 
 """
 
 import asyncio
+import math
 import time
+from bisect import bisect_left
+from collections import Counter as TallyOf
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
@@ -19,7 +24,41 @@ requests_total = Counter(
     "Requests answered.",
     ["http_route", "http_request_method", "http_response_status_code"],
 )
-request_seconds = Histogram(
+
+
+class Often:
+    """A counter for each request: counted here, and handed on once a second, since the shared one takes 3 us."""
+
+    __slots__ = ("_count", "_counter")
+    _all: ClassVar[list["Often"]] = []
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._count = 0
+        self._all.append(self)
+
+    def inc(self) -> None:
+        self._count += 1
+
+    @classmethod
+    def hand_on(cls) -> None:
+        for each in cls._all:
+            count, each._count = each._count, 0
+            if count:
+                each._counter.inc(count)
+
+
+class ManyTimes(Histogram):
+    """A histogram that takes many values at once: one addition to each shared counter, and not one for each value."""
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        places = TallyOf(bisect_left(self._upper_bounds, value) for value in values)
+        self._sum.inc(math.fsum(values))
+        for place, count in places.items():
+            self._buckets[place].inc(count)
+
+
+request_seconds = ManyTimes(
     "http_server_request_duration_seconds",
     "Time from admission to answer.",
     ["http_route", "http_request_method"],
@@ -83,10 +122,9 @@ class Meter:
         for (route, method, status), count in self._counted.items():
             requests_total.labels(route, method, status).inc(count)
         for labels, all_took_s in self._took_s.items():
-            histogram = request_seconds.labels(*labels)
-            for took_s in all_took_s:
-                histogram.observe(took_s)
+            request_seconds.labels(*labels).observe_all(all_took_s)
         self._counted, self._took_s = {}, {}
+        Often.hand_on()
 
 
 class DatabaseMeter:

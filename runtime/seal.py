@@ -8,7 +8,6 @@ belong to, so that they cannot be opened as anything else or in another's place.
 import hmac
 import os
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -24,6 +23,8 @@ _ONLY: Final = 1
 _SALT: Final = 2
 _NONCE: Final = 12
 _HEAD: Final = 1 + _SALT + _NONCE
+_SALT_KEPT: Final = 1_000
+"""Messages sealed one after the other under one salt: deriving its key takes as long as sealing."""
 
 
 # What is sealed, and the id of the row that it belongs to.
@@ -98,6 +99,8 @@ class Seal:
         self._data = {id: _derived(root, "data") for id, root in self._secret.keys}
         # Fingerprints are compared with those of years ago, and are in the journal: the oldest key makes them.
         self._index = _derived(self._secret.keys[-1][1], "index")
+        self._sealing: tuple[bytes, AESGCM] | None = None
+        self._left = 0
 
     @property
     def current(self) -> int:
@@ -119,8 +122,13 @@ class Seal:
 
     def seal(self, plain: bytes, what: str, row: object) -> bytes:
         """`what` it is and the id of the `row` it is kept in: to be told again when it is opened."""
-        head = bytes((self.current,)) + os.urandom(_SALT + _NONCE)
-        return head + self._cipher(head).encrypt(head[-_NONCE:], plain, _bound(what, row))
+        if self._sealing is None or self._left <= 0:
+            salted = bytes((self.current,)) + os.urandom(_SALT)
+            self._sealing, self._left = (salted, self._cipher(salted)), _SALT_KEPT
+        self._left -= 1
+        salted, cipher = self._sealing
+        nonce = os.urandom(_NONCE)
+        return salted + nonce + cipher.encrypt(nonce, plain, _bound(what, row))
 
     def open(self, sealed: bytes, what: str, row: object) -> bytes:
         """Raises cryptography.exceptions.InvalidTag when it was not sealed here as this, was altered, or when its key
@@ -132,11 +140,11 @@ class Seal:
 
     def blind(self, value: str) -> str:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""
-        return hmac.new(self._index, value.encode(), sha256).hexdigest()[:32]
+        return hmac.digest(self._index, value.encode(), "sha256").hex()[:32]
 
     def _cipher(self, head: bytes) -> AESGCM:
         # One key of 65,536 by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
-        # second is fifty days.
+        # second is fifty days. Which salt is kept for a while is random too, so each has its share.
         return AESGCM(hmac.digest(self._data[head[0]], head[1 : 1 + _SALT], "sha256"))
 
 

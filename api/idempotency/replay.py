@@ -9,14 +9,13 @@ from api.context import ApiContext
 from api.idempotency.used_keys import UsedKey
 from api.route import Call
 from domain.errors import Code, Refused
-from runtime.metrics import idempotency_total
+from runtime.metrics import Often, idempotency_total
 
 Made = TypeVar("Made")
 
-# Looked up once: finding a counter by its labels costs more than counting.
-_first = idempotency_total.labels("first")
-_replayed = idempotency_total.labels("replay")
-_reused = idempotency_total.labels("reused")
+_first = Often(idempotency_total.labels("first"))
+_replayed = Often(idempotency_total.labels("replay"))
+_reused = Often(idempotency_total.labels("reused"))
 
 
 def check_same(call: Call, used: UsedKey) -> None:

@@ -86,10 +86,12 @@ class PixCreations:
         created, certain = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
         if created:
             self._jobs.wake(PIX_ORDERS[mode])
-        if certain:
-            unused = [at for (_, at), new in zip(placed, news, strict=True) if new.charge_id not in created]
+        if certain and len(created) < len(news):
+            unused = [location for creation, location in placed if creation.charge_id not in created]
             self._reserve.give_back(mode, unused)
-        return [new.doc if new.charge_id in created else None for new in news]
+        return [
+            new.doc if creation.charge_id in created else None for (creation, _), new in zip(placed, news, strict=True)
+        ]
 
     async def _store(self, news: list[NewPix], *, wait_s: float) -> tuple[set[UUID], bool]:
         """Store them, over a restart of the database too, which is waited for `wait_s` at most: a charge stored just
@@ -104,7 +106,8 @@ class PixCreations:
         while True:
             try:
                 async with session(self._pool) as conn:
-                    created = await create_pix(conn, [new for new in news if new.charge_id not in earlier])
+                    missing = [new for new in news if new.charge_id not in earlier] if earlier else news
+                    created = await create_pix(conn, missing)
                 return earlier | created, certain
             except DB_UNAVAILABLE:
                 certain = False

@@ -2,7 +2,6 @@
 
 from functools import partial
 from typing import Annotated, Final
-from uuid import UUID
 
 from msgspec import Meta, Struct
 
@@ -51,7 +50,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     if document is not None:
         check_document("payer.document", document, context, production=not call.caller.test)
     scenario = scenario_of(call)
-    await _allowed(context, call, UUID(asked.account_id))
+    await _allowed(context, call, asked.account_id.lower())
     charge_id = new_id()
     payer_sealed, payer_document_hash = (
         (None, None) if payer is None else seal_payer(payer, document, context, charge_id)
@@ -76,12 +75,12 @@ async def create(context: ApiContext, call: Call) -> Answer:
     return await create_charge(context, call, partial(context.pix.create, creation))
 
 
-async def _allowed(context: ApiContext, call: Call, account_id: UUID) -> None:
+async def _allowed(context: ApiContext, call: Call, account_id: str) -> None:
     """What depends on time or state comes after the key: a replay is answered whatever has changed since."""
     refused: Code | None = None
     if not await approved(context, call):
         refused = Code.KYC_REQUIRED
-    elif account_id != call.caller.account_id:
+    elif account_id != str(call.caller.account_id):
         suspended = not call.caller.test and await context.pix_suspended()
         refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
     if refused is None:

@@ -18,9 +18,9 @@ async def test_what_arrives_while_one_is_served_travels_together() -> None:
         return [item * 2 for item in items]
 
     batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
-    alone = asyncio.create_task(batcher.submit(0))
+    alone = batcher.submit(0)
     await asyncio.sleep(0.01)
-    waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 51)]
+    waiting = [batcher.submit(item) for item in range(1, 51)]
     await asyncio.sleep(0.01)
     may_end.set()
     others = await asyncio.gather(*waiting)
@@ -84,9 +84,9 @@ async def test_a_batcher_that_is_full_says_so_at_once() -> None:
         return list(items)
 
     batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=1, waiting_max=3)
-    served = asyncio.create_task(batcher.submit(0))
+    served = batcher.submit(0)
     await asyncio.sleep(0.01)
-    waiting = [asyncio.create_task(batcher.submit(item)) for item in range(1, 4)]
+    waiting = [batcher.submit(item) for item in range(1, 4)]
     await asyncio.sleep(0.01)
     with pytest.raises(OverflowError):
         await asyncio.wait_for(batcher.submit(4), 30)

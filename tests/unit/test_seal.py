@@ -51,6 +51,15 @@ def test_the_same_secret_is_never_sealed_to_the_same_bytes() -> None:
     assert len({seal.seal(b"secret", MAIL_TO, 1) for _ in range(1_000)}) == 1_000
 
 
+def test_a_key_derived_by_a_salt_is_left_after_a_thousand_messages() -> None:
+    """Two of five salts may be the same by chance, no two nonces may."""
+    seal = Seal(bytes(32))
+    sealed = [seal.seal(b"x", CHARGE_PAYER, at) for at in range(5_000)]
+    assert len({each[1:3] for each in sealed}) in (4, 5)
+    assert len({each[:15] for each in sealed}) == len(sealed)
+    assert Seal(bytes(32)).open(sealed[-1], CHARGE_PAYER, 4_999) == b"x"
+
+
 def test_fingerprints_stay_those_of_the_oldest_key() -> None:
     assert Seal(read_keys(f"2:{NEW},1:{OLD}")).blind("12345678909") == Seal(read_keys(OLD)).blind("12345678909")
 
