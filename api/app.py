@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
 from api.exchange import failure, new_exchange, with_head
-from api.handlers import answer_failure, handler_of, open_handler_of, provide_context
+from api.handlers import answer_failure, handler_of, in_front, open_handler_of, provide_context
 from api.near_paths import NearPaths
 from api.openapi.document import document
 from api.route import Route
@@ -123,7 +123,8 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
-    app.asgi_handler = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url, state.near)
+    framework = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url, state.near)
+    app.asgi_handler = in_front(framework, ROUTES, context, meter)
     return app
 
 

@@ -1,9 +1,9 @@
 """Routes of the table as handlers of Litestar: a guard admits the request, dependencies give the handler its context
-and call, one exception handler answers every failure, one middleware records.
+and call, one exception handler answers every failure, one middleware records. Two routes are answered in front of it.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
 
 from litestar import Request
 from litestar.connection import ASGIConnection
@@ -21,6 +21,8 @@ from api.route import Call, Method, OpenRoute, Route
 from domain.errors import Code, Refused
 from runtime.metrics import Meter
 
+_ID_CHARACTERS: Final = 36
+
 
 def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
     in_turn = route.heavy or CURSOR in route.query
@@ -31,7 +33,7 @@ def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> 
         async with context.shares.of(call.caller.owner):
             return await route.handle(context, call)
 
-    middleware = HotRoute(route, opened, meter) if route.hot else Recorded(route.method, route.path, opened, meter)
+    middleware = Recorded(route.method, route.path, opened, meter)
     dependencies = {"call": Provide(provide_call, sync_to_thread=False)}
     return _handler(route, middleware, opt={"route": route}, guards=[admitted], dependencies=dependencies)(handle)
 
@@ -40,7 +42,7 @@ def open_handler_of(route: OpenRoute, opened: Callable[[], ApiContext], meter: M
     return _handler(route, Recorded(route.method, route.path, opened, meter))(route.handle)
 
 
-def _handler(route: Route | OpenRoute, middleware: "HotRoute | Recorded", **more: Any) -> HTTPRouteHandler:
+def _handler(route: Route | OpenRoute, middleware: "Recorded", **more: Any) -> HTTPRouteHandler:
     return HTTPRouteHandler(
         route.path,
         http_method=route.method,
@@ -116,9 +118,9 @@ class Recorded:
 
 
 class HotRoute:
-    """Middleware that answers in front of the framework's handler, which it never calls: the same checks and the same
-    handler function, without the framework's request, dependencies and response. For the two routes that a bench
-    measures against an empty one (docs/decisions/0016-litestar.md).
+    """A route answered in front of the framework: the same checks and the same handler function, without the search for
+    a route, a request, dependencies and a response. For the two routes that a bench measures against an empty one
+    (docs/decisions/0016-litestar.md). What does not come this way, HEAD for example, its handler answers.
     """
 
     def __init__(self, route: Route, context: Callable[[], ApiContext], meter: Meter) -> None:
@@ -126,11 +128,10 @@ class HotRoute:
         self._context = context
         self._meter = meter
 
-    def __call__(self, app: ASGIApp) -> ASGIApp:
-        return self.answer
-
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send, path_params: dict[str, Any]) -> None:
         route, context = self._route, self._context()
+        scope["path_template"] = route.path
+        scope["path_params"] = path_params
         exchange = new_exchange(self._meter.start())
         try:
             answer = await route.handle(context, await admit(route, context, scope, receive, exchange))
@@ -138,4 +139,35 @@ class HotRoute:
             answer = failure(error, scope, exchange, context.settings.docs_url)
         answer.raw_headers += exchange.all_headers()
         exchange.record(route.method, route.path, scope, answer.status_code, answer.raw_headers, context, self._meter)
-        await answer(scope, receive, send)
+        whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
+        if whole is None:
+            await answer(scope, receive, send)
+        else:  # the server's own (cli/run/http_cycle.py), and nobody between us wants to see the messages
+            await whole(answer.status_code, answer.raw_headers, answer.body)
+
+
+def in_front(asgi: ASGIApp, routes: Iterable[Route], context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:
+    """The application with its hot routes in front of it. A path of theirs has no parameter, or an id at its end; what
+    is no id is left to the framework, which has other routes there."""
+    fixed: dict[tuple[str, str], HotRoute] = {}
+    by_id: dict[tuple[str, str], tuple[HotRoute, str]] = {}
+    for route in routes:
+        if not route.hot:
+            continue
+        folder, _, name = route.path.rpartition("/")
+        if name[:1] == "{":
+            by_id[route.method, folder] = HotRoute(route, context, meter), name[1:-1].partition(":")[0]
+        else:
+            fixed[route.method, route.path] = HotRoute(route, context, meter)
+
+    def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        method, path = str(scope.get("method")), scope["path"]
+        if (hot := fixed.get((method, path))) is not None:
+            return hot.answer(scope, receive, send, {})
+        if path[-_ID_CHARACTERS - 1 : -_ID_CHARACTERS] == "/":
+            found = by_id.get((method, path[: -_ID_CHARACTERS - 1]))
+            if found is not None and "/" not in (last := path[-_ID_CHARACTERS:]):
+                return found[0].answer(scope, receive, send, {found[1]: last})
+        return asgi(scope, receive, send)
+
+    return outermost

@@ -53,7 +53,7 @@ class Route(Struct, frozen=True, kw_only=True):
     heavy: bool = False
     """Whether it takes a turn of its account's share (runtime/limits/shares.py), as every list does."""
     hot: bool = False
-    """Answered in front of the framework's handler (api/handlers.py, HotRoute)."""
+    """Answered in front of the framework's handler (api/handlers.py, in_front)."""
     answers: dict[int, Any] = {}
     errors: tuple[Code, ...] = ()
     tag: str = ""

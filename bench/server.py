@@ -4,12 +4,11 @@ import os
 import sys
 from typing import Any
 
-from litestar import Litestar, get
-from litestar.handlers import HTTPRouteHandler
+from litestar import get
 
 from api.answers import Answer
 from api.app import make_api
-from api.handlers import handler_of
+from api.handlers import in_front
 from api.route import Route
 from api.routes import pix
 from bench.naive import create_naively
@@ -28,9 +27,9 @@ async def process() -> Answer:
     return Answer(b"%d" % os.getpid())
 
 
-def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
+def naive_route() -> Route:
     """The same admission as the real route: token, rate limit, scope, key, JSON. Only the work differs."""
-    route = Route(
+    return Route(
         method="POST",
         path="/bench/naive",
         name="createNaively",
@@ -41,14 +40,12 @@ def naive_handler(api: list[Litestar]) -> HTTPRouteHandler:
         key=True,
         body=pix.CreatePix,
     )
-    return handler_of(route, lambda: api[0].state.context, Meter(None))
 
 
 def make() -> Any:
-    api: list[Litestar] = []
-    also = [process, *PLAIN_ROUTES, naive_handler(api)]
-    api.append(make_api(read_settings(), access_log=AccessLog(), also=also))
-    return Front(api[0], make_app())
+    api = make_api(read_settings(), access_log=AccessLog(), also=[process, *PLAIN_ROUTES])
+    api.asgi_handler = in_front(api.asgi_handler, [naive_route()], lambda: api.state.context, Meter(None))
+    return Front(api, make_app())
 
 
 if __name__ == "__main__":

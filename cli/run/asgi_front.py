@@ -1,5 +1,6 @@
 """The API and the pages of one cell on one port: an ASGI application that forwards by path."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 from api.app import make_api
@@ -24,15 +25,13 @@ class Front:
         """Whether every answer is its connection's last, so that none is idle when this process closes them: a request
         that is on its way then is lost."""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         if self.closing:
             send = _last_answer(send)
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif is_page(scope["path"]):
-            await self.web(scope, receive, send)
-        else:
-            await self.api(scope, receive, send)
+            return self._live(receive, send)
+        answering: Awaitable[None] = (self.web if is_page(scope["path"]) else self.api)(scope, receive, send)
+        return answering
 
     @property
     def draining(self) -> bool:

@@ -147,17 +147,13 @@ class CellRouter:
         self._leaving: set[asyncio.Task[None]] = set()
         self._emails = asyncio.Semaphore(_EMAILS_AT_ONCE)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        else:
-            await self._answer(scope, receive, send)
+            return self._live(receive, send)
+        return self._answer(scope, receive, send)
 
-    async def _dispatch(self, scope: Any, receive: Any, send: Any) -> None:
-        if not self._cells:
-            await self._home(scope, receive, send)
-        else:
-            await self._lead(scope, receive, send)
+    def _dispatch(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        return self._lead(scope, receive, send) if self._cells else self._home(scope, receive, send)
 
     @property
     def draining(self) -> bool:

@@ -10,14 +10,16 @@ import math
 from collections import Counter
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
 import prometheus_client
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from api.answers import refusal
+from cli.run.http_cycle import HttpCycle
 from domain.client_address import Network, client_group, is_among
 from domain.errors import Code, Refused
 from runtime.ids import new_token
@@ -115,7 +117,7 @@ class HttpConnection(HttpToolsProtocol):
         self._more_bytes = 0  # of the head's further segments
         self._fault = Code.MALFORMED_REQUEST
         self._last: Code | None = None  # said after the answers that are under way
-        self._earlier: list[RequestResponseCycle] = []  # before `cycle`, and not answered yet
+        self._earlier: list[HttpCycle] = []  # before `cycle`, and not answered yet
         self._half_closed = False
         self._over = False  # nothing more is read
         self._ignored_bytes = 0
@@ -163,14 +165,44 @@ class HttpConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
             self._measure()
-        if self.parser.get_http_version() not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
             raise ValueError("no version of HTTP that is spoken here")
-        before = self.cycle
-        super().on_headers_complete()
-        if self.pipeline:
-            self._earlier = [each for each in (*self._earlier, before) if not each.response_complete]
         self._in_head = False
         self.deadline = self._now() + self._bounds.body_s
+        before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
+        self.cycle = self._begun(version)
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            # Sent before the answer to the one before it was there: it waits, and so does what follows.
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+            self._earlier = [each for each in (*self._earlier, before) if not each.response_complete]
+
+    def _begun(self, version: str) -> HttpCycle:
+        """As uvicorn begins a request, without its upgrades and its bound of requests at once."""
+        scope = self.scope
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = target.path
+        scope["query_string"] = target.query or b""
+        return HttpCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

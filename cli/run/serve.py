@@ -175,6 +175,7 @@ def _configured(app: "CellRouter", connections: "Connections") -> "uvicorn.Confi
         app,
         http=connections.protocol,  # type: ignore[arg-type]  # it calls what makes a protocol
         ws="none",
+        interface="asgi3",  # which it could not tell: ours only hand on what answers
         lifespan="on",
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_REQUESTS_END_S,
