@@ -204,7 +204,7 @@ class SimulatedBank:
                 descriptions=[(cob.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None for cob in cobs],
                 payers=[self._sealed_payer(cob) for cob in cobs],
             )
-            await self._conclude(conn, [cob.txid for cob in cobs])
+            await self.conclude(conn, [cob.txid for cob in cobs])
         became = {row.txid: row.became for row in rows}
         return [_ANSWERS[became[cob.txid]] for cob in cobs]
 
@@ -279,9 +279,9 @@ class SimulatedBank:
                 payer_document=PAYER_DOCUMENT,
                 tell_at=now if tell else None,
             )
-            await self._conclude(conn, [each.txid for each in paid if each.txid is not None])
+            await self.conclude(conn, [each.txid for each in paid if each.txid is not None])
 
-    async def _conclude(self, conn: Connection, txids: Sequence[str]) -> None:
+    async def conclude(self, conn: Connection, txids: Sequence[str]) -> None:
         """A test charge may be paid before its cob is registered; in production a payer reads the cob first."""
         if self.world == SANDBOX and txids:
             await conclude(conn, world=self.world, txids=txids)

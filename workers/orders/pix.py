@@ -45,11 +45,15 @@ from workers.orders.lease import (
     traced_as,
     wait_after,
 )
+from workers.orders.sandbox import register_cobs
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
+_PACE_S = (
+    0.02  # between two statements that register at the sandbox's bank: the more orders in one, the less each costs
+)
 _DONE_MAX = 200
 _KEYS_MAX = 4
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
@@ -103,18 +107,25 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     pace = context.settings.pace
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
+    ended = 0
 
     async def claim_some(limit: int) -> list[PixOrder]:
-        # At the simulated bank a hundred go as one.
         now = context.now()
         async with session(context.pool) as conn:
-            return await claim(
-                conn,
-                test=mode.test,
-                now=now,
-                limit=pace.orders_claimed if mode.test else limit,
-                lease=LEASE,
-            )
+            return await claim(conn, test=mode.test, now=now, limit=limit, lease=LEASE)
+
+    async def register_and_claim(_: int) -> list[PixOrder]:
+        """For the sandbox: what can be registered at once is, for as long as there is nothing else to do. At the
+        simulated bank a hundred of the others go as one."""
+        nonlocal ended
+        while True:
+            # Where there are traces, each order has a span of its own.
+            registered = 0 if context.traces is not None else await register_cobs(context)
+            ended += registered
+            claimed = await claim_some(pace.orders_claimed)
+            if claimed or not registered or context.stopping.is_set():
+                return claimed
+            await asyncio.sleep(_PACE_S)
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         begun: list[Coroutine[Any, Any, None]] = []
@@ -130,14 +141,15 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
             begun.append(_register_callbacks(context, keys))
         return begun
 
-    return await run_batched(
-        claim_some,
+    taken = await run_batched(
+        claim_some if mode is Mode.PRODUCTION else register_and_claim,
         begin,
         at_once=at_once or pace.bank_pix_calls,
         batch_max=pace.orders_claimed,
         look_s=_LOOK_S,
         stopping=context.stopping,
     )
+    return taken + ended
 
 
 # One order

@@ -94,9 +94,12 @@ ON CONFLICT DO NOTHING;
 -- name: conclude
 -- A cob and its PIX that were written at the same moment did not see each other. Whoever wrote looks once more: the later
 -- of the two sees both.
+WITH paid AS MATERIALIZED (
+    SELECT DISTINCT txid FROM simulated_pix WHERE world = :world AND txid = ANY(:txids::text[])
+)
 UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
-WHERE c.world = :world AND c.txid = ANY(:txids::text[]) AND c.status = 'ATIVA'
-  AND EXISTS (SELECT FROM simulated_pix p WHERE p.world = c.world AND p.txid = c.txid);
+FROM paid p
+WHERE c.world = :world AND c.txid = p.txid AND c.status = 'ATIVA';
 
 -- name: pix_of_cob
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled

@@ -305,30 +305,30 @@ async def lease_ends(context: Context, charge_id: UUID) -> None:
 
 
 async def test_a_worker_whose_clock_is_ahead_takes_no_order_that_another_does(context: Context, account: UUID) -> None:
-    charge_id = await charge(context, account, test=True)
+    charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    draining = asyncio.create_task(drain_orders(worker_cut_off(context, answer), Mode.SANDBOX))
+    draining = asyncio.create_task(drain_orders(worker_cut_off(context, answer), Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
     context.now = lambda: utc_now() + timedelta(hours=1)
     assert await release_orders(context) == 0
-    assert await drain_orders(context, Mode.SANDBOX) == 0
+    assert await drain_orders(context, Mode.PRODUCTION) == 0
     answer.set_result(Rejected("X", "too late"))
     await draining
 
 
 async def test_the_lease_of_a_dead_worker_returns(context: Context, account: UUID) -> None:
-    charge_id = await charge(context, account, test=True)
+    charge_id = await charge(context, account, test=False)
     dead = worker_cut_off(context)
-    draining = asyncio.create_task(drain_orders(dead, Mode.SANDBOX))
+    draining = asyncio.create_task(drain_orders(dead, Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     assert (await order_of(context.pool, charge_id))["state"] == "working"
-    assert await drain_orders(context, Mode.SANDBOX) == 0
+    assert await drain_orders(context, Mode.PRODUCTION) == 0
     assert await release_orders(context) == 0  # not before its time
     await lease_ends(context, charge_id)
     assert await release_orders(context) == 1
-    assert await drain_orders(context, Mode.SANDBOX) == 1
+    assert await drain_orders(context, Mode.PRODUCTION) == 1
     assert (await order_of(context.pool, charge_id))["state"] == "done"
 
 
@@ -407,6 +407,61 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     callback = await bank.bank.callback(str(account))
     assert callback is not None
     assert callback.url.endswith("/bank/another")
+
+
+async def test_what_the_sandbox_registers_in_one_statement_is_what_its_port_registers(
+    context: Context, account: UUID
+) -> None:
+    """A scenario sends a charge through the port, and this one changes nothing."""
+    find = (
+        "SELECT txid, status, revisao, amount_cents, pix_key, description, payer_sealed, expires_in_s"
+        " FROM simulated_cob WHERE txid = ANY($1::text[])"
+    )
+    long = "ã" * 200
+    at_once = await charge(context, account, test=True, description=long)
+    asked = await charge(context, account, test=True, description=long, scenario="lost_reply")
+    for _ in range(2):
+        await drain_orders(context, Mode.SANDBOX)
+        await due_now(context.pool, asked)
+    cobs = {row["txid"]: dict(row) for row in await context.pool.fetch(find, [at_once.hex, asked.hex])}
+    assert cobs[at_once.hex] | {"txid": ""} == cobs[asked.hex] | {"txid": ""}
+    done = await order_of(context.pool, at_once)
+    assert (done["state"], done["attempts"]) == ("done", 1)
+
+
+async def test_two_workers_register_each_test_charge_once(context: Context, account: UUID) -> None:
+    charge_ids = await make_charges(context.pool, account, await locations(context, True, 300), test=True)
+    taken = await asyncio.gather(*(drain_orders(context, Mode.SANDBOX) for _ in range(4)))
+    assert sum(taken) == len(charge_ids)
+    rows = await context.pool.fetch(
+        ever("SELECT state, attempts FROM bank_order WHERE charge_id = ANY($1::uuid[])"), charge_ids
+    )
+    assert [tuple(row) for row in rows] == [("done", 1)] * len(charge_ids)
+
+
+async def test_a_test_charge_that_is_over_by_its_accounts_clock_is_not_registered(
+    context: Context, account: UUID
+) -> None:
+    now, later = [await charge(context, account, test=True) for _ in range(2)]
+    await context.pool.execute(
+        "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1, $2, now())", account, 400 * 86_400
+    )  # fmt: skip
+    await context.pool.execute("UPDATE charge SET expires_at = now() + interval '800 days' WHERE charge_id = $1", later)
+    await drain_orders(context, Mode.SANDBOX)
+    assert await state_at(context, now, True) == NotFound()
+    assert await state_at(context, later, True) == "ATIVA"
+    assert {(await order_of(context.pool, each))["state"] for each in (now, later)} == {"done"}
+
+
+async def test_a_location_that_has_a_cob_takes_no_second_one(context: Context, account: UUID) -> None:
+    (place,) = await locations(context, True)
+    first, second = await make_charges(context.pool, account, [place, place], test=True)
+    await drain_orders(context, Mode.SANDBOX)
+    states = {each: (await order_of(context.pool, each))["state"] for each in (first, second)}
+    assert sorted(states.values()) == ["done", "refused"]
+    (third,) = await make_charges(context.pool, account, [place], test=True)
+    await drain_orders(context, Mode.SANDBOX)
+    assert (await order_of(context.pool, third))["state"] == "refused"
 
 
 async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, account: UUID) -> None:

@@ -1,0 +1,35 @@
+"""Registrations of test charges, in the one statement that also ends their orders.
+
+The sandbox's bank lives in this database (design: inside the worker), so there is nobody to wait for: no lease, no
+answer and no second statement. A fault in one order fails the statement; then all go through the bank's port.
+"""
+
+import structlog
+
+import sql
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX
+from runtime.postgres import DB_UNAVAILABLE, session
+from workers.context import Context
+
+_log = structlog.get_logger()
+
+_register = sql.one("sandbox_order.register", list)
+
+
+async def register_cobs(context: Context) -> int:
+    """Put what is due at the simulated bank; answers how many orders have ended."""
+    async with session(context.pool) as conn:
+        try:
+            txids = await _register(
+                conn,
+                now=context.now(),
+                limit=context.settings.pace.orders_claimed,
+                description_max=DESCRIPTION_CHARACTERS_MAX,
+            )
+        except DB_UNAVAILABLE:
+            raise
+        except Exception as error:
+            _log.warning("bank_batch_failed", error=type(error).__name__)
+            return 0
+        await context.banks.sandbox.conclude(conn, txids)
+    return len(txids)
