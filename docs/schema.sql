@@ -297,7 +297,7 @@ CREATE TABLE charge (
     CONSTRAINT charge_pkey PRIMARY KEY (charge_id),
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
     CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX charge_expiring ON charge USING btree (expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_overdue ON charge USING btree (account_id, test, expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_reference ON charge USING btree (account_id, test, external_id, charge_id) WHERE status = 'pending'::text AND external_id IS NOT NULL;
@@ -741,7 +741,7 @@ CREATE TABLE read_charge (
     integrador_code text,
     changes jsonb,
     CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
 CREATE INDEX read_charge_integrador ON read_charge USING btree (account_id, test, integrador_code, created_at, charge_id) WHERE integrador_code IS NOT NULL;
 CREATE INDEX read_charge_nosso_numero ON read_charge USING btree (account_id, test, nosso_numero, created_at, charge_id) WHERE nosso_numero IS NOT NULL;

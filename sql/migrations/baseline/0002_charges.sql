@@ -46,7 +46,9 @@ CREATE TABLE charge (
     payer_document_hash  text,
     PRIMARY KEY (charge_id)
 ) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    -- A charge that is paid stays on its page. Were pages full, its row would move to the last one and leave a gap, and the
+    -- next charges would each go into a gap of another old page, which after a checkpoint goes to the log whole.
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );

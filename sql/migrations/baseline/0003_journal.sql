@@ -116,7 +116,8 @@ CREATE TABLE read_charge (
     changes              jsonb,
     PRIMARY KEY (charge_id)
 ) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    -- As of charge: what changes stays on its page, and what is new goes to the last one.
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
 );
