@@ -11,6 +11,7 @@ It shares no round trip with the idempotency lock: the lock travels with those o
 import asyncio
 import math
 import time
+from functools import partial
 
 from msgspec import Struct
 from redis.asyncio import Redis
@@ -45,6 +46,7 @@ _passed = without_redis_total.labels("limit")
 
 class _Lease(Struct):
     left: int
+    granted: int
     shared: int
     until: float
 
@@ -55,6 +57,7 @@ class Buckets:
         self._leases: dict[str, _Lease] = {}
         self._refills: dict[str, asyncio.Future[int]] = {}
         self._waiting: dict[str, int] = {}
+        self._ahead: dict[str, asyncio.Task[int]] = {}
         self._silent_until = 0.0
         self.failed_open = 0
 
@@ -80,6 +83,8 @@ class Buckets:
                 raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(wait_ms / 1000)))
             now = time.monotonic()
         lease.left -= 1
+        if lease.left < lease.granted // 2:
+            self._refill_ahead(client_id, rate_per_s, burst)
         # What was taken before a limit was lowered is spent, and not told: nobody has more left than fits.
         left = min(burst, lease.left + lease.shared)
         return left, math.ceil((burst - left) / rate_per_s)
@@ -95,9 +100,12 @@ class Buckets:
             chunk = max(1, min(_LEASE_MAX, burst // 40))
             wanted = min(burst, max(chunk, self._waiting.get(client_id, 1)))
             granted, shared, wait_ms = await self._take(keys=[f"rate:{client_id}"], args=[rate_per_s, burst, wanted])
-            if len(self._leases) >= _CREDENTIALS_MAX:
+            now = time.monotonic()
+            lease = self._leases.get(client_id)
+            left = 0 if lease is None or lease.until < now else lease.left
+            if lease is None and len(self._leases) >= _CREDENTIALS_MAX:
                 self._leases.clear()
-            self._leases[client_id] = _Lease(granted, shared, time.monotonic() + _LEASE_S)
+            self._leases[client_id] = _Lease(left + granted, granted, shared, now + _LEASE_S)
             if granted:
                 wait_ms = 0
         except REDIS_UNAVAILABLE:
@@ -107,3 +115,15 @@ class Buckets:
             del self._refills[client_id]
             future.set_result(wait_ms)
         return wait_ms
+
+    def _refill_ahead(self, client_id: str, rate_per_s: int, burst: int) -> None:
+        """Before the lease is spent: the requests of a busy credential, which come many at a time, wait for none."""
+        if client_id in self._refills or client_id in self._ahead or time.monotonic() < self._silent_until:
+            return
+        task = self._ahead[client_id] = asyncio.create_task(self._refill(client_id, rate_per_s, burst))
+        task.add_done_callback(partial(self._refilled_ahead, client_id))
+
+    def _refilled_ahead(self, client_id: str, task: "asyncio.Task[int]") -> None:
+        del self._ahead[client_id]
+        if not task.cancelled():
+            task.exception()  # the request that needs tokens next meets it itself

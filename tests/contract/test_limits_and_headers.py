@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from api.admission import BYTES_MAX
+from api.rate import Buckets
 from commands.merchants.merchants import set_rate
 from domain.errors import Refused
 from runtime.local.embedded import free_port
@@ -105,6 +106,34 @@ async def test_a_limit_that_was_lowered_never_tells_more_than_fits(api: Api, poo
     limit, remaining, reset = told(await api.get("/v1/charges", token=token))
     assert (limit, reset) == (1, 0)
     assert remaining <= limit
+
+
+async def test_a_busy_credential_waits_for_no_refill(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 50 tokens that were taken out of the bucket half is left when more are asked for."""
+    buckets = Buckets(api.app.state.context.redis)
+    take, taken = buckets._take, 0
+
+    async def counted(**given: Any) -> Any:
+        nonlocal taken
+        taken += 1
+        return await take(**given)
+
+    monkeypatch.setattr(buckets, "_take", counted)
+    client_id = f"busy-{uuid4().hex}"
+
+    async def spend(times: int) -> None:
+        for _ in range(times):
+            await buckets.spend(client_id, rate_per_s=1, burst=2_000)
+
+    async with asyncio.timeout(30):
+        await spend(25)
+        assert taken == 1
+        await spend(1)
+        await asyncio.gather(*buckets._ahead.values())
+        assert taken == 2
+        monkeypatch.setattr(buckets, "_take", None)  # nobody asks while there is more than half
+        left = [await buckets.spend(client_id, rate_per_s=1, burst=2_000) for _ in range(40)]
+    assert [each for each, _ in left] == [2_000 - 26 - number for number in range(1, 41)]
 
 
 async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
