@@ -9,10 +9,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp.abc import ResolveResult
+from aiohttp.client_proto import ResponseHandler
 
 from domain.webhooks.public_address import is_public
 from workers.webhooks.attempt import post
-from workers.webhooks.guarded_connection import BlockedAddress, checked, guarded_session
+from workers.webhooks.guarded_connection import BlockedAddress, _Remembering, checked, guarded_session
 
 PUBLIC = ["8.8.8.8", "200.160.2.3", "1.1.1.1", "2606:4700:4700::1111", "2804:14d::1", "::ffff:8.8.8.8"]
 REFUSED = [
@@ -112,3 +113,34 @@ async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkey
         with pytest.raises(aiohttp.ClientError):
             await http.post("http://192.0.2.1:8080/", data=b"{}")
     assert listener.connections == 0
+
+
+async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open() -> None:
+    """Another handshake for each webhook would cost it, and us, several times what the webhook does."""
+    connections = 0
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+                await reader.readexactly(int(length.partition(b":")[2]))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    server = await asyncio.start_server(keep, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, guarded_session(allow_private=True) as http:
+        answers = [await post(http, url, b"{}", {}) for _ in range(5)]
+    assert [(each.outcome, each.kept) for each in answers] == [("delivered", b"ok")] * 5
+    assert connections == 1
+
+
+async def test_what_a_connection_remembers_is_nothing_that_its_library_knows() -> None:
+    loop = asyncio.get_running_loop()
+    theirs = set(dir(ResponseHandler(loop)))
+    ours = {"began", "ended", "_end_part"}
+    assert ours <= set(dir(_Remembering(loop)))
+    assert ours.isdisjoint(theirs)

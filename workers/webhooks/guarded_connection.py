@@ -56,18 +56,18 @@ class _Remembering(ResponseHandler):
         super().__init__(loop)
         self.began = b""
         self.ended = 0
-        self._tail = b""
+        self._end_part = b""
 
     def set_response_params(self, **given: Any) -> None:
-        self.began, self.ended, self._tail = b"", 0, b""
+        self.began, self.ended, self._end_part = b"", 0, b""
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
         if len(self.began) < _BEGAN_BYTES:
             self.began += data[: _BEGAN_BYTES - len(self.began)]
-        seen = self._tail + data
+        seen = self._end_part + data
         self.ended += seen.count(_END)
-        self._tail = seen[1 - len(_END) :]
+        self._end_part = seen[1 - len(_END) :]
         super().data_received(data)
 
 
