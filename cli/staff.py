@@ -1,62 +1,116 @@
 """`quita staff`: the platform's own people, who work at {app_url}/plataforma."""
 
 import argparse
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction
+from cli.answer import Commands, answer, family, in_transaction, operator
 
 
 def add_commands(commands: Commands) -> None:
+    from domain.merchants.staff import ROLES
+
     verbs = family(commands, "staff", "the platform's own people")
     for verb, run, text in (
         ("create", create, "a person, who is mailed a one-time link to choose a password by"),
+        ("role", role, "give a person another role"),
         ("access", access, "mail a one-time link to a person who lost the password"),
         ("reset", reset, "the same for who lost the telephone too: the second factor and all sessions end"),
         ("remove", remove, "remove a person and end the sessions"),
     ):
         one = verbs.add_parser(verb, help=text)
         one.add_argument("--email", required=True)
+        if verb == "create":
+            one.add_argument("--name", help="what the person is called; asked with the password unless given")
+            one.add_argument("--role", choices=ROLES, default="admin", help="what the person opens (default: admin)")
+        elif verb == "role":
+            one.add_argument("--role", choices=ROLES, required=True)
         one.set_defaults(run=run)
+    verbs.add_parser("list", help="who there is, with which role").set_defaults(run=listed)
 
 
 def create(args: argparse.Namespace) -> int:
-    from commands.people.people import add_staff
+    from commands.people.staff import INVITED, add_staff
 
-    async def made(conn: Any) -> None:
-        await add_staff(conn, _email(args), None, now=datetime.now(UTC))
-        await _send(conn, args)
+    async def made(conn: Any) -> bool:
+        await add_staff(conn, _email(args), None, role=args.role, name=args.name, now=datetime.now(UTC))
+        return await _send(conn, args)
 
-    in_transaction(made)
+    _change(args, INVITED, made, role=args.role)
     return answer(args, {"email": _email(args), "mailed": True})
 
 
-def access(args: argparse.Namespace) -> int:
-    async def sent(conn: Any) -> bool:
-        return await _known(conn, args) and await _send(conn, args)
+def role(args: argparse.Namespace) -> int:
+    from commands.people.staff import ROLE_CHANGED, change_staff_role
 
-    _found(in_transaction(sent))
+    _change(args, ROLE_CHANGED, lambda conn: change_staff_role(conn, _email(args), args.role), role=args.role)
+    return answer(args, {"email": _email(args), "role": args.role})
+
+
+def access(args: argparse.Namespace) -> int:
+    from commands.people.staff import ACCESS_SENT, is_staff
+
+    async def sent(conn: Any) -> bool:
+        return await is_staff(conn, _email(args)) and await _send(conn, args)
+
+    _change(args, ACCESS_SENT, sent)
     return answer(args, {"email": _email(args), "mailed": True})
 
 
 def reset(args: argparse.Namespace) -> int:
-    async def cleared(conn: Any) -> bool:
-        from commands.people.people import clear_factor
+    from commands.people.people import clear_factor
+    from commands.people.staff import FACTOR_CLEARED, is_staff
 
-        if not await _known(conn, args):
+    async def cleared(conn: Any) -> bool:
+        if not await is_staff(conn, _email(args)):
             return False
         await clear_factor(conn, _email(args))
         return await _send(conn, args)
 
-    _found(in_transaction(cleared))
+    _change(args, FACTOR_CLEARED, cleared)
     return answer(args, {"email": _email(args), "mailed": True})
 
 
-async def _known(conn: Any, args: argparse.Namespace) -> bool:
-    from commands.people.people import is_staff
+def remove(args: argparse.Namespace) -> int:
+    from commands.people.staff import REMOVED, expel_staff
 
-    return await is_staff(conn, _email(args))
+    _change(args, REMOVED, lambda conn: expel_staff(conn, _email(args)))
+    return answer(args, {"email": _email(args), "removed": True})
+
+
+def listed(args: argparse.Namespace) -> int:
+    from readmodels.dashboard.people import staff
+
+    found = in_transaction(staff)
+    rows = [
+        {"email": each.email, "name": each.name, "role": each.role, "second_factor": each.totp_since is not None,
+         "fresh": each.fresh, "created_at": each.created_at}
+        for each in found
+    ]  # fmt: skip
+    return answer(args, {"data": rows})
+
+
+def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable[bool]], **facts: str) -> None:
+    """What the operator does to one of the staff: in the audit log, and mailed to all admins, as a colleague's.
+    Refused(VALIDATION_ERROR) with fields.email when `do` finds nobody."""
+    from commands.people.audit import Origin, write_of_platform
+    from commands.people.tell import tell_admins
+    from domain.errors import Code, Refused
+    from runtime.seal import Seal
+
+    origin, now, email = Origin(operator(), "terminal", "cli"), datetime.now(UTC), _email(args)
+
+    async def done(conn: Any) -> None:
+        # First: an admin who is removed is told as well, and one who is let in is not.
+        told = {"person": email, **facts, "by": origin.email}
+        await tell_admins(conn, action, told, now=now, seal=Seal(running.secret_key()))
+        if not await do(conn):
+            raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})
+        await write_of_platform(conn, email, action, facts, origin, now=now)
+
+    in_transaction(done)
 
 
 async def _send(conn: Any, args: argparse.Namespace) -> bool:
@@ -67,21 +121,6 @@ async def _send(conn: Any, args: argparse.Namespace) -> bool:
     return True
 
 
-def remove(args: argparse.Namespace) -> int:
-    from commands.people.people import remove_staff
-
-    email = _email(args)
-    _found(in_transaction(lambda conn: remove_staff(conn, email)))
-    return answer(args, {"email": email, "removed": True})
-
-
 def _email(args: argparse.Namespace) -> str:
     email: str = args.email
     return email.strip().lower()
-
-
-def _found(there: bool) -> None:
-    from domain.errors import Code, Refused
-
-    if not there:
-        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})

@@ -348,11 +348,15 @@ CREATE TABLE dashboard_user (
     totp_since timestamp with time zone,
     totp_step bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    role_given_at timestamp with time zone,
     CONSTRAINT dashboard_user_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT dashboard_user_name_check CHECK (length(name) >= 1 AND length(name) <= 100),
     CONSTRAINT dashboard_user_pkey PRIMARY KEY (email),
-    CONSTRAINT dashboard_user_role_check CHECK (role = ANY (ARRAY['owner'::text, 'finance'::text, 'developer'::text, 'support'::text, 'staff'::text])),
-    CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff'::text) = (account_id IS NULL))
+    CONSTRAINT dashboard_user_role_check CHECK (
+CASE
+    WHEN account_id IS NULL THEN role = ANY (ARRAY['admin'::text, 'operations'::text, 'finance'::text, 'support'::text])
+    ELSE (role = ANY (ARRAY['owner'::text, 'finance'::text, 'developer'::text, 'support'::text])) AND role_given_at IS NULL
+END)
 );
 CREATE INDEX dashboard_user_of_account ON dashboard_user USING btree (account_id, email);
 

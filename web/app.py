@@ -55,6 +55,10 @@ _WORDS_PAINEL: dict[int, tuple[str, str]] = {
     404: ("Página não encontrada", "Não há nada neste endereço, ou não é da sua conta."),
     413: ("Formulário grande demais", "Volte e envie menos dados."),
 }
+_WORDS_PLATAFORMA: dict[int, tuple[str, str]] = {
+    **_WORDS_PAINEL,
+    403: ("Sem permissão", "Seu perfil não abre esta página. Quem administra a equipe pode mudá-lo."),
+}
 _FOREIGN_FORM = (
     "Formulário de outra sessão", "Nada foi feito. Volte, recarregue a página e envie o formulário de novo.",
 )  # fmt: skip
@@ -66,6 +70,7 @@ _WORDS_DOCS: dict[int, tuple[str, str]] = {
     500: ("Something went wrong on our side", "We have been told. Try again in a moment."),
     503: ("Service unavailable", "Try again in a moment."),
 }
+_WORDS_OF = {"/docs": _WORDS_DOCS, "/painel": _WORDS_PAINEL, "/plataforma": _WORDS_PLATAFORMA}
 # fmt: on
 
 _REPORT_POOL_SIZE = 2
@@ -205,8 +210,7 @@ def _error_words(
     path: str, status: int, request_id: str | None, *, foreign: bool = False, among_cells: bool = False
 ) -> dict[str, Any]:
     in_docs = path.startswith("/docs")
-    in_painel = path.startswith(("/painel", "/plataforma"))
-    words = _WORDS_DOCS if in_docs else _WORDS_PAINEL if in_painel else _WORDS
+    words = next((each for root, each in _WORDS_OF.items() if path.startswith(root)), _WORDS)
     title, text = _FOREIGN_FORM if foreign else words.get(status, words[400])
     shown = {"lang": "en" if in_docs else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
     for root, home_text in _HOMES.items():

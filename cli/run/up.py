@@ -331,7 +331,7 @@ async def _demo_merchants(conn: Any, file: Path) -> list[Any]:
 
 async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
     """A person of the platform's staff for local work; `file` keeps the password."""
-    from commands.people.people import add_staff
+    from commands.people.staff import add_staff
     from runtime.passwords import hash_password
 
     with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
@@ -340,7 +340,7 @@ async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
             return known
     made = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
     async with conn.transaction():
-        await add_staff(conn, made["email"], hash_password(made["password"]), now=datetime.now(UTC))
+        await add_staff(conn, made["email"], hash_password(made["password"]), role="admin", now=datetime.now(UTC))
         write_private(file, msgspec.json.encode(made))
     return made
 

@@ -1,5 +1,6 @@
 """The audit log: what a person does in the dashboard, stored in the transaction that does it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -75,7 +76,14 @@ async def tell_platform(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """What the operator does to an account from the terminal, as staff's own forms are written down."""
-    await _write(conn, PLATFORM, origin.email, action, str(account_id), facts, origin, now=now)
+    await write_of_platform(conn, str(account_id), action, facts, origin, now=now)
+
+
+async def write_of_platform(
+    conn: Connection, subject: str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
+) -> None:
+    """The same of what is no account: `subject` says what it was done to."""
+    await _write(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
 
 
 async def _write(
@@ -84,7 +92,7 @@ async def _write(
     email: str,
     action: str,
     subject: str,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     origin: Origin,
     *,
     now: datetime,
@@ -95,7 +103,7 @@ async def _write(
         email=email,
         action=action,
         subject=subject,
-        facts=facts,
+        facts=dict(facts),
         address_hash=origin.address_hash,
         request_id=origin.request_id,
     )

@@ -22,7 +22,7 @@ from commands.mail import address_hash
 from commands.people.invitations import INVITED, Invitation, find_invitation, latest_invitation, withdraw
 from commands.people.people import add_person, change_password, check_name, set_name
 from commands.people.sessions import PLATFORM, end_all_sessions
-from commands.people.tell import add_personal, tell_owners, tell_person
+from commands.people.tell import add_personal, tell_admins, tell_owners, tell_person
 from runtime.cells.number import marked
 from runtime.ids import new_id
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
@@ -42,9 +42,10 @@ class LinkAsked(Struct, frozen=True):
 
 class NewLink(Struct, frozen=True, kw_only=True):
     """What its letter says. `token` is None when the e-mail signs in elsewhere already and the invitation is to an
-    account. `fresh`: no password was chosen yet; `role` is "staff" of the platform's people."""
+    account. `fresh`: no password was chosen yet; `account_id` is PLATFORM of staff."""
 
     token: str | None
+    account_id: UUID
     account: str
     role: str
     name: str | None
@@ -122,7 +123,14 @@ async def make_link(
         return None
     if person is not None:
         holder = _invited(invitation)
-        return NewLink(token=None, account=holder.account, role=holder.role, name=holder.name, fresh=True)
+        return NewLink(
+            token=None,
+            account_id=holder.account_id,
+            account=holder.account,
+            role=holder.role,
+            name=holder.name,
+            fresh=True,
+        )
     return await _made(conn, link_id, _invited(invitation), invitation, now=now, seal=seal)
 
 
@@ -159,9 +167,12 @@ async def use_link(
     else:
         await withdraw(conn, account_id=account_id, email=email)
         await add_person(conn, account_id, email, holder.role, password_hash, name=holder.name, now=now)
-    if holder.fresh and account_id != PLATFORM:
+    if holder.fresh:
         facts = {"person": email, "name": holder.name or name or "", "role": holder.role}
-        await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
+        if account_id == PLATFORM:
+            await tell_admins(conn, "staff.joined", facts, now=now, seal=seal)
+        else:
+            await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
     await _end_links(conn, email=email, now=now)
     return holder
 
@@ -190,6 +201,7 @@ async def _made(
         return None
     return NewLink(
         token=urlsafe_b64encode(raw).decode().rstrip("="),
+        account_id=holder.account_id,
         account=holder.account,
         role=holder.role,
         name=holder.name,

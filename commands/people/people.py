@@ -1,4 +1,4 @@
-"""The people of an account, and the platform's staff: add, change the role, remove, take a lost second factor away.
+"""The people of an account: add, change the role, remove; and what concerns staff as well: passwords, a lost factor.
 
 Nobody sets another's password: whoever has none, or lost it, chooses one by a mailed link (commands/people/links.py).
 
@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.people.second_factor import clear, lock_person
+from commands.people.second_factor import clear
 from commands.people.sessions import PASSWORD_MAX, end_all_sessions
 from domain.errors import Code, Refused
 from domain.merchants.guessable import is_guessable
@@ -34,13 +34,13 @@ class _Member(Struct, frozen=True):
 lock_people = sql.many("people.lock", _Member)
 """`account_id`: all of an account, locked."""
 _add = sql.maybe("people.add", str)
-_add_staff = sql.maybe("people.add_staff", str)
 _set_role = sql.run("people.set_role")
 _set_password = sql.run("people.set_password")
 renew_password = sql.run("people.renew_password")
 set_name = sql.run("people.set_name")
 """`email, name`; the name was checked."""
-_remove = sql.run("people.remove")
+delete_person = sql.run("people.remove")
+"""`email`; whether the person may go has been seen to."""
 
 
 async def add_person(
@@ -87,7 +87,7 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
     if not _is_member(people, email):
         return False
     _keep_an_owner(people, email)
-    await _remove(conn, email=email)
+    await delete_person(conn, email=email)
     return True
 
 
@@ -115,32 +115,9 @@ async def change_password(conn: Connection, email: str, password_hash: str) -> N
     await _set_password(conn, email=email, password_hash=password_hash)
 
 
-async def add_staff(conn: Connection, email: str, password_hash: str | None, *, now: datetime) -> None:
-    """None as password: one is chosen by a mailed link.
-
-    Refused(VALIDATION_ERROR) with fields.email, also when a merchant's person has it.
-    """
-    _check_email(email)
-    if await _add_staff(conn, email=email, password_hash=password_hash, now=now) is None:
-        raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
-
-
-async def is_staff(conn: Connection, email: str) -> bool:
-    person = await lock_person(conn, email=email)
-    return person is not None and person.role == "staff"
-
-
-async def remove_staff(conn: Connection, email: str) -> bool:
-    """False for a person not of the staff. The last one may be removed: the operator adds another (`quita staff`)."""
-    if not await is_staff(conn, email):
-        return False
-    await _remove(conn, email=email)
-    return True
-
-
 def check_person(email: str, role: str) -> None:
     """Refused(VALIDATION_ERROR) with fields email or role."""
-    _check_email(email)
+    check_email(email)
     _check_role(role)
 
 
@@ -151,7 +128,8 @@ def check_name(name: str) -> None:
         raise Refused(Code.VALIDATION_ERROR, fields={"name": f"must be 1 to {NAME_MAX} printable characters"})
 
 
-def _check_email(email: str) -> None:
+def check_email(email: str) -> None:
+    """Of a person; Refused(VALIDATION_ERROR) with fields.email."""
     if not is_mail_address(email) or email != email.lower():
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "must be an e-mail address in lower case"})
 

@@ -35,7 +35,6 @@ class LockedPerson(Struct, frozen=True):
     password_hash: str | None
     totp_sealed: bytes | None
     totp_step: int
-    role: str
 
 
 class _Secret(Struct, frozen=True, array_like=True):

@@ -45,6 +45,8 @@ class Session(Struct, frozen=True):
     """When the password, and the code if there is one, was last given in this session."""
     email: str
     role: str
+    role_given_at: datetime | None
+    """Of staff, when a colleague gave the role; None when the operator did (domain/merchants/staff.py)."""
     account_id: UUID
     name: str
     """The account's."""

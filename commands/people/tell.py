@@ -1,4 +1,5 @@
-"""Mail an account's owners, or one person, what was done with money, access or people (contract section 16).
+"""Mail an account's owners, the platform's admins, or one person, what was done with money, access or people (contract
+section 16).
 
 Written in the transaction that does it, so that nothing is done untold; what the letter says of each kind is in
 readmodels/documents/people_letter.py. Everything in it is sealed: addresses of the network, amounts, destinations.
@@ -32,6 +33,7 @@ class Told(Struct, frozen=True):
 
 add_personal = sql.run("mail.add_personal")
 _owners = sql.many("access.owners", str)
+_admins = sql.many("access.admins", str)
 
 
 async def tell_owners(
@@ -40,6 +42,12 @@ async def tell_owners(
     """`facts`: who did it (`by`), from where (`from`), and the amount or the masked destination."""
     owners = await _owners(conn, account_id=account_id, limit=OWNERS_MAX)
     await _tell(conn, owners, account_id, Told(kind, now, dict(facts)), seal=seal)
+
+
+async def tell_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
+    """Of this cell."""
+    admins = await _admins(conn, limit=OWNERS_MAX)
+    await _tell(conn, admins, PLATFORM, Told(kind, now, dict(facts)), seal=seal)
 
 
 async def tell_person(

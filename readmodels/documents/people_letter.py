@@ -9,14 +9,22 @@ from readmodels.documents.mail_letter import Letter
 
 _ROLES: Final = {
     "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
-    "staff": "Plataforma",
+    "admin": "Administração", "operations": "Operações",
 }  # fmt: skip
 _NOT_ASKED: Final = "Se não foi você quem pediu, ignore este e-mail: nada muda e o link deixa de valer sozinho."
 _NEVER: Final = "Nunca pedimos a senha, nem este link, por telefone ou mensagem."
 
 
 def link_letter(
-    *, account: str, role: str, name: str | None, fresh: bool, invited_by: str | None, link: str, minutes: int
+    *,
+    account: str,
+    role: str,
+    name: str | None,
+    fresh: bool,
+    invited_by: str | None,
+    link: str,
+    minutes: int,
+    staff: bool = False,
 ) -> Letter:
     """A link to choose a password by: the first one, or another."""
     greeting = f"Olá, {name}. " if name else ""
@@ -24,15 +32,17 @@ def link_letter(
     if invited_by is not None:
         facts.append(("Convite de", invited_by))
     if fresh:
+        where, another = "ao painel da Quita", "peça outro em “Esqueceu a senha?”, na página de entrada"
+        if staff:
+            where, another = "à plataforma da Quita", "peça outro a quem administra a equipe"
         return Letter(
-            subject=f"Seu acesso a {account} na Quita",
+            subject="Seu acesso à plataforma da Quita" if staff else f"Seu acesso a {account} na Quita",
             heading="Escolha a sua senha",
-            lead=f"{greeting}Você tem um acesso ao painel da Quita. Escolha a sua senha para entrar.",
+            lead=f"{greeting}Você tem um acesso {where}. Escolha a sua senha para entrar.",
             facts=tuple(facts),
             link=("Escolher a senha", link),
             merchant=account,
-            closing=(f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, peça outro em "
-                     "“Esqueceu a senha?”, na página de entrada.", _NEVER),
+            closing=(f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, {another}.", _NEVER),
         )  # fmt: skip
     return Letter(
         subject="Escolha uma senha nova na Quita",
@@ -75,6 +85,20 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
     "person.factor_cleared": (
         "Os dois fatores de uma pessoa foram desligados", "Até ligá-los de novo, ela entra só com a senha."),
+    "staff.invited": (
+        "Uma pessoa foi convidada para a equipe", "Quem aceitar o convite abre a plataforma com o perfil abaixo."),
+    "staff.joined": (
+        "Uma pessoa nova entra na equipe", "Ela escolheu a senha e já abre a plataforma com o perfil abaixo."),
+    "staff.role_changed": (
+        "O perfil de uma pessoa da equipe mudou", "O perfil decide o que ela vê e faz na plataforma."),
+    "staff.access_sent": (
+        "Um link de acesso foi enviado a uma pessoa da equipe", "Com ele a pessoa escolhe uma senha nova, pelo próprio "
+        "e-mail."),
+    "staff.factor_cleared": (
+        "Os dois fatores de uma pessoa da equipe foram desligados", "Até ligá-los de novo, ela não abre nenhuma página "
+        "da plataforma."),
+    "staff.removed": (
+        "Uma pessoa saiu da equipe", "As sessões dela terminaram."),
     "withdrawal.asked": (
         "Um saque foi pedido", "O valor saiu do saldo e segue para a chave abaixo."),
     "withdrawal.daily_set": (
@@ -114,6 +138,9 @@ _CLOSING: Final = (
     "Se não reconhece isto, troque a sua senha em “Esqueceu a senha?”, encerre as sessões em “Seu acesso” e fale com a "
     "plataforma."
 )
+_CLOSING_OF_STAFF: Final = (
+    "Se não reconhece isto, fale já com quem administra a plataforma, e encerre as suas sessões em “Seu acesso”."
+)
 TOLD_KINDS: Final = frozenset(_WORDS)
 
 
@@ -133,5 +160,5 @@ def security_letter(
         facts=tuple(shown),
         link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
         merchant=account,
-        closing=(_CLOSING,),
+        closing=(_CLOSING_OF_STAFF if staff else _CLOSING,),
     )

@@ -17,7 +17,7 @@ from commands.bank_orders.kinds import Payload
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from commands.people.people import add_staff
+from commands.people.staff import add_staff
 from domain.instants import iso, to_millisecond
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
@@ -142,12 +142,12 @@ async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool 
 
 
 @asynccontextmanager
-async def staff_of(pool: Pool, address: str, *, signed_in: bool = True) -> AsyncIterator[Person]:
-    """Somebody of the platform's staff."""
+async def staff_of(pool: Pool, address: str, *, role: str = "admin", signed_in: bool = True) -> AsyncIterator[Person]:
+    """Somebody of the platform's staff, let in by the operator."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     person = Person(address, email, password, "/plataforma")
     async with pool.acquire() as conn:
-        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+        await add_staff(conn, email, hash_password(password), role=role, now=datetime.now(UTC))
     try:
         if signed_in:
             assert (await person.sign_in()).status == 303

@@ -9,8 +9,8 @@ from http.cookies import SimpleCookie
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from commands.people.people import add_staff
 from commands.people.second_factor import RECOVERY_CHANCE, enrol
+from commands.people.staff import add_staff
 from domain.totp import SECRET_BYTES, code_at, step_at
 from runtime.cells.number import HOME
 from runtime.passwords import hash_password
@@ -126,11 +126,11 @@ class Desk:
         return await self.send("/plataforma/celula", on=on, **{"celula": cell, **fields})
 
 
-async def staff_of_cell(cells: Cells, number: int = HOME, *, signed_in: bool = True) -> Desk:
+async def staff_of_cell(cells: Cells, number: int = HOME, *, role: str = "admin", signed_in: bool = True) -> Desk:
     """A new person of the staff of this cell."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(number) as pool, transaction(pool) as conn:
-        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+        await add_staff(conn, email, hash_password(password), role=role, now=datetime.now(UTC))
     desk = Desk(cells, email, password)
     if signed_in:
         name = "" if number == HOME else next(each.name for each in cells.router.pages() if each.number == number)

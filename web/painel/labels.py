@@ -117,7 +117,7 @@ MISSING: Final[dict[str, str]] = {
 }
 ROLES: Final[dict[str, str]] = {
     "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
-    "staff": "Plataforma",
+    "admin": "Administração", "operations": "Operações",
 }
 SCOPES: Final[dict[str, str]] = {
     "charges:create": "Criar, cancelar e alterar cobranças", "charges:read": "Consultar cobranças e boletos",
@@ -143,6 +143,11 @@ ACTIONS: Final[dict[str, str]] = {
     "person.factor_cleared": "Desligou os dois fatores de uma pessoa",
     "person.role_changed": "Mudou o perfil de uma pessoa",
     "person.access_reset": "Deu um novo acesso a uma pessoa", "person.removed": "Removeu uma pessoa",
+    "staff.invited": "Convidou uma pessoa para a equipe",
+    "staff.role_changed": "Mudou o perfil de uma pessoa da equipe",
+    "staff.access_sent": "Enviou um link de acesso a uma pessoa da equipe",
+    "staff.factor_cleared": "Desligou os dois fatores de uma pessoa da equipe",
+    "staff.removed": "Removeu uma pessoa da equipe",
     "merchant.approved": "Aprovou um cadastro", "merchant.rejected": "Recusou um cadastro",
     "merchant.blocked": "Bloqueou um cadastro", "merchant.registered": "Cadastrou uma loja",
     "merchant.corrected": "Corrigiu um cadastro", "merchant.address_changed": "Mudou o endereço da empresa",

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from commands.people.audit import AuditEntry, Origin, write_down
-from commands.people.sessions import Session
+from commands.people.sessions import PLATFORM, Session
 from domain.client_address import client_address
 from domain.identifiers import parse_id
 from domain.instants import to_millisecond
@@ -92,6 +92,10 @@ class StepUpNeeded(Exception):
     def __init__(self, *, enrol: bool = False) -> None:
         super().__init__()
         self.enrol = enrol
+
+
+class StillNew(Exception):
+    """One of the staff is neither first nor second of two yet (domain/merchants/staff.py)."""
 
 
 class PageRequest:
@@ -176,7 +180,8 @@ class PageRequest:
     @property
     def must_enrol(self) -> bool:
         """Whether a second factor must be set up before anything else."""
-        return self.session.role == "staff" and self.settings.staff_totp_required and not self.session.second_factor
+        of_staff = self.session.account_id == PLATFORM
+        return of_staff and self.settings.staff_totp_required and not self.session.second_factor
 
     @property
     def request_id(self) -> str:

@@ -14,7 +14,7 @@ from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
 from commands.people.audit import AlreadySent
-from commands.people.sessions import session_of
+from commands.people.sessions import PLATFORM, session_of
 from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
@@ -33,6 +33,7 @@ from web.painel.page_request import (
     Grant,
     PageRequest,
     StepUpNeeded,
+    StillNew,
     go,
     read_form,
     read_upload,
@@ -52,7 +53,12 @@ DELIVERIES = PROGRAMS | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
 # Who sees payers of production as they are: who charges, refunds or writes to them. Everybody else sees them masked.
 PAYERS = PEOPLE
-STAFF = frozenset({"staff"})
+# Of the staff's section, whose roles are others: the table of pages there names some that are called alike.
+ADMIN = frozenset({"admin"})
+OPERATIONS = ADMIN | {"operations"}
+FINANCE = ADMIN | {"finance"}
+OFFICE = OPERATIONS | FINANCE
+STAFF = OFFICE | {"support"}
 
 
 class Page(Struct, frozen=True):
@@ -76,16 +82,22 @@ class Page(Struct, frozen=True):
         return (TEST if self.mode.test else self.section.root) + self.path
 
 
-def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
-    opened = {role: [page for page in table if role in page.roles] for role in EVERYBODY | STAFF}
-    grants = {
+def grants_of(table: Sequence[Page]) -> dict[str, Grant]:
+    """By role; `table` has the pages of one section."""
+    roles = frozenset[str]().union(*(page.roles for page in table))
+    opened = {role: [page for page in table if role in page.roles] for role in roles}
+    return {
         role: Grant(
             may=frozenset(f"{page.method} {page.whole_path}" for page in pages),
             menu=[(page.mode, page.whole_path, page.menu) for page in pages if page.menu],
-            payers=role in PAYERS,
+            payers=role in PAYERS and all(page.section is PAINEL for page in pages),
         )
         for role, pages in opened.items()
     }
+
+
+def handlers(table: Sequence[Page]) -> list[ControllerRouterHandler]:
+    grants = grants_of(table)
     return [_handler(each, grants) for each in table]
 
 
@@ -107,7 +119,8 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
             form, files = await read_upload(request, seal, form_key(cookie))
         elif page.method == "POST":
             form = await read_form(request, seal, form_key(cookie))
-        if found.role not in page.roles:
+        # A role of the other section may be called alike.
+        if found.role not in page.roles or (found.account_id == PLATFORM) != (section is PLATAFORMA):
             raise PermissionDeniedException
         grant = grants[found.role]
         page_request = PageRequest(
@@ -124,31 +137,38 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         )
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
-        fault = await prove(page_request) if PASSWORD_FIELD in form else ""
-        try:
-            if fault:
-                raise StepUpNeeded
-            if page.method == "POST":  # some wait for a bank
-                return await page.handle(page_request)
-            async with page_request.shares.of(page_request.owner):
-                return await page.handle(page_request)
-        except StepUpNeeded as needed:
-            return ask_again(page_request, needed, fault)
-        except AlreadySent:
-            return page_request.show("message.html", _ALREADY_SENT, status=409)
-        except Refused as refused:
-            if refused.code.status == 404:
-                # The same page as for an unknown path: the answer does not tell whether there is such a thing.
-                raise NotFoundException from None
-            if refused.code is Code.CURSOR_INVALID:
-                return go(request.scope["path"])
-            words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
-            return page_request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
+        return await _answered(page, page_request)
 
     # A name for traces and Litestar's messages.
     answer.__name__ = f"{page.method} {page.whole_path}"
     bounds: dict[str, Any] = {"request_max_body_size": 2 * UPLOAD_MAX} if page.upload else {}
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200, **bounds)(answer)
+
+
+async def _answered(page: Page, request: PageRequest) -> Response[Any]:
+    """What the page says, or why it is not done."""
+    fault = await prove(request) if request.fields(PASSWORD_FIELD) else ""
+    try:
+        if fault:
+            raise StepUpNeeded
+        if page.method == "POST":  # some wait for a bank
+            return await page.handle(request)
+        async with request.shares.of(request.owner):
+            return await page.handle(request)
+    except StepUpNeeded as needed:
+        return ask_again(request, needed, fault)
+    except StillNew:
+        return request.show("message.html", _STILL_NEW, status=403)
+    except AlreadySent:
+        return request.show("message.html", _ALREADY_SENT, status=409)
+    except Refused as refused:
+        if refused.code.status == 404:
+            # The same page as for an unknown path: the answer does not tell whether there is such a thing.
+            raise NotFoundException from None
+        if refused.code is Code.CURSOR_INVALID:
+            return go(request.http.scope["path"])
+        words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
+        return request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
 
 
 def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
@@ -159,6 +179,11 @@ def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
     return pool
 
 
+_STILL_NEW = {
+    "title": "Ainda não: o seu perfil é novo",
+    "text": "O que precisa de duas pessoas da equipe não é pedido nem confirmado por quem recebeu o perfil de um "
+    "colega há menos de um dia. Outra pessoa da equipe pode fazer isto agora.",
+}
 _ALREADY_SENT = {
     "title": "Este formulário já foi enviado",
     "text": "O que ele pedia foi tratado uma vez só. Abra a página de novo para ver como ficou. "

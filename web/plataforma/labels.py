@@ -68,5 +68,12 @@ REVIEW: Final[dict[str, tuple[str, str]]] = {
     ReviewItem.PAYOUT_KEY: ("Chave dos saques", "O dono da chave é a empresa."),
     ReviewItem.ACTIVITY: ("Atividade", "O que a empresa vende pode ser cobrado aqui, no volume esperado."),
 }
+# What each role of the staff is for.
+STAFF_ROLES: Final[dict[str, str]] = {
+    "admin": "Tudo, e quem entra na equipe.",
+    "operations": "Cadastros, bloqueios, pendências, webhooks, valores a identificar e dados de pagadores.",
+    "finance": "Devoluções retidas, chaves dos saques, parceiros e relatórios.",
+    "support": "Procura e lê; não muda nada.",
+}
 LANES: Final[dict[str, str]] = {"broken": "Webhooks com falhas", "paused": "Webhooks pausados"}
 # fmt: on

@@ -6,7 +6,6 @@ from litestar.response import Response
 
 from commands.merchants.kyc import Kyc
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
-from readmodels.dashboard.people import staff
 from readmodels.dashboard.platform import COUNT_MAX, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
 from readmodels.reports.report import By, ask, freshness, keeping, today_at
 from readmodels.reports.reports import REPORTS
@@ -37,12 +36,6 @@ async def resume(request: PageRequest) -> Response[Any]:
     async with request.change("pix.resumed") as conn:
         await resume_pix(conn, now=request.now)
     return request.go("/plataforma", done="pix-retomado")
-
-
-async def show_staff(request: PageRequest) -> Response[Any]:
-    async with session(request.pool) as conn:
-        people = await staff(conn)
-    return request.show("plataforma/staff.html", {"people": people})
 
 
 async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:

@@ -28,7 +28,7 @@ from readmodels.page import cut
 from readmodels.reports.integrators import find_integrator, list_integrators
 from runtime.cells.number import HOME, cell_of, current_cell
 from runtime.postgres import DB_UNAVAILABLE, session
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import must_be_one_of_two, must_be_proven
 from web.painel.lists import PAGE, ListQuery
 from web.painel.page_request import PageRequest
 
@@ -56,6 +56,7 @@ async def create(request: PageRequest) -> Response[Any]:
         try:
             two = needs_second(share_bps, now_bps=0)
             if two:
+                must_be_one_of_two(request)
                 must_be_proven(request)
             async with request.change("integrator.created", subject=name[:100], share=share) as conn:
                 made = await create_integrator(
@@ -88,6 +89,7 @@ async def change(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     two = needs_second(share_bps, now_bps=partner.share_bps)
     if two:
+        must_be_one_of_two(request)
         must_be_proven(request)
     facts = {"active": "sim" if active else "não", "share": share}
     async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
@@ -99,6 +101,7 @@ async def change(request: PageRequest) -> Response[Any]:
 
 async def confirm(request: PageRequest) -> Response[Any]:
     """A share above what one may give alone, by somebody else than who proposed it."""
+    must_be_one_of_two(request)
     must_be_proven(request)
     return await _decide(request, CONFIRMED, confirm_share)
 

@@ -18,7 +18,7 @@ from domain.identifiers import parse_id
 from domain.merchants.payout import PayoutChange
 from domain.withdrawal import masked_key
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import must_be_one_of_two, must_be_proven
 from web.painel.fields import Filled
 from web.painel.money.payout_key import GONE, facts_of, read_key, say, tell_of_key
 from web.painel.page_request import PageRequest
@@ -30,6 +30,7 @@ _SAME: Final = "Quem pediu a troca não a confirma: é preciso uma segunda pesso
 
 
 async def ask_for_another(request: PageRequest) -> Response[Any]:
+    must_be_one_of_two(request)
     must_be_proven(request)
     account_id, filled = request.id("account_id"), Filled(request)
     to = read_key(filled, request)
@@ -49,6 +50,7 @@ async def ask_for_another(request: PageRequest) -> Response[Any]:
 
 
 async def confirm(request: PageRequest) -> Response[Any]:
+    must_be_one_of_two(request)
     must_be_proven(request)
     return await _decide(request, CONFIRMED, confirm_payout_key, done="chave-confirmada")
 

@@ -6,6 +6,7 @@ import msgspec
 
 from commands.mail import drop
 from commands.people.links import HOLDS, LinkAsked, make_link
+from commands.people.sessions import PLATFORM
 from commands.people.tell import Told
 from readmodels.documents.mail_letter import Letter
 from readmodels.documents.people_letter import elsewhere_letter, link_letter, security_letter
@@ -36,7 +37,8 @@ async def personal_letter(
     app_url = context.settings.app_url
     if made.token is None:
         return elsewhere_letter(account=made.account, app_url=app_url)
-    root = "/plataforma" if made.role == "staff" else "/painel"
+    staff = made.account_id == PLATFORM
+    root = "/plataforma" if staff else "/painel"
     return link_letter(
         account=made.account,
         role=made.role,
@@ -45,4 +47,5 @@ async def personal_letter(
         invited_by=made.invited_by,
         link=f"{app_url}{root}/recuperar/{made.token}",
         minutes=int(HOLDS.total_seconds()) // 60,
+        staff=staff,
     )

@@ -1,11 +1,11 @@
 -- People: their sign-in to the dashboard, and the audit log of what they did.
 
--- Staff are people of no account. The table itself ensures that no change of role makes staff, and that no staff gets
--- into an account.
+-- Staff are people of no account, with roles of their own. The table itself ensures that no change of role makes staff,
+-- and that no staff gets into an account.
 CREATE TABLE dashboard_user (
     email          text PRIMARY KEY,
     account_id     uuid REFERENCES account,
-    role           text NOT NULL CHECK (role IN ('owner', 'finance', 'developer', 'support', 'staff')),
+    role           text NOT NULL,
     -- What the person is called; NULL of those who were never asked.
     name           text CHECK (length(name) BETWEEN 1 AND 100),
     -- NULL until one was chosen by the link in a mail: nobody else ever sees it.
@@ -16,7 +16,11 @@ CREATE TABLE dashboard_user (
     -- The 30-second step of the last code that was accepted: neither it nor an earlier one is accepted again.
     totp_step      bigint NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL,
-    CONSTRAINT dashboard_user_staff_check CHECK ((role = 'staff') = (account_id IS NULL))
+    -- Of staff, when a colleague gave the role: who has it for less than a day is none of two. NULL: the operator gave it.
+    role_given_at  timestamptz,
+    CONSTRAINT dashboard_user_role_check CHECK (CASE
+        WHEN account_id IS NULL THEN role IN ('admin', 'operations', 'finance', 'support')
+        ELSE role IN ('owner', 'finance', 'developer', 'support') AND role_given_at IS NULL END)
 );
 CREATE INDEX dashboard_user_of_account ON dashboard_user (account_id, email);
 

@@ -68,3 +68,7 @@ UPDATE access_link SET used_at = :now WHERE email = :email AND used_at IS NULL;
 
 -- name: owners
 SELECT email FROM dashboard_user WHERE account_id = :account_id AND role = 'owner' ORDER BY email LIMIT :limit;
+
+-- name: admins
+-- Of the platform. As people.lock_staff: no index.
+SELECT email FROM dashboard_user WHERE account_id IS NULL AND role = 'admin' ORDER BY email LIMIT :limit;

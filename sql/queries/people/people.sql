@@ -11,11 +11,18 @@ VALUES (:email, :account_id, :role, :name, :password_hash, :now)
 ON CONFLICT (email) DO NOTHING
 RETURNING email;
 
+-- name: lock_staff
+-- As lock, of the people of no account. Few: no index is kept for them.
+SELECT email, role, password_hash IS NULL AS fresh FROM dashboard_user WHERE account_id IS NULL ORDER BY email FOR UPDATE;
+
 -- name: add_staff
-INSERT INTO dashboard_user (email, role, password_hash, created_at)
-VALUES (:email, 'staff', :password_hash, :now)
+INSERT INTO dashboard_user (email, role, name, password_hash, created_at, role_given_at)
+VALUES (:email, :role, :name, :password_hash, :now, :given_at)
 ON CONFLICT (email) DO NOTHING
 RETURNING email;
+
+-- name: set_staff_role
+UPDATE dashboard_user SET role = :role, role_given_at = :given_at WHERE email = :email AND account_id IS NULL;
 
 -- name: set_role
 UPDATE dashboard_user SET role = :role WHERE email = :email;
@@ -36,7 +43,7 @@ DELETE FROM dashboard_user WHERE email = :email;
 
 -- name: lock_person
 -- The person's row, locked: of a code sent twice at once one is accepted.
-SELECT password_hash, totp_sealed, totp_step, role FROM dashboard_user WHERE email = :email FOR UPDATE;
+SELECT password_hash, totp_sealed, totp_step FROM dashboard_user WHERE email = :email FOR UPDATE;
 
 -- name: set_second_factor
 UPDATE dashboard_user SET totp_sealed = :sealed, totp_since = :now, totp_step = :step WHERE email = :email;
@@ -66,7 +73,7 @@ SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, 
 FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :limit;
 
 -- name: staff
--- Few: no index is kept for them.
+-- As lock_staff.
 SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, u.totp_since,
        (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
 FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :limit;

@@ -64,7 +64,7 @@ VALUES (:session_hash, :email, :now, :now, :now);
 -- name: find
 -- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join. The
 -- clock of the account's sandbox is for pages of the test section.
-SELECT s.seen_at, s.proved_at, u.email, u.role, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
+SELECT s.seen_at, s.proved_at, u.email, u.role, u.role_given_at, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
        coalesce(a.name, 'Plataforma') AS name, coalesce(a.kyc, 'approved') AS kyc,
        u.totp_sealed IS NOT NULL AS second_factor, coalesce(k.ahead_s, 0) AS ahead_s
 FROM dashboard_session s

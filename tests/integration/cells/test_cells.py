@@ -19,7 +19,7 @@ import pytest_asyncio
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
-from commands.people.people import add_staff
+from commands.people.staff import add_staff
 from domain.errors import Code, Refused
 from runtime.cells.directory import WrongCell, check_cell
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
@@ -263,7 +263,7 @@ async def test_money_that_fits_nothing_goes_into_suspense_in_one_cell(cells: Cel
 async def test_staff_say_which_cell_they_sign_in_to(cells: Cells) -> None:
     email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(ALA) as pool, pool.acquire() as conn:
-        await add_staff(conn, email, hash_password(password), now=datetime.now(UTC))
+        await add_staff(conn, email, hash_password(password), role="admin", now=datetime.now(UTC))
     form = await cells.api.get("/plataforma/entrar?celula=ala", token=None)
     cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
     assert b"celula=ala" in cookies

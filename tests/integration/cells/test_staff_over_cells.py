@@ -117,6 +117,51 @@ async def test_whoever_is_nobody_at_home_is_nobody_anywhere_with_the_next_page(c
     assert await asked(cells, ALA, "SELECT count(*) FROM audit WHERE email = $1", desk.email) == 0
 
 
+async def test_a_role_of_home_holds_in_every_cell_with_the_next_page(cells: Cells) -> None:
+    desk = await staff_of_cell(cells, role="support")
+    role = "UPDATE dashboard_user SET role = $2 WHERE email = $1"
+    for name in ("home", "bela", "ala"):
+        await desk.choose(name)
+        page = await desk.opened("/plataforma")
+        assert "/plataforma/pix/suspender" not in page.html
+        for path in ("/plataforma/devolucoes", "/plataforma/equipe", "/plataforma/relatorios"):
+            assert (await desk.ask("GET", path)).status == 403, (name, path)
+        # With a form's token of this cell, which a reader has on every page that he may send something from.
+        token = (await desk.opened("/plataforma/busca")).hidden("/plataforma/busca")
+        sent = await desk.ask("POST", "/plataforma/pix/suspender", {**token, "reason": "teste"})
+        assert (sent.status, "Sem permissão" in sent.text) == (403, True)
+        await asked(cells, HOME, role, desk.email, "finance")
+        await desk.opened("/plataforma/devolucoes")
+        await asked(cells, HOME, role, desk.email, "support")
+        assert (await desk.ask("GET", "/plataforma/devolucoes")).status == 403
+
+
+async def test_the_team_of_a_cell_is_its_own_and_may_all_go(cells: Cells) -> None:
+    """Home's admins let people in there too; of home itself the last admin stays."""
+    desk, theirs = await staff_of_cell(cells), await staff_of_cell(cells, ALA)
+    team = "/plataforma/equipe"
+    assert theirs.email not in (await desk.opened(team)).text
+    await desk.choose("ala")
+    page = await desk.opened(team)
+    assert theirs.email in page.text
+    assert "(você)" not in page.text
+    email = f"nova.{theirs.email}"
+    made = await desk.ask("POST", team, {**page.hidden(team), "name": "Nova", "email": email, "role": "finance"})
+    assert made.where == f"{team}?feito=convite", made.text[:300]
+    found = "SELECT role FROM dashboard_user WHERE email = $1"
+    assert await asked(cells, ALA, found, email) == "finance"
+    assert await asked(cells, HOME, found, email) is None
+    for each in (email, theirs.email):
+        path = f"{team}/remover"
+        hidden = (await desk.opened(team)).hidden_with("email", each)
+        assert (await desk.ask("POST", path, {**hidden, "sure": "yes"})).where == f"{team}?feito=pessoa-removida"
+    assert is_entrance(await theirs.ask("GET", "/plataforma"))
+    assert await asked(cells, ALA, "SELECT count(*) FROM dashboard_user WHERE account_id IS NULL") == 0
+    assert [action for action, _ in await audited(cells, ALA, desk)] == [
+        "cell.entered", "staff.invited", "staff.removed", "staff.removed",
+    ]  # fmt: skip
+
+
 async def test_signing_out_in_a_cell_signs_out_of_all(cells: Cells) -> None:
     desk = await staff_of_cell(cells)
     await desk.choose("bela")

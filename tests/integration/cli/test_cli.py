@@ -28,6 +28,7 @@ from tests.support.system import System, until
 
 EVERY = (
     ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
+    ("staff", "role"), ("staff", "list"), ("staff", "remove"),
     ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
     ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
     ("integrator", "create"), ("pix", "resume"), ("payer", "erase"), ("payer", "export"),

@@ -16,7 +16,7 @@ from commands.people.attempts import LINK_ADDRESS, LINKS
 from commands.people.audit import Origin
 from commands.people.invitations import INVITED
 from commands.people.links import HOLDS
-from commands.people.people import add_staff
+from commands.people.staff import add_staff
 from domain.errors import Refused
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -190,7 +190,7 @@ async def test_a_recovery_leaves_the_second_factor_on(env: Environment) -> None:
 async def test_a_link_is_for_its_own_section(env: Environment) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     async with transaction(env.pool) as conn:
-        await add_staff(conn, email, None, now=env.clock.now())
+        await add_staff(conn, email, None, role="support", now=env.clock.now())
     visitor = env.visitor(email, "/plataforma")
     try:
         await asked(visitor, email)  # at the merchants' page: the reader of the mail is who it is for

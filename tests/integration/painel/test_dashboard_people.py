@@ -86,7 +86,7 @@ async def test_people_of_another_account_are_not_there(owner: Person, pool: Pool
 async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, merchant: MerchantCreated) -> None:
     for email in ("", "ana", "ana@", "ana@localhost", "a b@example.com", "ana@example.com\r\nx", "x" * 250 + "@a.bc"):
         assert (await owner.post(TEAM, on=TEAM, name="Ana", email=email, role="support")).status == 400, email
-    for role in ("", "staff", "root"):
+    for role in ("", "admin", "root"):
         sent = await owner.post(TEAM, on=TEAM, name="Ana", email=f"x{role}@example.com", role=role)
         assert sent.status == 400, role
     for name in ("", " ", "x" * 101, "veja golpe.example", "Ana\u202e", "https://x"):
@@ -94,7 +94,7 @@ async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, mer
     assert (await owner.post(TEAM, on=TEAM, name="Ana", email=owner.email, role="support")).status == 400
     # What the page checks, the table holds as well.
     with pytest.raises(asyncpg.CheckViolationError):
-        await pool.execute("UPDATE dashboard_user SET role = 'staff' WHERE email = $1", owner.email)
+        await pool.execute("UPDATE dashboard_user SET role = 'admin' WHERE email = $1", owner.email)
     await pool.execute(
         "INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)"
         " SELECT 'n' || n || $2 || '@example.com', $1, 'support', 'x', now() FROM generate_series(2, $3) AS n",

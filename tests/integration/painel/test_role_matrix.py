@@ -1,7 +1,8 @@
 """Who opens what, and who puts which scopes into a program's hands: the whole table, written by hand.
 
 From contract section 16 and the table of roles in docs/dashboard.md, and not from the code: whoever adds a page, or
-changes who opens one, says so here as well. O owner, F finance, D developer, S support, P the platform's staff.
+changes who opens one, says so here as well. O owner, F finance, D developer, S support of a merchant; of the platform's
+staff, whose roles are others though some are called alike, a admin, o operations, f finance, s support.
 """
 
 import re
@@ -25,7 +26,8 @@ from web.plataforma.table import TABLE as PLATAFORMA
 SCOPES: Final = {
     "charges:create", "charges:read", "payments:read", "refunds:create", "withdrawals:create", "schedules:write",
 }  # fmt: skip
-LETTERS: Final = {"O": "owner", "F": "finance", "D": "developer", "S": "support", "P": "staff"}
+MERCHANTS: Final = {"O": "owner", "F": "finance", "D": "developer", "S": "support"}
+STAFF: Final = {"a": "admin", "o": "operations", "f": "finance", "s": "support"}
 
 GRANTED: Final = {
     ("production", "O"): SCOPES,
@@ -182,66 +184,70 @@ O D   GET  /painel/teste/requisicoes
 O D   GET  /painel/teste/requisicoes/{}
 OFDS  GET  /painel/teste/relogio
 OFDS  POST /painel/teste/relogio
-P     GET  /plataforma
-P     POST /plataforma/pix/suspender
-P     POST /plataforma/pix/retomar
-P     GET  /plataforma/busca
-P     POST /plataforma/busca
-P     GET  /plataforma/lojas
-P     GET  /plataforma/cep/{}
-P     GET  /plataforma/lojas/nova
-P     POST /plataforma/lojas/nova
-P     GET  /plataforma/lojas/{}
-P     POST /plataforma/lojas/{}/cadastro
-P     GET  /plataforma/lojas/{}/dados
-P     POST /plataforma/lojas/{}/dados
-P     POST /plataforma/lojas/{}/limites
-P     POST /plataforma/lojas/{}/acesso
-P     POST /plataforma/lojas/{}/webhook/retomar
-P     POST /plataforma/lojas/{}/webhook/reenviar
-P     POST /plataforma/lojas/{}/webhook/entregas/{}/reenviar
-P     GET  /plataforma/pendencias
-P     POST /plataforma/pendencias/pedidos/{}/tentar
-P     GET  /plataforma/divergencias
-P     GET  /plataforma/banco
-P     POST /plataforma/lojas/{}/conferencia
-P     POST /plataforma/lojas/{}/conferencia/desmarcar
-P     POST /plataforma/lojas/{}/observacoes
-P     POST /plataforma/lojas/{}/chave
-P     POST /plataforma/lojas/{}/chave/confirmar
-P     POST /plataforma/lojas/{}/chave/cancelar
-P     POST /plataforma/lojas/{}/devolucoes/liberar
-P     POST /plataforma/lojas/{}/devolucoes/prender
-P     GET  /plataforma/lojas/{}/pagador
-P     POST /plataforma/lojas/{}/pagador/arquivo
-P     POST /plataforma/lojas/{}/pagador/apagar
-P     GET  /plataforma/a-identificar
-P     GET  /plataforma/a-identificar/{}
-P     POST /plataforma/a-identificar/{}/atribuir
-P     POST /plataforma/a-identificar/{}/devolver
-P     GET  /plataforma/devolucoes
-P     GET  /plataforma/devolucoes/{}
-P     POST /plataforma/devolucoes/{}/liberar
-P     POST /plataforma/devolucoes/{}/recusar
-P     GET  /plataforma/parceiros
-P     POST /plataforma/parceiros
-P     POST /plataforma/parceiros/{}
-P     POST /plataforma/parceiros/{}/confirmar
-P     POST /plataforma/parceiros/{}/retirar
-P     GET  /plataforma/relatorios
-P     GET  /plataforma/relatorios/{}
-P     GET  /plataforma/relatorios/{}/arquivo
-P     GET  /plataforma/equipe
-P     GET  /plataforma/auditoria
-P     GET  /plataforma/celula
-P     POST /plataforma/celula
-P     GET  /plataforma/acesso
-P     POST /plataforma/acesso/senha
-P     GET  /plataforma/acesso/codigo
-P     POST /plataforma/acesso/codigo
-P     POST /plataforma/acesso/codigo/desligar
-P     POST /plataforma/sair
-P     POST /plataforma/sair-de-tudo
+aofs  GET  /plataforma
+ao    POST /plataforma/pix/suspender
+ao    POST /plataforma/pix/retomar
+aofs  GET  /plataforma/busca
+aofs  POST /plataforma/busca
+aofs  GET  /plataforma/lojas
+ao    GET  /plataforma/cep/{}
+ao    GET  /plataforma/lojas/nova
+ao    POST /plataforma/lojas/nova
+aofs  GET  /plataforma/lojas/{}
+ao    POST /plataforma/lojas/{}/cadastro
+ao    GET  /plataforma/lojas/{}/dados
+ao    POST /plataforma/lojas/{}/dados
+ao    POST /plataforma/lojas/{}/limites
+ao    POST /plataforma/lojas/{}/acesso
+ao    POST /plataforma/lojas/{}/webhook/retomar
+ao    POST /plataforma/lojas/{}/webhook/reenviar
+ao    POST /plataforma/lojas/{}/webhook/entregas/{}/reenviar
+aofs  GET  /plataforma/pendencias
+ao    POST /plataforma/pendencias/pedidos/{}/tentar
+aofs  GET  /plataforma/divergencias
+aofs  GET  /plataforma/banco
+ao    POST /plataforma/lojas/{}/conferencia
+ao    POST /plataforma/lojas/{}/conferencia/desmarcar
+aof   POST /plataforma/lojas/{}/observacoes
+a f   POST /plataforma/lojas/{}/chave
+a f   POST /plataforma/lojas/{}/chave/confirmar
+a f   POST /plataforma/lojas/{}/chave/cancelar
+a f   POST /plataforma/lojas/{}/devolucoes/liberar
+a f   POST /plataforma/lojas/{}/devolucoes/prender
+ao    GET  /plataforma/lojas/{}/pagador
+ao    POST /plataforma/lojas/{}/pagador/arquivo
+ao    POST /plataforma/lojas/{}/pagador/apagar
+aofs  GET  /plataforma/a-identificar
+aofs  GET  /plataforma/a-identificar/{}
+ao    POST /plataforma/a-identificar/{}/atribuir
+ao    POST /plataforma/a-identificar/{}/devolver
+a f   GET  /plataforma/devolucoes
+a f   GET  /plataforma/devolucoes/{}
+a f   POST /plataforma/devolucoes/{}/liberar
+a f   POST /plataforma/devolucoes/{}/recusar
+a f   GET  /plataforma/parceiros
+a f   POST /plataforma/parceiros
+a f   POST /plataforma/parceiros/{}
+a f   POST /plataforma/parceiros/{}/confirmar
+a f   POST /plataforma/parceiros/{}/retirar
+aof   GET  /plataforma/relatorios
+aof   GET  /plataforma/relatorios/{}
+aof   GET  /plataforma/relatorios/{}/arquivo
+a     GET  /plataforma/equipe
+a     POST /plataforma/equipe
+a     POST /plataforma/equipe/perfil
+a     POST /plataforma/equipe/acesso
+a     POST /plataforma/equipe/remover
+a     GET  /plataforma/auditoria
+aofs  GET  /plataforma/celula
+aofs  POST /plataforma/celula
+aofs  GET  /plataforma/acesso
+aofs  POST /plataforma/acesso/senha
+aofs  GET  /plataforma/acesso/codigo
+aofs  POST /plataforma/acesso/codigo
+aofs  POST /plataforma/acesso/codigo/desligar
+aofs  POST /plataforma/sair
+aofs  POST /plataforma/sair-de-tudo
 OFDS  POST /painel/sair
 OFDS  POST /painel/sair-de-tudo
 """
@@ -273,12 +279,12 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 async def somebody(opened: AsyncExitStack, pool: Pool, address: str, letter: str) -> tuple[Person, MerchantCreated]:
     """Of an account of their own, signed in; nobody for no letter."""
     merchant = await a_merchant(pool)
-    if letter == "P":
-        person = await opened.enter_async_context(staff_of(pool, address))
+    if letter in STAFF:
+        person = await opened.enter_async_context(staff_of(pool, address, role=STAFF[letter]))
     elif letter in ("O", ""):
         person = await opened.enter_async_context(person_of(address, merchant, signed_in=bool(letter)))
     else:
-        person = await opened.enter_async_context(colleague_of(pool, address, merchant, LETTERS[letter]))
+        person = await opened.enter_async_context(colleague_of(pool, address, merchant, MERCHANTS[letter]))
     return person, merchant
 
 
@@ -292,11 +298,11 @@ def test_the_matrix_has_every_page_and_every_form_and_no_other() -> None:
     assert len(MATRIX) == len(PAINEL) + len(PLATAFORMA)
 
 
-@pytest.mark.parametrize("letter", ["O", "F", "D", "S", "P", ""], ids=["owner", *list(LETTERS.values())[1:], "nobody"])
+@pytest.mark.parametrize("letter", [*MERCHANTS, *STAFF, ""], ids=[*MERCHANTS.values(), *STAFF.values(), "nobody"])
 async def test_everybody_opens_what_the_matrix_says_and_nothing_else(pool: Pool, address: str, letter: str) -> None:
     async with AsyncExitStack() as opened:
         person, _merchant = await somebody(opened, pool, address, letter)
-        own = "/plataforma" if letter == "P" else "/painel"
+        own = "/plataforma" if letter in STAFF else "/painel"
         form = await person.opened(f"{own}/acesso") if letter else None
         for row in MATRIX:
             path = row.path.replace("{}", str(uuid4()))

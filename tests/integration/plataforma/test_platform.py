@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from commands.merchants.integrators import create_integrator
 from commands.merchants.merchants import create_merchant
-from commands.people.people import add_staff
+from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
@@ -94,7 +94,7 @@ async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
     merchant = await a_merchant(pool)
     async with pool.acquire() as conn:
         with pytest.raises(Exception, match="VALIDATION_ERROR"):
-            await add_staff(conn, merchant.dashboard.email, "x", now=datetime.now(UTC))
+            await add_staff(conn, merchant.dashboard.email, "x", role="admin", now=datetime.now(UTC))
     async with person_of(address, merchant) as owner:
         # As of any other e-mail: the owner does not learn who works for the platform.
         asked = await owner.post("/painel/pessoas", on="/painel/pessoas", name="Ana", email=staff.email, role="owner")

@@ -38,6 +38,7 @@ async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     sent = {"email": email, "mailed": True}
     assert system.json("staff", "create", "--email", email.upper()) == sent
+    assert _listed(system)[email] == ("admin", True)
     assert system.quita("staff", "create", "--email", email).returncode == 1
     person = Person(system.app_url, email, "a senha da equipe", root="/plataforma")
     try:
@@ -45,6 +46,11 @@ async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
         first = await _chosen(system, person, set())
         assert (await person.sign_in()).status == 303
         assert email in (await person.opened("/plataforma/equipe")).text
+        role = ("--email", email, "--role", "finance")
+        assert system.json("staff", "role", *role) == {"email": email, "role": "finance"}
+        assert _listed(system)[email] == ("finance", False)
+        assert (await person.get("/plataforma/equipe")).status == 403
+        assert (await person.get("/plataforma/devolucoes")).status == 200
         assert system.json("staff", "reset", "--email", email) == sent
         assert (await person.get("/plataforma")).status == 303
         person.password = "outra senha da equipe"
@@ -57,6 +63,38 @@ async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
     for verb, who in (("remove", email), ("reset", system.merchants[0]["dashboard"]["email"])):
         refused = system.quita("staff", verb, "--email", who)
         assert (refused.returncode, "is not of the staff" in refused.stderr) == (1, True)
+
+
+async def test_the_last_admin_stays_and_a_role_is_one_that_there_is(system: System) -> None:
+    email = f"equipe.{secrets.token_hex(4)}@example.com"
+    refused = system.quita("staff", "create", "--email", email, "--role", "owner")
+    assert (refused.returncode, "invalid choice" in refused.stderr) == (2, True)
+    made = system.json("staff", "create", "--email", email, "--role", "support", "--name", "Ana Lima")
+    assert made == {"email": email, "mailed": True}
+    admin = system.dev["staff"]["email"]
+    for other, (role, _) in _listed(system).items():
+        if role == "admin" and other != admin:
+            system.json("staff", "remove", "--email", other)
+    for words in (("remove",), ("role", "--role", "support")):
+        refused = system.quita("staff", words[0], "--email", admin, *words[1:])
+        assert (refused.returncode, "the last admin stays" in refused.stderr) == (1, True), refused.stderr
+    person = Person(system.app_url, **system.dev["staff"], root="/plataforma")
+    try:
+        assert (await person.sign_in()).status == 303
+        shown = await person.opened("/plataforma/equipe")
+        assert f"Ana Lima {email} Atendimento" in shown.text
+        log = (await person.opened("/plataforma/auditoria")).text
+        assert f"Convidou uma pessoa para a equipe {email}" in log
+        assert system.json("staff", "remove", "--email", email)["removed"]
+        log = (await person.opened("/plataforma/auditoria")).text
+        assert f"Removeu uma pessoa da equipe {email}" in log
+    finally:
+        await person.http.close()
+
+
+def _listed(system: System) -> dict[str, tuple[str, bool]]:
+    """Role by e-mail, and whether no password was chosen yet."""
+    return {each["email"]: (each["role"], each["fresh"]) for each in system.json("staff", "list")["data"]}
 
 
 async def _chosen(system: System, person: Person, before: set[str]) -> str:

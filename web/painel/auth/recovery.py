@@ -14,7 +14,7 @@ from commands.people.attempts import take_link
 from commands.people.audit import AuditEntry, write_down
 from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
 from commands.people.people import NAME_MAX, PASSWORD_MIN, check_password
-from commands.people.sessions import EMAIL_MAX
+from commands.people.sessions import EMAIL_MAX, PLATFORM
 from domain.errors import Refused
 from domain.instants import to_millisecond
 from runtime.ids import new_id
@@ -26,7 +26,7 @@ from web.painel.auth.entry_form import TOO_LATE, entry_page, is_email, own_form,
 from web.painel.auth.step_up import password_words
 from web.painel.labels import ROLES
 from web.painel.page_request import AnyRequest, Form, address_hash, address_of, go
-from web.painel.section import Section
+from web.painel.section import PLATAFORMA, Section
 
 _MINUTES = int(HOLDS.total_seconds()) // 60
 
@@ -102,7 +102,7 @@ async def _holder(request: AnyRequest, section: Section) -> LinkHolder | None:
     state = request.app.state
     async with session(state.pool) as conn:
         holder = await link_holder(conn, request.path_params["token"], now=to_millisecond(state.now()))
-    return None if holder is None or (holder.role == "staff") != (section.root == "/plataforma") else holder
+    return None if holder is None or (holder.account_id == PLATFORM) != (section is PLATAFORMA) else holder
 
 
 def _fault(form: Form, email: str) -> str:

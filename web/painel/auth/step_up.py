@@ -16,8 +16,9 @@ from commands.people.people import GUESSABLE, PASSWORD_MIN
 from commands.people.second_factor import is_digits, take_code
 from commands.people.sessions import PASSWORD_MAX, Side, find_person, hash_of, password_is_right, prove_session
 from domain.errors import Refused
+from domain.merchants.staff import is_newcomer
 from runtime.postgres import session, transaction
-from web.painel.page_request import PageRequest, StepUpNeeded, address_of
+from web.painel.page_request import PageRequest, StepUpNeeded, StillNew, address_of
 
 HOLDS: Final = timedelta(minutes=5)
 PASSWORD_FIELD: Final = "step_up_password"  # noqa: S105 - the name of a field
@@ -40,6 +41,12 @@ def must_be_proven(request: PageRequest) -> None:
         raise StepUpNeeded(enrol=True)
     if request.now - request.session.proved_at > HOLDS:
         raise StepUpNeeded
+
+
+def must_be_one_of_two(request: PageRequest) -> None:
+    """For what a second member of staff confirms, and for the confirmation: StillNew for who was let in just now."""
+    if is_newcomer(request.session.role_given_at, now=request.now):
+        raise StillNew
 
 
 async def prove(request: PageRequest) -> str:

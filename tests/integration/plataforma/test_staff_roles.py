@@ -1,0 +1,145 @@
+"""No page offers what its reader may not do, and who only reads is shown no person's document."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from commands.merchants.payout_key import ask_payout_key
+from commands.money.suspense import SuspendedMoney, suspend_money
+from domain.merchants.payout import PayoutKey
+from domain.merchants.staff import ROLES
+from runtime.ids import new_id
+from runtime.postgres import Pool, transaction
+from runtime.seal import SUSPENDED_PAYER, Seal
+from tests.support.dashboard import Person, settings_with, staff_of
+from tests.support.pages import serving
+from tests.support.webhooks import merchant_at
+from web.painel.route import Page, grants_of
+from web.painel.table import TABLE as PAINEL
+from web.plataforma.table import TABLE
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+DOCUMENT, KEY = "12345678909", "11144477735"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pages(pool: Pool) -> AsyncIterator[list[str]]:
+    """Every kind of page of the section, with something to do on it."""
+    now, seal, source = datetime.now(UTC), Seal(SETTINGS.secret_key), f"E99999994{new_id().hex[:23]}"
+    merchant = await merchant_at(pool, "https://receiver.example.com/hook")
+    account = merchant.account_id
+    await pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", account)
+    await pool.execute(
+        "UPDATE webhook_lane SET state = 'paused' WHERE endpoint_id = (SELECT endpoint_id FROM"
+        " webhook_endpoint WHERE account_id = $1)",
+        account,
+    )
+    payer = seal.seal(f'{{"name": "Fulana", "document": "{DOCUMENT}"}}'.encode(), SUSPENDED_PAYER, source)
+    money = SuspendedMoney(
+        suspense_id=new_id(), kind="pix_without_txid", source=source, reference=None, amount_cents=1234,
+        received_at=now - timedelta(minutes=1), payer_sealed=payer,
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        await suspend_money(conn, [money], bank="001", now=now)
+        await ask_payout_key(conn, account, PayoutKey(KEY, KEY), by="bia@example.com", by_staff=True, now=now)
+    order = await _stuck(pool, account, now)
+    yield [
+        "", "/busca", "/lojas", "/lojas/nova", f"/lojas/{account}", f"/lojas/{account}/dados",
+        f"/lojas/{account}/pagador", "/pendencias", "/divergencias", "/a-identificar",
+        f"/a-identificar/{money.suspense_id}", "/devolucoes", "/parceiros", "/relatorios", "/relatorios/receipts",
+        "/banco", "/equipe", "/auditoria", "/celula", "/acesso",
+    ]  # fmt: skip
+    await pool.execute("DELETE FROM bank_order WHERE order_id = $1", order)
+
+
+async def _stuck(pool: Pool, account: UUID, now: datetime) -> UUID:
+    order_id = new_id()
+    await pool.execute(
+        "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,"
+        " created_at) VALUES ($1, $2, $3, false, '001', 'refund_return', '{}', 'waiting', 9, $4, $5)",
+        order_id, account, new_id(), now + timedelta(hours=1), now - timedelta(hours=30),
+    )  # fmt: skip
+    return order_id
+
+
+@pytest_asyncio.fixture(loop_scope="session", params=ROLES)
+async def somebody(request: pytest.FixtureRequest, pool: Pool, address: str) -> AsyncIterator[tuple[str, Person]]:
+    role: str = request.param
+    async with staff_of(pool, address, role=role) as person:
+        yield role, person
+
+
+def row_of(method: str, path: str) -> Page:
+    """The row of the table that serves this address: the one with the fewest parts that vary."""
+    rows = [
+        row
+        for row in TABLE
+        if row.method == method and re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", row.whole_path), path)
+    ]
+    assert rows, (method, path)
+    return min(rows, key=lambda row: row.whole_path.count("{"))
+
+
+def offered(html: str) -> set[tuple[str, str]]:
+    forms = re.findall(r'<form[^>]*?method="(post|get)"[^>]*? action="([^"?]+)', html)
+    more = re.findall(r' formaction="([^"?]+)', html)
+    links = re.findall(r'<a[^>]* href="(/plataforma[^"?#]*)', html)
+    return (
+        {(method.upper(), to) for method, to in forms} | {("POST", to) for to in more} | {("GET", to) for to in links}
+    )
+
+
+async def test_no_page_offers_what_its_reader_may_not_do(somebody: tuple[str, Person], pages: list[str]) -> None:
+    role, person = somebody
+    done: set[str] = set()
+    for path in pages:
+        seen = await person.get(f"/plataforma{path}")
+        assert (seen.status == 200) == (role in row_of("GET", f"/plataforma{path}").roles), (path, seen.status)
+        if seen.status != 200:
+            continue
+        for method, to in offered(seen.html):
+            row = row_of(method, to)
+            assert role in row.roles, f"{path or '/'} offers {method} {to} to {role}"
+            done.add(f"{row.method} {row.path}")
+    # The test looks at something: what the role is for is offered on these pages.
+    assert "POST /sair" in done
+    one = "/lojas/{account_id:str}"
+    own = {
+        "operations": {f"POST {one}/cadastro", f"POST {one}/webhook/retomar", "POST /pix/suspender",
+                       "POST /pendencias/pedidos/{order_id:str}/tentar",
+                       "POST /a-identificar/{suspense_id:str}/atribuir", f"POST {one}/conferencia",
+                       f"POST {one}/limites", f"POST {one}/pagador/apagar"},
+        "finance": {f"POST {one}/chave/confirmar", f"POST {one}/chave/cancelar", f"POST {one}/devolucoes/liberar",
+                    "POST /parceiros"},
+    }  # fmt: skip
+    wanted: dict[str, set[str]] = {**own, "admin": own["operations"] | own["finance"] | {"POST /equipe"}}
+    assert wanted.get(role, set()) <= done
+    if role == "support":
+        changing = {each for each in done if each.startswith("POST")}
+        assert changing <= {"POST /busca", "POST /sair", "POST /sair-de-tudo", "POST /acesso/senha"}
+
+
+async def test_who_only_reads_is_shown_no_persons_document(pool: Pool, address: str, pages: list[str]) -> None:
+    async with staff_of(pool, address, role="support") as person:
+        read = [await person.get(f"/plataforma{path}") for path in pages]
+    html = " ".join(each.html for each in read if each.status == 200)
+    assert "Fulana" in html
+    assert "***.456.789-**" in html
+    for whole in (DOCUMENT, "123.456.789-09", KEY, "111.444.777-35"):
+        assert whole not in html, whole
+
+
+def test_support_of_the_staff_sees_payers_masked_where_a_merchants_support_does_not() -> None:
+    """The roles are called alike."""
+    assert grants_of(PAINEL)["support"].payers
+    assert not any(grant.payers for grant in grants_of(TABLE).values())

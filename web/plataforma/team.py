@@ -1,0 +1,164 @@
+"""The platform's own people, for its admins: let in, given a role, let in again, let go. All admins are mailed of each.
+
+As everywhere nobody sees another's password: who is let in, or lost it, is mailed a link. Those shown are of the cell
+that is worked in; home's are of all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.people.attempts import take_invite
+from commands.people.links import ask_for_link
+from commands.people.people import NAME_MAX, check_name, clear_factor
+from commands.people.staff import (
+    ACCESS_SENT,
+    FACTOR_CLEARED,
+    INVITED,
+    REMOVED,
+    ROLE_CHANGED,
+    STAFF_MAX,
+    add_staff,
+    change_staff_role,
+    is_staff,
+    remove_staff,
+)
+from commands.people.tell import tell_admins
+from domain.errors import Code, Refused
+from domain.merchants.staff import ROLES
+from readmodels.dashboard.people import staff
+from runtime.cells.number import cell_of_hex, current_cell
+from runtime.postgres import session
+from sql import Connection
+from web.painel.auth.step_up import must_be_proven
+from web.painel.fields import Filled
+from web.painel.labels import ROLES as ROLE_WORDS
+from web.painel.page_request import PageRequest
+from web.plataforma.labels import STAFF_ROLES
+
+_PATH: Final = "/plataforma/equipe"
+_FAULTS: Final = {
+    "email": "Confira o e-mail. Quem já entra aqui ou em um painel não é convidado.",
+    "name": f"Escreva o nome da pessoa, com até {NAME_MAX} caracteres e sem endereços da web.",
+    "role": "Escolha um perfil.",
+    "limit": f"São no máximo {STAFF_MAX} pessoas.",
+}
+_OFTEN: Final = "Foram muitos e-mails em um dia. Espere até amanhã."
+_LAST_ADMIN: Final = "Ao menos uma pessoa da administração, já com senha, precisa ficar. Escolha outra antes."
+
+
+async def show(request: PageRequest) -> Response[Any]:
+    return await _page(request)
+
+
+async def add(request: PageRequest) -> Response[Any]:
+    """Somebody new, who is mailed a link."""
+    must_be_proven(request)
+    filled = Filled(request)
+    email, name, role = filled.value("email").lower(), filled.value("name"), filled.value("role")
+    try:
+        await _count(request)
+        check_name(name)
+        async with request.change(INVITED, subject=email, role=role) as conn:
+            await _tell(conn, request, INVITED, {"person": email, "name": name, "role": role})
+            await add_staff(conn, email, None, role=role, name=name, given_at=request.now, now=request.now)
+            await ask_for_link(conn, email, now=request.now, seal=request.seal)
+    except Refused as refused:
+        if refused.code is Code.RATE_LIMITED:
+            filled.wrong("form", _OFTEN)
+        for field in refused.fields or {}:
+            filled.wrong("form" if field == "limit" else field, _FAULTS[field])
+        return await _page(request, filled)
+    return request.go(_PATH, done="convite")
+
+
+async def set_role(request: PageRequest) -> Response[Any]:
+    must_be_proven(request)
+    email, role = request.field("email"), request.field("role")
+    try:
+        async with request.change(ROLE_CHANGED, subject=email, role=role) as conn:
+            if not await change_staff_role(conn, email, role, given_at=request.now):
+                raise NotFoundException
+            await _tell(conn, request, ROLE_CHANGED, {"person": email, "role": role})
+    except Refused:
+        return await _page(request, at=email, at_fault=_LAST_ADMIN if role in ROLES else _FAULTS["role"])
+    return request.go("/plataforma" if _is_self(request, email) else _PATH, done="perfil")
+
+
+async def send_link(request: PageRequest) -> Response[Any]:
+    """To somebody who lost the password; the second factor too, when the box for it is ticked."""
+    email = request.field("email")
+    if request.field("sure") != "yes":
+        return await _page(request, at=email, at_fault="Confirme que quer enviar o link.")
+    if _is_self(request, email):
+        # An open browser would take its owner's second factor away.
+        return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
+    must_be_proven(request)
+    clears = request.field("factor") == "yes"
+    try:
+        await _count(request)
+    except Refused:
+        return await _page(request, at=email, at_fault=_OFTEN)
+    kind = FACTOR_CLEARED if clears else ACCESS_SENT
+    async with request.change(kind, subject=email) as conn:
+        if not await is_staff(conn, email):
+            raise NotFoundException
+        if clears:
+            await clear_factor(conn, email)
+        await ask_for_link(conn, email, now=request.now, seal=request.seal)
+        await _tell(conn, request, kind, {"person": email})
+    return request.go(_PATH, done="link-enviado")
+
+
+async def remove(request: PageRequest) -> Response[Any]:
+    """Out of every cell with the next page."""
+    email = request.field("email")
+    if request.field("sure") != "yes":
+        return await _page(request, at=email, at_fault="Confirme que quer remover.")
+    must_be_proven(request)
+    try:
+        async with request.change(REMOVED, subject=email) as conn:
+            # First: an admin who is removed is told as well.
+            await _tell(conn, request, REMOVED, {"person": email})
+            if not await remove_staff(conn, email):
+                raise NotFoundException
+    except Refused:
+        return await _page(request, at=email, at_fault=_LAST_ADMIN)
+    return request.go(_PATH, done="pessoa-removida")
+
+
+async def _tell(conn: Connection, request: PageRequest, kind: str, facts: Mapping[str, str]) -> None:
+    await tell_admins(conn, kind, {**facts, **request.doer}, now=request.now, seal=request.seal)
+
+
+async def _count(request: PageRequest) -> None:
+    """Mails to people of somebody's choosing have a bound; Refused(RATE_LIMITED)."""
+    async with session(request.pool) as conn:
+        await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
+
+
+def _is_self(request: PageRequest, email: str) -> bool:
+    """In another cell somebody else may have the e-mail."""
+    return email == request.session.email and cell_of_hex(request.cookie) in (None, current_cell())
+
+
+async def _page(
+    request: PageRequest, filled: Filled | None = None, *, at: str = "", at_fault: str = ""
+) -> Response[Any]:
+    async with session(request.pool) as conn:
+        people = await staff(conn)
+    if at_fault and at not in {each.email for each in people}:
+        raise NotFoundException
+    values = {
+        "people": people,
+        "choices": {each: ROLE_WORDS[each] for each in ROLES},
+        "about": STAFF_ROLES,
+        "filled": filled or Filled(shown={"role": "support"}),
+        "at": at,
+        "at_fault": at_fault,
+        "is_self": lambda email: _is_self(request, email),
+    }
+    faulty = at_fault or (filled is not None and filled.faults)
+    return request.show("plataforma/staff.html", values, status=400 if faulty else 200)
