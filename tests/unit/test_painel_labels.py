@@ -1,8 +1,24 @@
 """What the dashboard calls things."""
 
+import re
+from pathlib import Path
+from typing import Final
+
 import pytest
 
-from web.painel.labels import fact_value
+from web.painel.labels import TERMS, fact_value
+
+WEB: Final = Path(__file__).parents[2] / "web"
+TEMPLATES: Final = sorted(
+    path for each in ("painel", "plataforma") for path in (WEB / "templates" / each).rglob("*.html")
+)
+# Where programmers are spoken to, and the code is what they type.
+FOR_PROGRAMS: Final = {"secret.html"}
+REPLACED: Final = (
+    "Pode ser paga por", "Dias antes do vencimento em que sai", "Com e sem", "Começo do caminho", "Para olhar",
+    "a dizer ao banco", "Avisos do banco, a conferir", "Localizações prontas", "Parada por falha nossa",
+    "guardamos só uma impressão", "Cobranças programadas.", "ou o formulário é de outra sessão",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -12,3 +28,21 @@ from web.painel.labels import fact_value
 )  # fmt: skip
 def test_an_amount_of_the_audit_log_has_a_comma_and_nothing_else_changes(value: str, shown: str) -> None:
     assert fact_value(value) == shown
+
+
+@pytest.mark.parametrize("name", sorted(TERMS))
+def test_a_name_that_programs_go_by_stands_beside_what_people_call_it(name: str) -> None:
+    """As a label of a value or of a filter it is written by the macros `term` and `term_text` alone."""
+    said = re.escape(name)
+    bare = re.compile(rf'<dt>{said}</dt>|<label[^>]*>{said}</label>|input\(asked, "[a-z_]+", "{said}"')
+    found = [each.name for each in TEMPLATES if each.name not in FOR_PROGRAMS and bare.search(each.read_text("utf-8"))]
+    assert found == []
+    called, good_for = TERMS[name]
+    assert not re.search(r"[a-z]_[a-z]|[a-z][A-Z]", called)
+    assert good_for.endswith(".")
+
+
+@pytest.mark.parametrize("phrase", REPLACED)
+def test_a_phrase_that_people_did_not_understand_does_not_come_back(phrase: str) -> None:
+    places = [*TEMPLATES, *sorted(WEB.rglob("*.py"))]
+    assert [each.name for each in places if phrase in each.read_text("utf-8")] == []

@@ -119,6 +119,21 @@ ROLES: Final[dict[str, str]] = {
     "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
     "admin": "Administração", "operations": "Operações",
 }
+# Names that programs, banks and support go by: what a person calls each, and what it is good for.
+TERMS: Final[dict[str, tuple[str, str]]] = {
+    "account_id": ("ID da conta", "Como a API e o suporte chamam a sua conta. Tenha-o à mão quando nos procurar."),
+    "charge_id": ("ID da cobrança", "Como a API e o suporte chamam esta cobrança. Não muda nunca."),
+    "client_id": ("ID da credencial", "Com que um programa se apresenta, junto do segredo. Sozinho não abre nada."),
+    "delivery_id": ("ID da entrega", "O mesmo em todas as tentativas de uma entrega."),
+    "endToEndId": (
+        "ID da transação Pix", "O número que todo Pix recebe ao ser pago. Está no comprovante de quem pagou e no "
+        "extrato do banco: por ele se acha o pagamento dos dois lados."),
+    "event_id": ("ID do evento", "O mesmo no aviso enviado ao seu sistema e na consulta de eventos."),
+    "nosso_numero": ("Nosso número", "O número do boleto no banco. Está impresso nele e no extrato da cobrança."),
+    "payment_id": ("ID do pagamento", "Como a API e o suporte chamam um pagamento recebido."),
+    "txid": ("ID do QR Code", "Como o banco chama o QR Code desta cobrança, antes e depois de pago."),
+    "X-Request-Id": ("ID da requisição", "O número de uma chamada à API. Com ele o suporte acha o que houve."),
+}
 SCOPES: Final[dict[str, str]] = {
     "charges:create": "Criar, cancelar e alterar cobranças", "charges:read": "Consultar cobranças e boletos",
     "payments:read": "Consultar pagamentos, saldo e extrato", "refunds:create": "Devolver pagamentos",
@@ -213,7 +228,7 @@ FACTS: Final[dict[str, str]] = {
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
-    "charge": "cobrança", "payment": "endToEndId", "link": "link", "number": "nosso número", "payer": "pagador",
+    "charge": "cobrança", "payment": "ID da transação Pix", "link": "link", "number": "nosso número", "payer": "pagador",
     "nothing": "nada encontrado",
     "company": "empresa", "address": "endereço", "people": "pessoas", "payout_key": "chave dos saques",
     "activity": "atividade",

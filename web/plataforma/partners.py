@@ -39,7 +39,7 @@ _NAME = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
 _GONE = "Esta proposta não espera mais. Veja como está agora."
-_ACCOUNT = "Não há conta com este account_id."
+_ACCOUNT = "Não há conta com este ID."
 _AWAY = "A célula dessa conta não responde agora. Tente de novo em instantes."
 _AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
 

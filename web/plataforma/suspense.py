@@ -38,7 +38,7 @@ from web.plataforma.labels import SUSPENSE_CHIPS, SUSPENSE_KINDS, SUSPENSE_STATE
 REFERENCE_MAX = 100
 NOTE_MAX = 500
 _ASSIGN, _RETURN = "atribuir", "devolver"
-_NO_CHARGE = "Não há cobrança de produção com este charge_id."
+_NO_CHARGE = "Não há cobrança de produção com este ID."
 _NO_REFERENCE = f"Escreva a referência da devolução no banco, com até {REFERENCE_MAX} caracteres."
 _NO_NOTE = f"A observação vai até {NOTE_MAX} caracteres."
 _SETTLED = "Alguém já tratou este valor. Veja como está agora."

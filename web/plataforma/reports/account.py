@@ -68,7 +68,7 @@ def _pick(asked: ListQuery, text: str, found: Sequence[MerchantRow], *, more: bo
     if len(exact) == 1 or len(found) == 1:
         return Picked(account=(exact or found)[0])
     if not found:
-        asked.faults[FIELD] = "Nenhuma loja com este nome, documento, e-mail ou account_id."
+        asked.faults[FIELD] = "Nenhuma loja com este nome, documento, e-mail ou ID da conta."
         return Picked()
     asked.faults[FIELD] = "Mais de uma loja: escolha abaixo."
     return Picked(meant=exact or found, more=more)
