@@ -1145,6 +1145,14 @@ CREATE TABLE sign_in_attempt (
 ) WITH (fillfactor=80);
 CREATE INDEX sign_in_attempt_until ON sign_in_attempt USING btree (until);
 
+CREATE TABLE sign_in_place (
+    email text NOT NULL,
+    place_hash text NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    CONSTRAINT sign_in_place_email_fkey FOREIGN KEY (email) REFERENCES dashboard_user(email) ON DELETE CASCADE,
+    CONSTRAINT sign_in_place_pkey PRIMARY KEY (email, place_hash)
+) WITH (fillfactor=80);
+
 CREATE TABLE simulated_boleto (
     world text NOT NULL,
     number text NOT NULL,

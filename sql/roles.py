@@ -89,6 +89,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "invitation": _ANY,
     "access_link": _UNSEEN,
     "sign_in_attempt": _UNSEEN,
+    "sign_in_place": _UNSEEN,
     # Banks.
     "bank_order": Rights("SIUD", ("request", "outcome", "reply_to")),
     "bank_order_done": Rights("SI", ("outcome",)),

@@ -3,15 +3,19 @@ section 16).
 
 Written in the transaction that does it, so that nothing is done untold; what the letter says of each kind is in
 readmodels/documents/people_letter.py. Everything in it is sealed: addresses of the network, amounts, destinations.
+
+Nobody can unsubscribe. Kinds that ask for no password can be made many of in little time: of each of them one address
+gets A_DAY_MAX a day, and the last says that it is the last. What moves money or lets people in is mailed always.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 import sql
 from commands.mail import address_hash
@@ -21,19 +25,34 @@ from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
 OWNERS_MAX: Final = 50
+A_DAY_MAX: Final = 20
+_DAY: Final = timedelta(hours=24)
+_BOUNDED: Final = frozenset({
+    "session.new_device", "session.new_place", "password.changed", "password.recovered", "factor.on", "factor.off",
+    "credential.created", "credential.rotated", "webhook.registered", "webhook.moved", "webhook.rotated",
+    "webhook.removed",
+})  # fmt: skip
 
 
-class Told(Struct, frozen=True):
-    """What a security mail is about: `kind` is one of the letter's, and so are the names of `facts`."""
+class Told(Struct, frozen=True, omit_defaults=True):
+    """What a security mail is about: `kind` is one of the letter's, and so are the names of `facts`. `last`: no more of
+    this kind go to this address today."""
 
     kind: str
     at: datetime
     facts: dict[str, str]
+    last: bool = False
+
+
+class _Counted(Struct, frozen=True):
+    subject: str
+    attempts: int
 
 
 add_personal = sql.run("mail.add_personal")
 _owners = sql.many("access.owners", str)
 _admins = sql.many("access.admins", str)
+_count = sql.many("session.take_attempts", _Counted)
 
 
 async def tell_owners(
@@ -58,6 +77,12 @@ async def tell_person(
 
 
 async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told: Told, *, seal: Seal) -> None:
+    if told.kind in _BOUNDED:
+        counts = await _counts(conn, emails, told, seal=seal)
+        emails = [each for each in emails if counts[each] <= A_DAY_MAX]
+        notes = [replace(told, last=counts[each] == A_DAY_MAX) for each in emails]
+    else:
+        notes = [told for _ in emails]
     if emails:
         mail_ids = [new_id() for _ in emails]
         await add_personal(
@@ -67,6 +92,15 @@ async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told:
             kind="security",
             to_sealed=[seal.seal(each.encode(), MAIL_TO, id) for id, each in zip(mail_ids, emails, strict=True)],
             to_hashes=[address_hash(email, seal) for email in emails],
-            notes_sealed=[seal.seal(msgspec.json.encode(told), MAIL_NOTE, id) for id in mail_ids],
+            notes_sealed=[
+                seal.seal(msgspec.json.encode(note), MAIL_NOTE, id) for id, note in zip(mail_ids, notes, strict=True)
+            ],
             now=told.at,
         )
+
+
+async def _counts(conn: Connection, emails: Sequence[str], told: Told, *, seal: Seal) -> dict[str, int]:
+    """How many of this kind each address was told in a day, with this one."""
+    subjects = {seal.blind(f"told {told.kind} {email}"): email for email in emails}
+    counted = await _count(conn, subjects=sorted(subjects), now=told.at, until=told.at + _DAY)
+    return {subjects[each.subject]: each.attempts for each in counted}

@@ -81,6 +81,9 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "Uma pessoa nova entra na sua conta", "Ela escolheu a senha e já abre o painel com o perfil abaixo."),
     "person.role_changed": (
         "O perfil de uma pessoa mudou", "O perfil decide o que ela vê e faz no painel."),
+    "person.removed": (
+        "Uma pessoa saiu da sua conta", "As sessões dela terminaram. Credenciais que ela criou ou renovou continuam "
+        "valendo até que alguém as revogue em “Credenciais”."),
     "person.access_sent": (
         "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
     "person.factor_cleared": (
@@ -114,6 +117,19 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "credential.money": (
         "Uma credencial que movimenta dinheiro tem um segredo novo", "Com ela um programa devolve, saca ou programa "
         "cobranças sem perguntar a ninguém."),
+    "credential.created": (
+        "Uma credencial foi criada", "Com ela um programa faz pela API o que está abaixo, em produção."),
+    "credential.rotated": (
+        "O segredo de uma credencial foi trocado", "Programas que usam o segredo de antes param quando ele deixar de "
+        "valer."),
+    "webhook.registered": (
+        "Um webhook foi cadastrado", "Os eventos da sua conta passam a ir para o servidor abaixo."),
+    "webhook.moved": (
+        "O endereço do webhook mudou", "Os eventos da sua conta passam a ir para o servidor abaixo."),
+    "webhook.rotated": (
+        "O segredo do webhook foi trocado", "Os eventos passam a sair assinados com o segredo novo."),
+    "webhook.removed": (
+        "O webhook foi removido", "Seu sistema deixa de ser avisado dos eventos da sua conta."),
     "payout_key.asked": (
         "A troca da chave dos saques foi pedida", "Até a data abaixo os saques vão para a chave de antes, e qualquer "
         "proprietário pode cancelar a troca em “Saques”."),
@@ -125,14 +141,23 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "password.recovered": (
         "Sua senha foi trocada", "A senha nova foi escolhida pelo link enviado a este e-mail. Todas as suas sessões "
         "terminaram."),
+    "password.changed": (
+        "Sua senha foi trocada", "A senha nova foi escolhida em “Seu acesso”. Suas outras sessões terminaram."),
+    "factor.on": (
+        "Dois fatores ligados", "Para entrar, além da senha é preciso um código do telefone que acaba de ser ligado."),
+    "factor.off": (
+        "Dois fatores desligados", "Para entrar basta a senha."),
+    "session.new_place": (
+        "Entrada de um lugar novo", "Alguém entrou com a sua senha em um navegador conhecido, mas de uma rede de onde "
+        "você não costuma entrar."),
     "session.new_device": (
         "Entrada em um aparelho novo", "Alguém entrou no painel com a sua senha em um navegador que não conhecíamos."),
 }  # fmt: skip
 _FACTS: Final = {
     "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
     "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
-    "destination": "Destino", "effective": "Vale a partir de", "scopes": "Permissões", "by": "Quem fez",
-    "from": "Endereço de rede",
+    "destination": "Destino", "host": "Servidor", "effective": "Vale a partir de", "scopes": "Permissões",
+    "by": "Quem fez", "from": "Endereço de rede",
 }  # fmt: skip
 _CLOSING: Final = (
     "Se não reconhece isto, troque a sua senha em “Esqueceu a senha?”, encerre as sessões em “Seu acesso” e fale com a "
@@ -141,11 +166,12 @@ _CLOSING: Final = (
 _CLOSING_OF_STAFF: Final = (
     "Se não reconhece isto, fale já com quem administra a plataforma, e encerre as suas sessões em “Seu acesso”."
 )
+_LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois fica na auditoria."
 TOLD_KINDS: Final = frozenset(_WORDS)
 
 
 def security_letter(
-    *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool
+    *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool, last: bool = False
 ) -> Letter:
     """What was done, when, by whom and from where; in the order of _FACTS, whatever order they were told in."""
     heading, lead = _WORDS[kind]
@@ -160,5 +186,5 @@ def security_letter(
         facts=tuple(shown),
         link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
         merchant=account,
-        closing=(_CLOSING_OF_STAFF if staff else _CLOSING,),
+        closing=(_CLOSING_OF_STAFF if staff else _CLOSING, *((_LAST,) if last else ())),
     )

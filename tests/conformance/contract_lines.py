@@ -473,7 +473,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
         line("money-mails", "What asks for the password again is mailed to all owners, destinations masked.",
              "money_mails test_of_a_withdrawal_and_of_the_daily_one",
              "money_mails test_of_a_refund_to_a_key_and_of_no_devolucao",
-             "money_mails test_of_secrets_that_move_money_and_of_no_others",
+             "money_mails test_of_secrets_of_production_and_apart_of_those_that_move_money",
              "money_mails test_of_another_payout_key_by_an_owner_or_by_the_platform"),
         line("money-shares", "Staff shares above 20 % need a second member; shares are held.",
              "platform test_a_share_above_twenty_percent_takes_two_of_the_staff",

@@ -228,8 +228,8 @@ FACTS: Final[dict[str, str]] = {
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
-    "charge": "cobrança", "payment": "ID da transação Pix", "link": "link", "number": "nosso número", "payer": "pagador",
-    "nothing": "nada encontrado",
+    "charge": "cobrança", "payment": "ID da transação Pix", "link": "link", "number": "nosso número",
+    "payer": "pagador", "nothing": "nada encontrado",
     "company": "empresa", "address": "endereço", "people": "pessoas", "payout_key": "chave dos saques",
     "activity": "atividade",
     "recovery": "código de recuperação", **ROLES, **METHODS,

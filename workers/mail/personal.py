@@ -25,7 +25,7 @@ async def personal_letter(
         told = msgspec.json.decode(about, type=Told)
         return security_letter(
             kind=told.kind, at=told.at, facts=told.facts, account=account, app_url=context.settings.app_url,
-            staff=account_id is None,
+            staff=account_id is None, last=told.last,
         )  # fmt: skip
     asked = msgspec.json.decode(about, type=LinkAsked)
     async with transaction(context.pool) as conn:

@@ -73,6 +73,14 @@ CREATE TABLE dashboard_session (
 CREATE INDEX dashboard_session_of ON dashboard_session (email, created_at);
 CREATE INDEX dashboard_session_created ON dashboard_session (created_at);
 
+-- Networks that somebody has signed in from, as keyed fingerprints: another one is told by e-mail.
+CREATE TABLE sign_in_place (
+    email       text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
+    place_hash  text NOT NULL,
+    seen_at     timestamptz NOT NULL,
+    PRIMARY KEY (email, place_hash)
+) WITH (fillfactor = 80);
+
 -- Passwords tried for one e-mail, from one address, for one e-mail from one address or in one browser, and links asked
 -- for: keyed fingerprints of these.
 CREATE TABLE sign_in_attempt (

@@ -9,6 +9,14 @@ ON CONFLICT (subject) DO UPDATE
         until = CASE WHEN a.until <= :now THEN excluded.until ELSE a.until END
 RETURNING attempts, until;
 
+-- name: take_attempts
+-- The same of several subjects, given in one order so that nobody waits in a circle.
+INSERT INTO sign_in_attempt AS a (subject, attempts, until) SELECT unnest(:subjects::text[]), 1, :until
+ON CONFLICT (subject) DO UPDATE
+    SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,
+        until = CASE WHEN a.until <= :now THEN excluded.until ELSE a.until END
+RETURNING subject, attempts;
+
 -- name: take_turn
 -- An e-mail's, over all addresses: the first :free at once, then each doubles the wait before the next one, up to
 -- :gap_max_s. The window slides: it ends when nothing was tried for that long. No row: it is nobody's turn yet, and an
@@ -41,6 +49,23 @@ UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = :address_subj
 -- Each attempt deletes more rows than it adds, so the table stays as small as one window's attempts.
 DELETE FROM sign_in_attempt WHERE subject = ANY(ARRAY(
     SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED));
+
+-- name: take_place
+-- The network somebody signs in from, remembered; whether it is a new one. Somebody's first is not.
+WITH known AS (
+    SELECT count(*) AS places, coalesce(bool_or(place_hash = :place_hash), false) AS here
+    FROM sign_in_place WHERE email = :email AND seen_at > :since
+), surplus AS (
+    SELECT place_hash FROM sign_in_place WHERE email = :email AND place_hash <> :place_hash
+    ORDER BY seen_at DESC OFFSET :limit::integer - 1
+), forgotten AS (
+    DELETE FROM sign_in_place
+    WHERE email = :email AND place_hash <> :place_hash AND (seen_at <= :since OR place_hash IN (SELECT place_hash FROM surplus))
+), kept AS (
+    INSERT INTO sign_in_place (email, place_hash, seen_at) VALUES (:email, :place_hash, :now)
+    ON CONFLICT (email, place_hash) DO UPDATE SET seen_at = excluded.seen_at
+)
+SELECT places > 0 AND NOT here AS fresh FROM known;
 
 -- name: person
 -- Of merchants, or of the staff. Staff have no account; their entries of the audit log have the nil UUID.

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
-from commands.people.tell import Told
+from commands.people.tell import A_DAY_MAX, Told, tell_owners
 from domain.brazilian import brl
 from domain.instants import to_millisecond
 from readmodels.documents.people_letter import TOLD_KINDS, security_letter
@@ -24,7 +24,7 @@ from tests.support.dashboard import Person, a_merchant, colleague_of, person_of,
 from tests.support.pages import serving
 from tests.support.wallet import put_money
 
-SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", WEBHOOK_ALLOW_PRIVATE="1")
 SEAL = Seal(SETTINGS.secret_key)
 
 
@@ -145,7 +145,7 @@ async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, server
     ]
 
 
-async def test_of_secrets_that_move_money_and_of_no_others(env: Environment) -> None:
+async def test_of_secrets_of_production_and_apart_of_those_that_move_money(env: Environment) -> None:
     for path, scopes in (
         ("/painel/tokens", ["charges:read"]),
         ("/painel/teste/tokens", ["refunds:create"]),
@@ -154,10 +154,83 @@ async def test_of_secrets_that_move_money_and_of_no_others(env: Environment) -> 
         assert (await env.owner.post(path, name="ERP", scope=scopes)).status == 200
     rotated = f"/painel/tokens/{env.merchant.production.client_id}"
     assert (await env.partner.post(f"{rotated}/trocar", on=rotated, overlap="24h")).status == 200
+    read = {"name": "ERP", "scopes": "Consultar cobranças e boletos", **doer(env.owner)}
+    assert await env.mails("credential.created") == [read]
+    client_id = await env.pool.fetchval(
+        "SELECT client_id FROM credential WHERE account_id = $1 AND scopes = '{charges:read}'", env.account_id
+    )
+    path = f"/painel/tokens/{client_id}"
+    assert (await env.partner.post(f"{path}/trocar", on=path, overlap="1h")).status == 200
+    assert await env.mails("credential.rotated") == [{**read, **doer(env.partner)}]
     made, renewed = await env.mails("credential.money")
     assert made == {"name": "ERP", "scopes": "Devolver pagamentos, Pedir saques", **doer(env.owner)}
     assert renewed["by"] == env.partner.email
     assert "Programar cobranças" in renewed["scopes"]
+
+
+async def test_of_where_events_go_and_of_their_secret(env: Environment) -> None:
+    path = "/painel/webhooks"
+    assert (await env.owner.post(path, on=path, url="http://127.0.0.1:9/hook?key=secret")).status == 200
+    assert (await env.partner.post(f"{path}/endereco", on=path, url="http://127.0.0.2:9/hook")).status == 303
+    # What was not done is not told.
+    assert (await env.partner.post(f"{path}/endereco", on=path, url="ftp://127.0.0.3/hook")).status == 400
+    assert (await env.owner.post(f"{path}/segredo", on=path)).status == 200
+    assert (await env.owner.post(f"{path}/remover", on=path, sure="yes")).status == 303
+    # The server, and not its path, which may hold a secret.
+    assert await env.mails("webhook.registered") == [{"host": "http://127.0.0.1", **doer(env.owner)}]
+    assert await env.mails("webhook.moved") == [{"host": "http://127.0.0.2", **doer(env.partner)}]
+    assert await env.mails("webhook.rotated") == await env.mails("webhook.removed") == [doer(env.owner)]
+
+
+async def test_of_who_leaves_and_that_owner_too(env: Environment, address: str) -> None:
+    path = "/painel/pessoas"
+    async with colleague_of(env.pool, address, env.merchant, "support") as gone:
+        assert (await env.owner.post(f"{path}/remover", on=path, email=gone.email, sure="yes")).status == 303
+        assert await env.mails("person.removed") == [{"person": gone.email, **doer(env.owner)}]
+    assert (await env.owner.post(f"{path}/remover", on=path, email=env.partner.email, sure="yes")).status == 303
+    assert [each["person"] for each in await env.mails("person.removed")] == [gone.email, env.partner.email]
+
+
+async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_says_so(env: Environment) -> None:
+    """What moves money or lets people in is mailed always: whoever does little things to hide a great one fails."""
+    at = to_millisecond(datetime.now(UTC))
+    both = {env.owner.email, env.partner.email}
+
+    async def tell(kind: str, times: int, *, at: datetime) -> None:
+        for number in range(times):
+            async with transaction(env.pool) as conn:
+                await tell_owners(conn, env.account_id, kind, {"count": str(number)}, now=at, seal=SEAL)
+
+    async def told(kind: str) -> list[tuple[str, Told]]:
+        rows = await env.pool.fetch(
+            "SELECT mail_id, to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security'",
+            env.account_id,
+        )
+        notes = [
+            (
+                SEAL.open(row["to_sealed"], MAIL_TO, row["mail_id"]).decode(),
+                msgspec.json.decode(SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]), type=Told),
+            )
+            for row in rows
+        ]
+        return [each for each in notes if each[1].kind == kind]
+
+    await tell("webhook.rotated", A_DAY_MAX + 3, at=at)
+    await tell("withdrawal.asked", A_DAY_MAX + 3, at=at)
+    found = await told("webhook.rotated")
+    assert len(found) == 2 * A_DAY_MAX
+    last = [each for each in found if each[1].last]
+    assert {(email, told.facts["count"]) for email, told in last} == {(each, str(A_DAY_MAX - 1)) for each in both}
+    letter = security_letter(
+        kind="webhook.rotated", at=at, facts={}, account="Loja", app_url="https://app", staff=False, last=True
+    )
+    assert "É o último aviso deste tipo por hoje" in " ".join(letter.closing)
+    money = await told("withdrawal.asked")
+    assert (len(money), any(each.last for _, each in money)) == (2 * (A_DAY_MAX + 3), False)
+    # Other kinds, and the next day, have counts of their own.
+    await tell("webhook.moved", 1, at=at)
+    await tell("webhook.rotated", 1, at=at + timedelta(hours=24, seconds=1))
+    assert (len(await told("webhook.moved")), len(await told("webhook.rotated"))) == (2, 2 * A_DAY_MAX + 2)
 
 
 async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environment, address: str) -> None:

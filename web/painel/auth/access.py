@@ -1,7 +1,8 @@
 """One's own access: the sessions, the password, the second factor.
 
 Whatever changes it asks for the password again, so that a browser left open is not enough; each guess counts with
-those of the sign-in page. A new password and a new second factor end the person's other sessions.
+those of the sign-in page. A new password and a new second factor end the person's other sessions, and each change is
+told by e-mail.
 """
 
 import asyncio
@@ -17,17 +18,21 @@ from commands.people.attempts import take_code_attempt
 from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
 from commands.people.sessions import count_sessions, end_other_sessions
+from commands.people.tell import tell_person
 from domain.errors import Refused
 from domain.pix.qr import png
 from domain.totp import SECRET_BYTES, in_text, otpauth
 from readmodels.dashboard.people import own_factor
 from runtime.passwords import hash_password
-from runtime.postgres import session
-from web.painel.auth.devices import remember_device
+from runtime.postgres import Connection, session
+from web.painel.auth.devices import browser_name, remember_device
 from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault, password_words
-from web.painel.page_request import PageRequest
+from web.painel.page_request import PageRequest, address_of
 
 ISSUER = "Quita"
+
+
+_CHANGED, _ON, _OFF = "password.changed", "factor.on", "factor.off"
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -46,9 +51,10 @@ async def set_password(request: PageRequest) -> Response[Any]:
     if fault:
         return await _access(request, fault=fault)
     hashed = await _hashed(request, fresh)
-    async with request.change("password.changed") as conn:
+    async with request.change(_CHANGED) as conn:
         await change_password(conn, request.session.email, hashed)
         await end_other_sessions(conn, request.session.email, request.cookie)
+        await _tell(conn, request, _CHANGED)
     answer = request.go(f"{request.section.root}/acesso", done="senha")
     remember_device(request.http, request.section, answer, request.session.email, hashed)
     return answer
@@ -80,6 +86,7 @@ async def turn_on(request: PageRequest) -> Response[Any]:
                 chance=secrets.token_bytes(RECOVERY_CHANCE),
             )
             await end_other_sessions(conn, email, request.cookie)
+            await _tell(conn, request, _ON)
     except Refused:
         return await _factor(request, secret=secret, fault=WRONG_CODE)
     return request.show("recovery.html", {"codes": codes})
@@ -98,6 +105,7 @@ async def turn_off(request: PageRequest) -> Response[Any]:
             if await take_code(conn, email, code, now=request.now, seal=request.seal) is None:
                 raise _WrongCode
             await clear(conn, email=email)
+            await _tell(conn, request, _OFF)
     except Refused:
         return await _factor(request, off_fault=THROTTLED)
     except _WrongCode:
@@ -107,6 +115,12 @@ async def turn_off(request: PageRequest) -> Response[Any]:
 
 class _WrongCode(Exception):
     """The transaction is given up: nothing was done and nothing is written down."""
+
+
+async def _tell(conn: Connection, request: PageRequest, kind: str) -> None:
+    """By e-mail, in case it was somebody else: who has the session and the password may be."""
+    person, told = request.session, {"browser": browser_name(request.http), "from": address_of(request.http)}
+    await tell_person(conn, person.email, person.account_id, kind, told, now=request.now, seal=request.seal)
 
 
 async def _hashed(request: PageRequest, password: str) -> str:

@@ -1,7 +1,8 @@
 """Signing in and out, to either section: the password, then the code of whoever has a second factor.
 
 Between password and code nothing is stored: the second form carries, sealed for five minutes, whose password was given
-in this browser. A sign-in with a browser that is not known is told to its person by e-mail.
+in this browser. A sign-in with a browser that is not known, or from a network where its person never was, is told by
+e-mail.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
 from commands.people.audit import AuditEntry, write_down
 from commands.people.people import renew_password
+from commands.people.places import take_place
 from commands.people.second_factor import AcceptedCode, is_digits, take_code
 from commands.people.sessions import (
     EMAIL_MAX,
@@ -194,9 +196,11 @@ async def _open_session(
     device = known_device(request, section, person)
     await reset_attempts(conn, person.email, address, seal=seal, device=device, code=True)
     cookie = await open_session(conn, person, now=now, chance=chance)
-    if device is None:
+    elsewhere = await take_place(conn, person.email, address, now=now, seal=seal)
+    if device is None or elsewhere:
+        kind = "session.new_device" if device is None else "session.new_place"
         told = {"browser": browser_name(request), "from": address}
-        await tell_person(conn, person.email, person.account_id, "session.new_device", told, now=now, seal=seal)
+        await tell_person(conn, person.email, person.account_id, kind, told, now=now, seal=seal)
     await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = go(where_to if is_page_of(section, where_to) else section.root)

@@ -132,6 +132,9 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
     try:
         async with request.change("person.removed", subject=email) as conn:
+            # First: an owner who is removed is told as well.
+            account_id, facts = request.session.account_id, {"person": email, **request.doer}
+            await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
             known = await credentials_of_person(conn, account_id=request.session.account_id, email=email)

@@ -72,7 +72,7 @@ async def create(request: PageRequest) -> Response[Any]:
                 now=request.now,
                 chance=secrets.token_bytes(CHANCE),
             )
-            await _tell(conn, request, name, scopes)
+            await _tell(conn, request, "credential.created", name, scopes)
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in refused.fields or {}}
         return await _list(request, name=name, scopes=scopes, faults=faults)
@@ -102,7 +102,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
         )
         if made is None:
             raise NotFoundException
-        await _tell(conn, request, credential.name or credential.client_id, credential.scopes)
+        await _tell(conn, request, "credential.rotated", credential.name or credential.client_id, credential.scopes)
     overlap = OVERLAPS[chosen]
     return _secret(request, made, "Segredo trocado", request.now + overlap if overlap else None)
 
@@ -120,14 +120,15 @@ async def revoke(request: PageRequest) -> Response[Any]:
     return request.go(request.here("/tokens"), done="revogada")
 
 
-async def _tell(conn: Connection, request: PageRequest, name: str, scopes: Collection[str]) -> None:
-    """All owners are mailed when somebody gets a secret that moves money."""
-    if not moves_money(scopes, request.mode):
+async def _tell(conn: Connection, request: PageRequest, kind: str, name: str, scopes: Collection[str]) -> None:
+    """All owners are mailed when somebody gets a secret of production; of one that moves money, with what it may do."""
+    if request.test:
         return
-    granted = ", ".join(SCOPES[scope] for scope in sorted(MONEY_SCOPES.intersection(scopes)))
-    facts = {"name": name, "scopes": granted, **request.doer}
+    if moves_money(scopes, request.mode):
+        kind, scopes = "credential.money", MONEY_SCOPES.intersection(scopes)
+    facts = {"name": name, "scopes": ", ".join(SCOPES[scope] for scope in sorted(scopes)), **request.doer}
     account_id = request.session.account_id
-    await tell_owners(conn, account_id, "credential.money", facts, now=request.now, seal=request.seal)
+    await tell_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
 
 
 async def _list(

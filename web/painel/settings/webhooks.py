@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from litestar.response import Response
 
+from commands.people.tell import tell_owners
 from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address
 from commands.webhooks.endpoint import (
     OLD_SECRETS_MAX,
@@ -25,6 +26,7 @@ from domain.pix.end_to_end import TAIL_BYTES
 from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
+from sql import Connection
 from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest
 
@@ -73,6 +75,7 @@ async def register(request: PageRequest) -> Response[Any]:
                 made = await rotate_secret(
                     conn, request.session.account_id, now=request.now, seal=request.seal, chance=chance
                 )
+            await _tell(conn, request, "webhook.registered", host=_host_of(url))
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
     return _secret(request, made.secret, "Webhook cadastrado")
@@ -85,6 +88,7 @@ async def move(request: PageRequest) -> Response[Any]:
         async with request.change("webhook.moved", subject=_host_of(url)) as conn:
             allow_private = request.settings.webhook_allow_private
             await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
+            await _tell(conn, request, "webhook.moved", host=_host_of(url))
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
     return request.go(_BACK, done="endereco")
@@ -96,6 +100,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
             made = await rotate_secret(
                 conn, request.session.account_id, now=request.now, seal=request.seal, chance=secrets.token_bytes(32)
             )
+            await _tell(conn, request, "webhook.rotated")
     except Refused as refused:
         if not refused.fields or "secret" not in refused.fields:
             raise
@@ -129,6 +134,7 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, remove_fault="Confirme que quer remover.")
     async with request.change("webhook.removed") as conn:
         await remove_endpoint(conn, request.session.account_id)
+        await _tell(conn, request, "webhook.removed")
     return request.go(_BACK, done="removido")
 
 
@@ -149,6 +155,12 @@ async def try_out(request: PageRequest) -> Response[Any]:
             seal=request.seal,
         )
     return request.go(request.here("/webhooks/entregas"), done="teste")
+
+
+async def _tell(conn: Connection, request: PageRequest, kind: str, **facts: str) -> None:
+    """All owners are mailed of where their events go and who can sign them."""
+    told = {**facts, **request.doer}
+    await tell_owners(conn, request.session.account_id, kind, told, now=request.now, seal=request.seal)
 
 
 async def _check(request: PageRequest, url: str) -> None:
