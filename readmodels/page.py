@@ -102,6 +102,19 @@ async def time_page(
     return rows, TimePosition(last.at, last.id) if last else None
 
 
+def merged(
+    pages: Sequence[tuple[Sequence[TimedRow], TimePosition | None]], order: SortOrder, limit: int
+) -> tuple[Sequence[TimedRow], TimePosition | None]:
+    """One page of several lists as one, and where the next one begins. Each of `pages` has the first rows of its list
+    after the same position, `limit` of them where there are as many, and None where its list ends."""
+    rows = sorted(
+        (row for page, _ in pages for row in page), key=lambda row: (row.at, row.id), reverse=order is SortOrder.DESC
+    )
+    page = rows[:limit]
+    more = len(rows) > limit or any(position is not None for _, position in pages)
+    return page, TimePosition(page[-1].at, page[-1].id) if more and page else None
+
+
 async def sequence_page(
     fetch: Callable[..., Awaitable[list[NumberedRow]]],
     conn: Connection,

@@ -1,4 +1,4 @@
-"""Merchants, for the staff: the list, one of them, and the decision about its registration."""
+"""A merchant, for the staff, and the decision about its registration."""
 
 from typing import Any, Final
 
@@ -12,16 +12,12 @@ from domain.errors import Code, Refused
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
-from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, find_merchant, merchant_page
+from readmodels.dashboard.platform import find_merchant
 from readmodels.dashboard.registration_review import notes_of, review_of
-from readmodels.filters import read_choice, read_text
-from readmodels.page import TimePosition
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
-from web.painel.list_page import ListPage
-from web.painel.lists import ListQuery
 from web.painel.money.payout_key import shown_payout
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS, REVIEW
@@ -133,23 +129,3 @@ async def merchant_view(
     }
     faulty = fault or any(form is not None and form.faults for form in (payout_key, webhook))
     return request.show("plataforma/merchant.html", values, status=400 if faulty else 200)
-
-
-def _filters(asked: ListQuery, request: PageRequest) -> MerchantFilters:
-    text, kyc = read_text(asked, "busca"), read_choice(asked, "situacao", list(KYC))
-    if text is not None and kyc is not None:
-        asked.faults["situacao"] = "Busque, ou escolha uma situação."
-    return MerchantFilters(text=text, kyc=kyc)
-
-
-LIST = ListPage(
-    name="plataforma/merchants",
-    path="/lojas",
-    words={"kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX},
-    filters=MerchantFilters,
-    more_names=("busca", "situacao"),
-    read=_filters,
-    fetch=lambda request: merchant_page,
-    position=TimePosition,
-    at=lambda row: TimePosition(row.at, row.id),
-)

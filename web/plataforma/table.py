@@ -31,7 +31,7 @@ from web.plataforma import (
     team,
 )
 from web.plataforma.cells import choice
-from web.plataforma.merchant import review, webhooks
+from web.plataforma.merchant import merchant_list, review, webhooks
 from web.plataforma.reports import pages as reports
 
 
@@ -54,7 +54,7 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/pix/retomar",                        overview.resume,            OPERATIONS),
     _page("GET",  "/busca",                              search.show,                STAFF, menu="Procurar"),
     _page("POST", "/busca",                              search.search,              STAFF),
-    _page("GET",  "/lojas",                              merchants.LIST.show,        STAFF, menu="Lojas"),
+    _page("GET",  "/lojas",                              merchant_list.show,         STAFF, menu="Lojas"),
     _page("GET",  "/lojas/nova",                         registration.show_new,      OPERATIONS),
     _page("POST", "/lojas/nova",                         registration.create,        OPERATIONS),
     _page("GET",  "/cep/{cep:str}",                      postal_code.show,           OPERATIONS),

@@ -49,7 +49,7 @@ def found_in(page: Page) -> list[tuple[str, str]]:
     hits = re.findall(r'<section class="panel" aria-label="Cobrança.*?</section>', page.html, re.DOTALL)
     return [
         (
-            str(re.search(r"<dt>charge_id</dt><dd><code>(.*?)</code>", hit)[1]),  # type: ignore[index]
+            str(re.search(r">charge_id</code></dt><dd><code>(.*?)</code>", hit)[1]),  # type: ignore[index]
             str(re.search(r'<div class="whose">.*?<span class="chip">(.*?)</span>', hit, re.DOTALL)[1]),  # type: ignore[index]
         )
         for hit in hits

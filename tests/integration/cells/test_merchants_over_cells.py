@@ -1,0 +1,157 @@
+"""The staff's list of merchants over all cells: one order, every merchant once, both ways; who is away is named."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest_asyncio
+
+from runtime.cells.number import HOME
+from tests.support.cells import Cells, open_cells, second_server
+from tests.support.counting import statements_run
+from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+from web.painel.lists import PAGE
+
+ALA, BELA, CORA = 1, 2, 3
+NAMES = {HOME: "home", ALA: "ala", BELA: "bela", CORA: "cora"}
+PATH = "/plataforma/lojas"
+ALL = f"{PATH}?celulas=todas"
+BEGIN = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def cells(servers: Any) -> AsyncIterator[Cells]:
+    """Merchants of all cells were made at the same instants, five of a cell at each, and cora has the most."""
+    with second_server() as second:
+        async with open_cells(servers, second) as opened:
+            for number in NAMES:
+                for place in range(18 if number != CORA else 40):
+                    made = await opened.merchant(number, kyc="pending" if place % 3 == 0 else "approved")
+                    at = BEGIN + timedelta(minutes=place // 5)
+                    await name(opened, number, made.account_id, f"Loja {NAMES[number]} {place:02}", at)
+            yield opened
+
+
+async def name(cells: Cells, number: int, account_id: Any, name: str, at: datetime) -> None:
+    async with cells.pool(number) as pool:
+        await pool.execute("UPDATE account SET name = $2, created_at = $3 WHERE account_id = $1", account_id, name, at)
+
+
+async def stored(cells: Cells, *, kyc: str = "%", name: str = "%") -> list[tuple[str, str]]:
+    """account_id and cell of all merchants like these, the newest first."""
+    found = []
+    for number in NAMES:
+        async with cells.pool(number) as pool:
+            rows = await pool.fetch(
+                "SELECT created_at, account_id FROM account WHERE kyc LIKE $1 AND name LIKE $2", kyc, name
+            )
+        found += [(row["created_at"], row["account_id"], NAMES[number]) for row in rows]
+    return [(str(account_id), cell) for _, account_id, cell in sorted(found, reverse=True)]
+
+
+def listed(page: Page) -> list[tuple[str, str]]:
+    """account_id and cell of each row, as the page shows them."""
+    rows = re.findall(r"<tr>\s*<td>(.*?)</td>", page.html, re.DOTALL)
+    return [
+        (
+            str(re.search(r"/plataforma/lojas/([0-9a-f-]{36})", row)[1]),  # type: ignore[index]
+            str(re.search(r'<span class="chip">(\w+)</span>', row)[1]),  # type: ignore[index]
+        )
+        for row in rows
+    ]
+
+
+def link(page: Page, rel: str) -> str:
+    found = re.search(rf'rel="{rel}" href="([^"]+)"', page.html)
+    return PATH + found[1].replace("&amp;", "&") if found else ""
+
+
+async def walked(desk: Desk, path: str, rel: str) -> list[Page]:
+    pages = []
+    while path:
+        pages.append(await desk.opened(path))
+        path = link(pages[-1], rel)
+        assert len(pages) < 20
+    return pages
+
+
+async def test_all_cells_are_one_list_in_one_order_walked_both_ways(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    pages = await walked(desk, ALL, "next")
+    assert [row for page in pages for row in listed(page)] == await stored(cells)
+    assert [len(listed(page)) for page in pages[:-1]] == [PAGE] * (len(pages) - 1)
+    # A page is not of one cell after another.
+    assert {cell for _, cell in listed(pages[0])} == set(NAMES.values())
+    back = await walked(desk, link(pages[-1], "prev"), "prev")
+    assert [listed(page) for page in back] == [listed(page) for page in pages[-2::-1]]
+
+
+async def test_a_state_and_a_name_are_looked_for_in_all_cells(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    pages = await walked(desk, f"{ALL}&situacao=pending", "next")
+    assert [row for page in pages for row in listed(page)] == await stored(cells, kyc="pending")
+    page = await desk.opened(f"{ALL}&busca=loja+bela+0")
+    assert sorted(listed(page)) == sorted(await stored(cells, name="Loja bela 0%"))
+    assert {cell for _, cell in listed(page)} == {"bela"}
+    found = listed(await desk.opened(f"{ALL}&busca=loja"))
+    assert sorted(found) == sorted(await stored(cells))
+    theirs = cells.merchants[CORA]
+    for text in (str(theirs.account_id), theirs.dashboard.email):
+        assert listed(await desk.opened(f"{ALL}&busca={text}")) == [(str(theirs.account_id), "cora")]
+    wrong = await desk.ask("GET", f"{ALL}&busca=loja&situacao=pending")
+    assert (wrong.status, "Busque, ou escolha uma situação" in wrong.text) == (400, True)
+
+
+async def test_a_merchant_of_another_cell_is_reached_by_the_change_of_cell(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    for number in (BELA, HOME):
+        page = await desk.opened(f"{ALL}&busca={cells.merchants[number].account_id}")
+        merchant = f"{PATH}/{cells.merchants[number].account_id}"
+        assert (f'href="{merchant}"' in page.html) == (number == HOME)
+        if number != HOME:
+            led = await desk.ask("POST", "/plataforma/celula", page.hidden_with("para", merchant))
+            assert led.where == merchant
+            await desk.opened(merchant)
+            await desk.choose("home")
+
+
+async def test_without_the_choice_the_list_is_of_the_cell_one_works_in(cells: Cells) -> None:
+    desk = await staff_of_cell(cells, role="support")
+    await desk.choose("bela")
+    page = await desk.opened(PATH)
+    assert "Só bela" in page.text
+    rows = re.findall(r'class="row-link" href="/plataforma/lojas/([0-9a-f-]{36})"', page.html)
+    assert rows == [each for each, cell in await stored(cells) if cell == "bela"]
+    assert (await desk.ask("GET", f"{PATH}?celulas=x")).status == 400
+    # Of all, from there; positions of the one list are none of the other.
+    over = await desk.opened(ALL)
+    assert {cell for _, cell in listed(over)} == set(NAMES.values())
+    position = link(over, "next").partition("depois=")[2]
+    assert (await desk.ask("GET", f"{PATH}?depois={position}")).where == PATH
+    # Staff of one cell are offered no other.
+    theirs = await staff_of_cell(cells, ALA)
+    assert "celulas" not in (await theirs.opened(PATH)).html
+    assert (await theirs.ask("GET", ALL)).status == 400
+
+
+async def test_a_page_of_all_costs_each_cell_one_statement_of_one_page(cells: Cells) -> None:
+    desk = await staff_of_cell(cells)
+    first = await desk.opened(ALL)
+    for path in (ALL, link(first, "next")):
+        with statements_run() as run:
+            await desk.opened(path)
+        assert run["platform"] == len(cells.urls), path
+
+
+async def test_a_cell_that_is_away_is_named_and_the_others_are_listed(servers: Any) -> None:
+    with second_server() as second:
+        async with open_cells(servers, second) as cells:
+            desk = await staff_of_cell(cells)
+            everybody = await stored(cells)
+            second.stop()
+            page = await desk.opened(ALL)
+            for number, cell in NAMES.items():
+                assert (f"A célula {cell} não respondeu" in page.text) == (number in (BELA, CORA))
+            assert listed(page) == [row for row in everybody if row[1] in ("home", "ala")]
+            second.restart()
