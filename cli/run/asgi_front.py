@@ -1,6 +1,6 @@
 """The API and the pages of one cell on one port: an ASGI application that forwards by path."""
 
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from typing import Any
 
 from api.app import make_api
@@ -25,12 +25,12 @@ class Front:
         """Whether every answer is its connection's last, so that none is idle when this process closes them: a request
         that is on its way then is lost."""
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         if self.closing:
             send = _last_answer(send)
         if scope["type"] == "lifespan":
             return self._live(receive, send)
-        answering: Awaitable[None] = (self.web if is_page(scope["path"]) else self.api)(scope, receive, send)
+        answering: Coroutine[Any, Any, None] = (self.web if is_page(scope["path"]) else self.api)(scope, receive, send)
         return answering
 
     @property

@@ -9,7 +9,7 @@ the old one. A request to a cell that is being moved waits for it.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -147,12 +147,12 @@ class CellRouter:
         self._leaving: set[asyncio.Task[None]] = set()
         self._emails = asyncio.Semaphore(_EMAILS_AT_ONCE)
 
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         if scope["type"] == "lifespan":
             return self._live(receive, send)
         return self._answer(scope, receive, send)
 
-    def _dispatch(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+    def _dispatch(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         return self._lead(scope, receive, send) if self._cells else self._home(scope, receive, send)
 
     @property
