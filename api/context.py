@@ -80,7 +80,9 @@ class ApiContext:
         )
         self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)
         self.refunds = Refunds(pool, self.jobs, self.now, transfers_cents_max=settings.refund_transfers_cents_max)
-        self.withdrawals = Withdrawals(pool, self.now, bank=settings.bank, grace_s=settings.withdrawal_grace_s)
+        self.withdrawals = Withdrawals(
+            pool, self.now, bank=settings.bank, grace_s=settings.withdrawal_grace_s, fees=settings.fees
+        )
 
     def now(self) -> datetime:
         """The real instant, to the millisecond."""

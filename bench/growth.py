@@ -28,6 +28,7 @@ from bench.year import write_year
 from commands.charges.create_pix import create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import create_merchant
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_summary
@@ -187,7 +188,7 @@ class _Books:
             for each in [self._made.pop() for _ in range(min(count, len(self._made)))]
         ]
         async with transaction(self._pool) as conn:
-            await confirm_payments(conn, received, now=now, seal=self._seal)
+            await confirm_payments(conn, received, now=now, seal=self._seal, fees=NO_FEES)
 
     async def _look_up(self) -> None:
         async with session(self._pool) as conn:

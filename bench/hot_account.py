@@ -22,6 +22,7 @@ from commands.charges.pay import Confirmation, confirm_payments
 from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge, Status
 from domain.instants import iso, to_millisecond
+from domain.merchants.fees import NO_FEES
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.ids import new_id, page_token
@@ -93,7 +94,7 @@ async def _book(
 
     async def flush(items: Sequence[Confirmation]) -> list[Outcome]:
         async with transaction(pool) as conn:
-            return await confirm_payments(conn, items, now=datetime.now(UTC), seal=seal)
+            return await confirm_payments(conn, items, now=datetime.now(UTC), seal=seal, fees=NO_FEES)
 
     batcher: Batcher[Confirmation, Outcome] = Batcher(flush, lanes=lanes, batch_max=batch_max)
 

@@ -42,10 +42,12 @@ CREATE TABLE account (
     refunds_to_others text,
     rate_per_s integer,
     rate_burst integer,
+    fees jsonb,
     contact_phone text DEFAULT ''::text NOT NULL,
     contact_whatsapp boolean DEFAULT false NOT NULL,
     contact_email text DEFAULT ''::text NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    CONSTRAINT account_fees_check CHECK (fees ?& '{pix_bps,pix_cents,pix_cents_min,pix_cents_max,boleto_cents,withdrawal_cents}'::text[]),
     CONSTRAINT account_kyc_check CHECK (kyc = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'blocked'::text])),
     CONSTRAINT account_kyc_reason_check CHECK (length(kyc_reason) >= 1 AND length(kyc_reason) <= 500),
     CONSTRAINT account_pkey PRIMARY KEY (account_id),
@@ -618,6 +620,7 @@ CREATE TABLE payer_retention (
 
 CREATE TABLE payment (
     amount_cents bigint NOT NULL,
+    fee_cents bigint DEFAULT 0 NOT NULL,
     paid_at timestamp with time zone NOT NULL,
     credited_at timestamp with time zone NOT NULL,
     refunded_cents bigint DEFAULT 0 NOT NULL,
@@ -635,7 +638,8 @@ CREATE TABLE payment (
     CONSTRAINT payment_account_id_test_source_key UNIQUE (account_id, test, source),
     CONSTRAINT payment_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_anomaly_check CHECK (anomaly = ANY (ARRAY['duplicate'::text, 'paid_after_cancel'::text, 'amount_mismatch'::text])),
-    CONSTRAINT payment_check CHECK (refunded_cents >= 0 AND refunded_cents <= amount_cents),
+    CONSTRAINT payment_check CHECK (fee_cents >= 0 AND fee_cents <= amount_cents),
+    CONSTRAINT payment_check1 CHECK (refunded_cents >= 0 AND refunded_cents <= amount_cents),
     CONSTRAINT payment_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
     CONSTRAINT payment_pkey PRIMARY KEY (payment_id),
     CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
@@ -1542,10 +1546,12 @@ CREATE TABLE withdrawal (
     status text NOT NULL,
     version integer NOT NULL,
     amount_cents bigint NOT NULL,
+    fee_cents bigint DEFAULT 0 NOT NULL,
     automatic_on date,
     created_at timestamp with time zone NOT NULL,
     CONSTRAINT withdrawal_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT withdrawal_amount_cents_check CHECK (amount_cents > 0),
+    CONSTRAINT withdrawal_fee_cents_check CHECK (fee_cents >= 0),
     CONSTRAINT withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id),
     CONSTRAINT withdrawal_status_check CHECK (status = ANY (ARRAY['pending'::text, 'processing'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))
 ) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
@@ -1728,8 +1734,8 @@ CREATE OR REPLACE FUNCTION journal_subject(payload jsonb)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,refund_id}', payload #>> '{entry,payment_id}',
-                    payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
+    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,withdrawal_id}', payload #>> '{entry,refund_id}',
+                    payload #>> '{entry,payment_id}', payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
 $function$
 ;
 

@@ -84,6 +84,8 @@ class Charge(Struct, frozen=True, gc=False):
     expires_at: datetime
     ahead_s: int = 0
     """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
+    fees: bytes | None = None
+    """What its account was charged for payments then (domain/merchants/fees.py); None: the platform's default."""
 
     @property
     def owner(self) -> Owner:
@@ -135,6 +137,8 @@ class Payment(Struct, frozen=True, gc=False):
     settles: bool
     anomaly: Anomaly | None
     late: bool
+    fee_cents: int
+    """What the platform keeps of it."""
 
 
 def after(charge: Charge, happened: ChargeTransition) -> Charge:
@@ -145,8 +149,8 @@ def after(charge: Charge, happened: ChargeTransition) -> Charge:
     return replace(charge, status=str(following), version=charge.version + 1)
 
 
-def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID) -> Payment:
-    """What a receipt means for a charge in its present state (contract section 7).
+def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID, fee_cents: int) -> Payment:
+    """What a receipt means for a charge in its present state (contract section 7); its fee is the same in each.
 
     Less than what was to be paid that day never settles; more does, and is an anomaly as well. What arrives on a
     charge that cannot become paid any more is an anomaly and settles nothing.
@@ -160,4 +164,6 @@ def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID) -> Payment:
         settles = False
         already_paid = charge.status in (Status.PAID, Status.REFUNDED)
         anomaly = Anomaly.DUPLICATE if already_paid else Anomaly.PAID_AFTER_CANCEL
-    return Payment(payment_id=payment_id, receipt=receipt, settles=settles, anomaly=anomaly, late=late)
+    return Payment(
+        payment_id=payment_id, receipt=receipt, settles=settles, anomaly=anomaly, late=late, fee_cents=fee_cents
+    )

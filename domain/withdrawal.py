@@ -1,8 +1,8 @@
 """The life of a withdrawal: a merchant's balance on its way to its own PIX key (contract section 13).
 
-The wallet is debited when it begins and credited back when it is cancelled or fails: what is on its way is never in the
-balance. It can be cancelled until the bank is asked; from `processing` on the bank decides. Functions here
-decide on values and return what is to be stored: no clock, no I/O.
+The wallet is debited when it begins, by its fee as well, and credited back when it is cancelled or fails: what is on
+its way is never in the balance. It can be cancelled until the bank is asked; from `processing` on the bank decides.
+Functions here decide on values and return what is to be stored: no clock, no I/O.
 """
 
 from datetime import datetime
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from domain.documents import masked
 from domain.errors import Code, Refused
+from domain.merchants.fees import FeeTerms, terms_in_force
 from domain.refund import is_pix_key
 
 MINIMUM_CENTS: Final = 100
@@ -61,6 +62,8 @@ class Withdrawal(Struct, frozen=True, gc=False):
     version: int
     amount_cents: int
     created_at: datetime
+    fee_cents: int
+    """Debited beside the amount, and given back with it."""
 
 
 class WithdrawalTerms(Struct, frozen=True, gc=False):
@@ -70,10 +73,15 @@ class WithdrawalTerms(Struct, frozen=True, gc=False):
     approved: bool
     pix_key: str
     document: str
+    fees: bytes | None
+    """The account's own (domain/merchants/fees.py); None: the platform's default."""
 
 
-def begin(terms: WithdrawalTerms, *, withdrawal_id: UUID, amount_cents: int, now: datetime) -> Withdrawal:
-    """The withdrawal asked for; whether the balance covers it is known only under the clock's lock.
+def begin(
+    terms: WithdrawalTerms, *, withdrawal_id: UUID, amount_cents: int, fees: FeeTerms, now: datetime
+) -> Withdrawal:
+    """The withdrawal asked for; whether the balance covers it and its fee is known only under the clock's lock. `fees`
+    are the platform's default.
 
     Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key is registered), WITHDRAWAL_BELOW_MINIMUM.
     """
@@ -90,6 +98,7 @@ def begin(terms: WithdrawalTerms, *, withdrawal_id: UUID, amount_cents: int, now
         version=1,
         amount_cents=amount_cents,
         created_at=now,
+        fee_cents=terms_in_force(terms.fees, fees).withdrawal_cents,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from domain.client_address import HEADERS, Network
+from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
@@ -143,6 +144,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """CEP_URL: who knows the address of a postal code, with {cep} for its digits; nobody is asked unless given."""
     partner_share_held_days: int
     """PARTNER_SHARE_HELD_DAYS: after its payment, before a share is in a balance; 180 unless QUITA_ENV is local (0)."""
+    fees: FeeTerms
+    """PIX_FEE_BPS, PIX_FEE_CENTS, PIX_FEE_CENTS_MIN, PIX_FEE_CENTS_MAX, BOLETO_FEE_CENTS, WITHDRAWAL_FEE_CENTS: what
+    accounts without terms of their own are charged; nothing unless given."""
     cnpj_with_letters: bool
     rate_per_s: int
     rate_burst: int
@@ -214,11 +218,8 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         mail_from=read_mail_from(env, required=smtp is not None),
         mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
         mail_kept_days=_days(env, "MAIL_KEPT_DAYS", 400),
-        withdrawal_grace_s=_floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
-        daily_withdrawal_hour=_hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
-        refund_transfers_cents_max=_int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
+        **_money(env),
         **_for_people(env),
-        partner_share_held_days=_int(env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180),
         cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
         rate_per_s=_count(env, "RATE_PER_S", 1000),
         rate_burst=_count(env, "RATE_BURST", 2000),
@@ -339,6 +340,34 @@ def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
     if url and ("{cep}" not in url or not url.startswith(("https://", "http://"))):
         raise ValueError(f"CEP_URL must be a URL with {{cep}} in it, not {url!r}")
     return {"support_contact": env.get("SUPPORT_CONTACT", "").strip(), "cep_url": url}
+
+
+def _money(env: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "withdrawal_grace_s": _floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
+        "daily_withdrawal_hour": _hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
+        "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
+        "partner_share_held_days": _int(env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180),
+        "fees": _fees(env),
+    }
+
+
+def _fees(env: Mapping[str, str]) -> FeeTerms:
+    most = env.get("PIX_FEE_CENTS_MAX")
+    given = FeeTerms(
+        pix_bps=_int(env, "PIX_FEE_BPS", 0),
+        pix_cents=_int(env, "PIX_FEE_CENTS", 0),
+        pix_cents_min=_int(env, "PIX_FEE_CENTS_MIN", 0),
+        pix_cents_max=_int(env, "PIX_FEE_CENTS_MAX", 0) if most else None,
+        boleto_cents=_int(env, "BOLETO_FEE_CENTS", 0),
+        withdrawal_cents=_int(env, "WITHDRAWAL_FEE_CENTS", 0),
+    )
+    if wrong := fee_faults(given):
+        names = {"pix_bps": "PIX_FEE_BPS"} | {
+            each: each.replace("_cents", "_fee_cents").upper() for each in wrong if each != "pix_bps"
+        }
+        raise ValueError("; ".join(f"{names[each]} {fault}" for each, fault in wrong.items()))
+    return given
 
 
 def _hour(env: Mapping[str, str], name: str, default: int) -> int:

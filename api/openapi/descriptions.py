@@ -186,6 +186,7 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("RequestItem", "user_agent"): "Of a request that was refused: the program that sent it.",
     ("RequestItem", "resource"): "The path of what was created; null where nothing was.",
     ("RequestItem", "duration_ms"): "How long the answer took, in milliseconds.",
+    ("WithdrawalProjection", "fee"): "What the withdrawal costs, debited beside its amount, in decimal reais.",
     ("LedgerItem", "type"): "What moved the balance.",
     ("LedgerItem", "amount"): "Decimal reais, without a sign: see direction.",
     ("StatusSummary", "status"): "Of these charges.",

@@ -218,7 +218,8 @@ _REFUND: Final[dict[str, Any]] = {
     "held": False,
 }
 _WITHDRAWAL: Final[dict[str, Any]] = {
-    "withdrawal_id": _WITHDRAWAL_ID, "account_id": ACCOUNT_ID, "amount": "500.00", "status": "succeeded", "version": 3,
+    "withdrawal_id": _WITHDRAWAL_ID, "account_id": ACCOUNT_ID, "amount": "500.00", "fee": "0.00", "status": "succeeded",
+    "version": 3,
     "description": None, "external_id": "payout-42", "pix_key": "fi***@example.com", "automatic": False,
     "end_to_end_id": "E00000000202611211312h5Vd3JkPz8B", "failure_code": None, "created_at": _PAID,
     "completed_at": _LATER, "test": False,

@@ -11,6 +11,7 @@ from commands.money.program_payouts import REFUND, WITHDRAWAL, ProgramPayout, no
 from commands.money.refund import REFUNDS_MAX, NewRefund, begin_refunds
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Code, Refused
+from domain.merchants.fees import FeeTerms
 from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX, parse_amount
 from readmodels.money.ledger import balance
@@ -79,11 +80,12 @@ class Refunds:
 class Withdrawals:
     """Not batched: those of one account wait for its clock all the same."""
 
-    def __init__(self, pool: Pool, now: Callable[[], datetime], *, bank: str, grace_s: float) -> None:
+    def __init__(self, pool: Pool, now: Callable[[], datetime], *, bank: str, grace_s: float, fees: FeeTerms) -> None:
         self._pool = pool
         self._now = now
         self._bank = bank
         self._grace_s = grace_s
+        self._fees = fees
         self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
 
     async def create(self, asked: NewWithdrawal, *, scopes: Collection[str]) -> WithdrawalDoc | None:
@@ -91,7 +93,9 @@ class Withdrawals:
         owner = Owner.of(asked.account_id, test=False)
         async with _with_balance(self._pool, owner, scopes), self._connections, transaction(self._pool) as conn:
             now = self._now()
-            made = await create_withdrawal(conn, asked, now=now, bank=self._bank, grace_s=self._grace_s)
+            made = await create_withdrawal(
+                conn, asked, now=now, bank=self._bank, grace_s=self._grace_s, fees=self._fees
+            )
             if made is not None:
                 paid = ProgramPayout(asked.account_id, asked.amount_cents, asked.actor)
                 await note_payouts(conn, WITHDRAWAL, [paid], now=now)

@@ -89,6 +89,7 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
         call.caller.owner,
         end_to_end_id=sandbox_payment_id(call.now),
         seal=context.seal,
+        fees=context.settings.fees,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )

@@ -188,6 +188,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
                 amount_cents=None if asked.amount is None else pix_cents(asked.amount),
                 paid_at=paid_at,
                 seal=context.seal,
+                fees=context.settings.fees,
                 actor=call.caller.client_id,
                 request_id=call.request_id,
             )

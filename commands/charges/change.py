@@ -198,6 +198,7 @@ class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     source: str
     method: str
     amount_cents: int
+    fee_cents: int
     anomaly: str | None
     settles: bool
     paid_at: datetime
@@ -217,6 +218,7 @@ def _booking(change: ChargeChange, now: datetime) -> bytes:
             source=payment.receipt.source,
             method=payment.receipt.method,
             amount_cents=payment.receipt.amount_cents,
+            fee_cents=payment.fee_cents,
             anomaly=payment.anomaly,
             settles=payment.settles,
             paid_at=payment.receipt.paid_at,

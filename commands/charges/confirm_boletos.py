@@ -24,6 +24,7 @@ from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
 from domain.instants import SAO_PAULO, day_begins, day_ends, to_millisecond
+from domain.merchants.fees import FeeTerms
 from runtime.seal import Seal
 from sql import Connection
 
@@ -79,6 +80,7 @@ async def confirm_boletos(
     bank: str,
     now: datetime,
     seal: Seal,
+    fees: FeeTerms,
     actor: str = "bank",
     announced: Mapping[str, int] = {},
     patient: Collection[str] = (),
@@ -128,7 +130,7 @@ async def confirm_boletos(
     booked = [each for several in confirmations.values() for each in several]
     asked = zip(numbers, booked, strict=True)
     named = [structs.replace(each, request_id=request_ids.get(number)) for number, each in asked]
-    outcomes = await confirm_payments(conn, named, now=now, seal=seal, actor=actor)
+    outcomes = await confirm_payments(conn, named, now=now, seal=seal, fees=fees, actor=actor)
     await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     return dict(zip(numbers, outcomes, strict=True))
 

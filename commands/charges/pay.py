@@ -11,11 +11,13 @@ from msgspec import Struct
 from commands.bank_orders.kinds import CLOSE, CobRemoval, PixSimulation
 from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
 from commands.journal import Entry, Event
+from commands.money.fees import FEE_CHARGED
 from domain.charge import Charge, ChargeTransition, Payment, Receipt, Status, after, judge
 from domain.documents import masked
 from domain.errors import Code, Refused
 from domain.events import EventKind, payment_body
 from domain.instants import iso, to_millisecond
+from domain.merchants.fees import FeeTerms, agreed_for, payment_fee, terms_in_force
 from domain.mode import Owner
 from runtime.ids import new_id
 from runtime.seal import PAYMENT_PAYER, Seal
@@ -67,14 +69,21 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
 
 async def confirm_payments(
-    conn: Connection, confirmations: Sequence[Confirmation], *, now: datetime, seal: Seal, actor: str = "bank"
+    conn: Connection,
+    confirmations: Sequence[Confirmation],
+    *,
+    now: datetime,
+    seal: Seal,
+    fees: FeeTerms,
+    actor: str = "bank",
 ) -> list[Outcome]:
-    """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped."""
+    """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped.
+    `fees` are charged of accounts that have no terms of their own."""
     charge_commands = [
         ChargeCommand(
             charge_id=each.charge_id,
             owner=None,
-            decide=_booking(each, seal),
+            decide=_booking(each, seal, fees),
             actor=actor,
             request_id=each.request_id,
             source=each.source,
@@ -91,6 +100,7 @@ def simulated_payment(
     *,
     end_to_end_id: str,
     seal: Seal,
+    fees: FeeTerms,
     actor: str,
     request_id: str | None,
 ) -> ChargeCommand:
@@ -108,7 +118,7 @@ def simulated_payment(
             payer_document=SANDBOX_PAYER[1],
         )
         simulated = PixSimulation(end_to_end_id, charge.amount_cents, to_millisecond(now))
-        return book(charge, receipt, now=now, seal=seal, order=simulated)
+        return book(charge, receipt, now=now, seal=seal, fees=fees, order=simulated)
 
     return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
 
@@ -119,33 +129,23 @@ def book(
     *,
     now: datetime,
     seal: Seal,
+    fees: FeeTerms,
     order: Struct | None = None,
 ) -> list[ChargeChange]:
-    """The step that credits a confirmed payment and, when it settles, makes its charge paid.
+    """The step that credits a confirmed payment and, when it settles, makes its charge paid; and the one that debits
+    its fee, by the account's own terms or by `fees`, of an anomalous payment too.
 
     `order` is for the bank. What settles a dual charge by one leg orders the other one closed: the cob is removed, the
     boleto written off (contract section 12).
     """
-    boleto = confirmed.boleto
-    receipt = Receipt(
-        source=confirmed.source,
-        method="pix" if boleto is None else boleto.method,
-        amount_cents=confirmed.amount_cents,
-        paid_at=to_millisecond(confirmed.paid_at),
-        end_to_end_id=confirmed.end_to_end_id,
-        payer_name=confirmed.payer_name,
-        payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
-        interest_cents=boleto.interest_cents if boleto is not None else 0,
-        fine_cents=boleto.fine_cents if boleto is not None else 0,
-        discount_cents=boleto.discount_cents if boleto is not None else 0,
-        asked_cents=boleto.asked_cents if boleto is not None else None,
-        late_from=boleto.late_from if boleto is not None else None,
-    )
-    payment = judge(charge, receipt, payment_id=new_id())
+    receipt = _receipt(confirmed)
+    terms = terms_in_force(charge.fees, fees)
+    fee_cents = payment_fee(terms, method=receipt.method, amount_cents=receipt.amount_cents)
+    payment = judge(charge, receipt, payment_id=new_id(), fee_cents=fee_cents)
     if payment.settles:
         charge = after(charge, ChargeTransition.PAID)
         if charge.dual:
-            order = CLOSE if boleto is None else CobRemoval()
+            order = CLOSE if confirmed.boleto is None else CobRemoval()
     fields, payer_sealed = _payment_fields(charge, payment, confirmed, now=now), _seal_payer(payment, seal)
     # An overpaid charge is paid and odd at once: the merchant is told of both.
     kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
@@ -171,12 +171,42 @@ def book(
                 order=order if first else None,
             )
         )
+    if fee_cents:
+        changes.insert(1, _fee(charge, payment, terms))
     return changes
 
 
-def _booking(confirmed: Confirmation, seal: Seal) -> Callable[[Charge, datetime], list[ChargeChange]]:
+def _receipt(confirmed: Confirmation) -> Receipt:
+    boleto = confirmed.boleto
+    return Receipt(
+        source=confirmed.source,
+        method="pix" if boleto is None else boleto.method,
+        amount_cents=confirmed.amount_cents,
+        paid_at=to_millisecond(confirmed.paid_at),
+        end_to_end_id=confirmed.end_to_end_id,
+        payer_name=confirmed.payer_name,
+        payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
+        interest_cents=boleto.interest_cents if boleto is not None else 0,
+        fine_cents=boleto.fine_cents if boleto is not None else 0,
+        discount_cents=boleto.discount_cents if boleto is not None else 0,
+        asked_cents=boleto.asked_cents if boleto is not None else None,
+        late_from=boleto.late_from if boleto is not None else None,
+    )
+
+
+def _fee(charge: Charge, payment: Payment, terms: FeeTerms) -> ChargeChange:
+    """Right behind the payment in the ledger, so that no line comes between the two."""
+    return ChargeChange(
+        charge=charge,
+        kind=FEE_CHARGED,
+        entry=Entry(type="fee", amount_cents=-payment.fee_cents, payment_id=payment.payment_id),
+        more={"fee": agreed_for(terms, payment.receipt.method)},
+    )
+
+
+def _booking(confirmed: Confirmation, seal: Seal, fees: FeeTerms) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        return book(charge, confirmed, now=now, seal=seal)
+        return book(charge, confirmed, now=now, seal=seal, fees=fees)
 
     return decide
 
@@ -205,6 +235,8 @@ def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *
         "late": payment.late,
         "anomaly": payment.anomaly,
     }
+    if payment.fee_cents:
+        fields["fee_cents"] = payment.fee_cents
     if boleto is None:
         fields["txid"] = charge.charge_id.hex
         if confirmed.integrador_code is not None:

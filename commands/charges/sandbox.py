@@ -12,6 +12,7 @@ from commands.charges.pay import SANDBOX_PAYER, Confirmation, book
 from domain.charge import Charge, Status
 from domain.errors import Code, Refused
 from domain.instants import iso, to_millisecond
+from domain.merchants.fees import FeeTerms
 from domain.mode import Owner
 from runtime.seal import Seal
 
@@ -38,6 +39,7 @@ def paying(
     amount_cents: int | None,
     paid_at: datetime | None,
     seal: Seal,
+    fees: FeeTerms,
     actor: str,
     request_id: str,
 ) -> ChargeCommand:
@@ -58,7 +60,7 @@ def paying(
                 payer_document=SANDBOX_PAYER[1],
             )
             simulated = PixSimulation(end_to_end_id, received.amount_cents, to_millisecond(received.paid_at))
-            changes += book(charge, received, now=now, seal=seal, order=simulated)
+            changes += book(charge, received, now=now, seal=seal, fees=fees, order=simulated)
             charge = changes[-1].charge
         return changes
 

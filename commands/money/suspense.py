@@ -23,6 +23,7 @@ from commands.money.reversals import BankReturn
 from domain.charge import Charge
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.merchants.fees import FeeTerms
 from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
@@ -101,7 +102,15 @@ async def leave_suspense(conn: Connection, number: str, *, bank: str) -> int:
 
 
 async def assign_suspense(
-    conn: Connection, suspense_id: UUID, charge_id: UUID, *, by: str, note: str | None, now: datetime, seal: Seal
+    conn: Connection,
+    suspense_id: UUID,
+    charge_id: UUID,
+    *,
+    by: str,
+    note: str | None,
+    now: datetime,
+    seal: Seal,
+    fees: FeeTerms,
 ) -> Charge:
     """Book the money as a payment of this charge of production; the charge as it then stands.
 
@@ -116,7 +125,7 @@ async def assign_suspense(
     command = ChargeCommand(
         charge_id=charge_id,
         owner=None,
-        decide=_assigning(suspense_id, confirmed, seal),
+        decide=_assigning(suspense_id, confirmed, seal, fees),
         actor="platform",
         source=confirmed.source,
         paid_at=confirmed.paid_at,
@@ -200,10 +209,10 @@ def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, sea
 
 
 def _assigning(
-    suspense_id: UUID, confirmed: Confirmation, seal: Seal
+    suspense_id: UUID, confirmed: Confirmation, seal: Seal, fees: FeeTerms
 ) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        changes = book(charge, confirmed, now=now, seal=seal)
+        changes = book(charge, confirmed, now=now, seal=seal, fees=fees)
         payment = changes[0].payment
         assert payment is not None
         # It came through neither leg of the charge: both are closed. One that `book` closes already is not named again.

@@ -1,7 +1,7 @@
 """Withdraw: begin a withdrawal, cancel it, and carry it through what the bank says; and the daily one by itself.
 
 A withdrawal is one locked row; one transaction stores its change and posts it to the journal. The wallet is debited at
-the beginning and credited back at a cancellation or a failure.
+the beginning and credited back at a cancellation or a failure, by its fee as well.
 """
 
 from datetime import date, datetime, timedelta
@@ -14,9 +14,11 @@ from msgspec import Struct
 import sql
 from commands.bank_orders.kinds import SendOrder
 from commands.journal import Entry, Event, Posting, post
+from commands.money.fees import fee_beside
 from domain.errors import Code, Refused
 from domain.events import EventKind, withdrawal_body
 from domain.instants import iso
+from domain.merchants.fees import FeeTerms, terms_in_force
 from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX
 from domain.withdrawal import (
@@ -72,6 +74,7 @@ class _Daily(Struct, frozen=True, gc=False):
     pix_key: str
     document: str
     balance_cents: int
+    fees: bytes | None
 
 
 find_terms = sql.maybe("withdrawal.terms", WithdrawalTerms)
@@ -92,9 +95,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def create_withdrawal(
-    conn: Connection, new: NewWithdrawal, *, now: datetime, bank: str, grace_s: float
+    conn: Connection, new: NewWithdrawal, *, now: datetime, bank: str, grace_s: float, fees: FeeTerms
 ) -> WithdrawalDoc | None:
     """Begin it, to be sent by this bank when `grace_s` are over; None when the key made something before.
+    `fees` are charged of accounts that have no terms of their own.
 
     Raises Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key), WITHDRAWAL_BELOW_MINIMUM, INSUFFICIENT_BALANCE. Nothing
     may stay of the transaction then, the key included.
@@ -102,7 +106,7 @@ async def create_withdrawal(
     terms = await find_terms(conn, account_id=new.account_id, now=now)
     if terms is None:
         raise Refused(Code.UNAUTHENTICATED)
-    withdrawal = begin(terms, withdrawal_id=new.withdrawal_id, amount_cents=new.amount_cents, now=now)
+    withdrawal = begin(terms, withdrawal_id=new.withdrawal_id, amount_cents=new.amount_cents, fees=fees, now=now)
     ordered = await insert_asked(
         conn,
         account_id=new.account_id,
@@ -110,6 +114,7 @@ async def create_withdrawal(
         fingerprint=new.fingerprint,
         withdrawal_id=new.withdrawal_id,
         amount_cents=new.amount_cents,
+        fee_cents=withdrawal.fee_cents,
         request=_encode(_order(terms, new.amount_cents, new.description, new.request_id)),
         bank=bank,
         send_at=now + timedelta(seconds=grace_s),
@@ -123,24 +128,25 @@ async def create_withdrawal(
 
 
 async def daily_withdrawal(
-    conn: Connection, *, day: date, now: datetime, bank: str, grace_s: float
+    conn: Connection, *, day: date, now: datetime, bank: str, grace_s: float, fees: FeeTerms
 ) -> Withdrawal | bool:
     """Take one account that is paid out daily and was not taken yet on `day`; False when there is none.
 
-    The withdrawal begun, or True when there was nothing to send: less than the minimum above what is to stay, no PIX
-    key, or this day's is made already. Raises Refused(INSUFFICIENT_BALANCE) when the balance fell meanwhile: nothing
-    may stay of the transaction, and the account is looked at again.
+    The withdrawal begun, or True when there was nothing to send: less than the minimum above what is to stay and the
+    fee, no PIX key, or this day's is made already. Raises Refused(INSUFFICIENT_BALANCE) when the balance fell
+    meanwhile: nothing may stay of the transaction, and the account is looked at again.
     """
     found = await take_daily(conn, day=day, now=now)
     if found is None:
         return False
     await mark_looked(conn, account_id=found.account_id, day=day)
-    amount_cents = min(found.balance_cents - found.keep_cents, PIX_CENTS_MAX)
+    fee_cents = terms_in_force(found.fees, fees).withdrawal_cents
+    amount_cents = min(found.balance_cents - found.keep_cents - fee_cents, PIX_CENTS_MAX)
     if amount_cents < MINIMUM_CENTS:
         return True
-    terms = WithdrawalTerms(found.account_id, approved=True, pix_key=found.pix_key, document=found.document)
+    terms = WithdrawalTerms(found.account_id, True, found.pix_key, found.document, found.fees)
     try:
-        withdrawal = begin(terms, withdrawal_id=new_id(), amount_cents=amount_cents, now=now)
+        withdrawal = begin(terms, withdrawal_id=new_id(), amount_cents=amount_cents, fees=fees, now=now)
     except Refused:
         return True
     ordered = await insert_daily(
@@ -148,6 +154,7 @@ async def daily_withdrawal(
         account_id=found.account_id,
         withdrawal_id=withdrawal.withdrawal_id,
         amount_cents=amount_cents,
+        fee_cents=withdrawal.fee_cents,
         day=day,
         request=_encode(_order(terms, amount_cents, None)),
         bank=bank,
@@ -284,6 +291,7 @@ def _doc(
         withdrawal_id=str(withdrawal.withdrawal_id),
         account_id=str(withdrawal.account_id),
         amount_cents=withdrawal.amount_cents,
+        fee_cents=withdrawal.fee_cents,
         status=withdrawal.status,
         version=withdrawal.version,
         description=description,
@@ -351,7 +359,8 @@ async def _post(
     request_id: str | None = None,
     now: datetime,
 ) -> None:
-    """`fields` is the whole document when it begins, afterwards what changes in it beside status and version."""
+    """`fields` is the whole document when it begins, afterwards what changes in it beside status and version. The fee
+    goes the way of `entry`."""
     payload: dict[str, Any] = {
         "withdrawal": {
             **fields,
@@ -373,4 +382,4 @@ async def _post(
         event=event,
         entry=entry,
     )
-    await post(conn, [posting], now=now)
+    await post(conn, [posting, *fee_beside(posting, withdrawal.fee_cents)], now=now)

@@ -12,6 +12,7 @@ from commands.charges.pay import simulated_payment
 from commands.webhooks.address import AddressFault, fault_of
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.merchants.fees import FeeTerms
 from domain.mode import Mode, Owner
 from domain.pix.end_to_end import sandbox_end_to_end_id
 from runtime.ids import new_id
@@ -49,6 +50,7 @@ async def send_trial(
     request_id: str,
     chance: bytes,
     seal: Seal,
+    fees: FeeTerms,
 ) -> UUID:
     """A sandbox charge of 1.00, paid at once: its payment.received is delivered as every event is, and a receiver that
     reads the charge through the API, as receivers should, finds it. Answers the charge's id.
@@ -85,6 +87,7 @@ async def send_trial(
         issuer.owner,
         end_to_end_id=sandbox_end_to_end_id(now, chance),
         seal=seal,
+        fees=fees,
         actor=actor,
         request_id=request_id,
     )

@@ -138,6 +138,9 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "passam 24 horas. Qualquer proprietário pode cancelar a troca em “Saques”."),
     "payout_key.cancelled": (
         "A troca da chave dos saques foi cancelada", "Os saques continuam indo para a chave de antes."),
+    "merchant.fees_set": (
+        "As tarifas da sua conta mudaram", "Valem para os pagamentos confirmados e os saques pedidos a partir de "
+        "agora. O que já foi lançado fica como está."),
     "password.recovered": (
         "Sua senha foi trocada", "A senha nova foi escolhida pelo link enviado a este e-mail. Todas as suas sessões "
         "terminaram."),
@@ -156,6 +159,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 _FACTS: Final = {
     "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
     "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
+    "fees": "Tarifas", "fee_pix": "Tarifa por Pix", "fee_boleto": "Tarifa por boleto",
+    "fee_withdrawal": "Tarifa por saque",
     "destination": "Destino", "host": "Servidor", "effective": "Vale a partir de", "scopes": "Permissões",
     "by": "Quem fez", "from": "Endereço de rede",
 }  # fmt: skip

@@ -27,6 +27,7 @@ class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     withdrawal_id: str
     account_id: str
     amount_cents: int
+    fee_cents: int = 0
     status: str
     version: int
     description: str | None = None
@@ -43,7 +44,8 @@ class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 
 
 class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """`pix_key` is masked; `end_to_end_id` is of the PIX that was sent; `failure_code` says for programs why it failed.
+    """`fee` is debited beside `amount`, and given back when it fails or is cancelled. `pix_key` is masked;
+    `end_to_end_id` is of the PIX that was sent; `failure_code` says for programs why it failed.
 
     `automatic`: the account's daily one. `completed_at` is when it came to its end, whichever that is.
     """
@@ -51,6 +53,7 @@ class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
     withdrawal_id: str
     account_id: str
     amount: str
+    fee: str
     status: str
     version: int
     description: str | None
@@ -135,6 +138,7 @@ def project_withdrawal(doc: WithdrawalDoc) -> WithdrawalProjection:
         withdrawal_id=doc.withdrawal_id,
         account_id=doc.account_id,
         amount=reais(doc.amount_cents),
+        fee=reais(doc.fee_cents),
         status=doc.status,
         version=doc.version,
         description=doc.description,

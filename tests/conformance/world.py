@@ -30,6 +30,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.charge import Charge
 from domain.errors import Code
 from domain.instants import SAO_PAULO
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from runtime.cells.number import cell_of, in_cell
 from runtime.jobs import BOLETO_ORDERS
@@ -189,7 +190,7 @@ class World:
             **more,
         )
         async with transaction(self.pool_of(confirmation.charge_id)) as conn:
-            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=_SEAL)
+            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=_SEAL, fees=NO_FEES)
         assert isinstance(outcome, Charge), outcome
 
     async def empty_wallet(self) -> None:

@@ -25,6 +25,7 @@ from commands.money.refund_end import Ending, end_refunds
 from commands.people.audit import Origin
 from domain.charge import Charge
 from domain.errors import Refused
+from domain.merchants.fees import NO_FEES
 from domain.refund import FailureCode
 from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
@@ -72,7 +73,7 @@ class Environment:
             payer_name="Maria", payer_document="52998224725", boleto=boleto,
         )  # fmt: skip
         async with transaction(self.pool) as conn:
-            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=SEAL)
+            (outcome,) = await confirm_payments(conn, [confirmation], now=now, seal=SEAL, fees=NO_FEES)
         assert isinstance(outcome, Charge)
 
     async def boleto(

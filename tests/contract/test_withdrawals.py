@@ -36,8 +36,8 @@ from workers.orders.withdrawal import WithdrawalOrderWorker
 PATH = "/v1/withdrawals"
 ONE = PATH + "/{withdrawal_id}"
 FIELDS = [
-    "withdrawal_id", "account_id", "amount", "status", "version", "description", "external_id", "pix_key", "automatic",
-    "end_to_end_id", "failure_code", "created_at", "completed_at", "test",
+    "withdrawal_id", "account_id", "amount", "fee", "status", "version", "description", "external_id", "pix_key",
+    "automatic", "end_to_end_id", "failure_code", "created_at", "completed_at", "test",
 ]  # fmt: skip
 
 
@@ -125,9 +125,9 @@ async def test_a_withdrawal_is_answered_as_it_was_asked_for(env: Environment) ->
     assert made["created_at"].endswith("Z")
     key = str(env.account_id)
     assert {name: made[name] for name in FIELDS[1:] if name != "created_at"} == {
-        "account_id": key, "amount": "10.50", "status": "pending", "version": 1, "description": "Aluguel",
-        "external_id": "saque 7", "pix_key": f"{key[:4]}***{key[-4:]}", "automatic": False, "end_to_end_id": None,
-        "failure_code": None, "completed_at": None, "test": False,
+        "account_id": key, "amount": "10.50", "fee": "0.00", "status": "pending", "version": 1,
+        "description": "Aluguel", "external_id": "saque 7", "pix_key": f"{key[:4]}***{key[-4:]}", "automatic": False,
+        "end_to_end_id": None, "failure_code": None, "completed_at": None, "test": False,
     }  # fmt: skip
     assert await env.get(f"/{made['withdrawal_id']}") == made
     assert await env.balance() == "89.50"

@@ -25,6 +25,7 @@ from commands.money.refund_end import Ending, end_refunds
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
@@ -176,7 +177,7 @@ class Books:
             paid_at=utc_now() - timedelta(seconds=1),
         )  # fmt: skip
         async with transaction(self.pool) as conn:
-            await confirm_payments(conn, [confirmation], now=utc_now(), seal=SEAL)
+            await confirm_payments(conn, [confirmation], now=utc_now(), seal=SEAL, fees=NO_FEES)
 
     async def cancel(self, step: Cancel) -> None:
         wish = cancellation(

@@ -19,6 +19,7 @@ from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.people.staff import add_staff
 from domain.instants import iso, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
@@ -259,4 +260,4 @@ class Books(NamedTuple):
                     payer_name=payer_name,
                     payer_document=payer_document,
                 )
-                await confirm_payments(conn, [confirmation], now=at, seal=self.seal)
+                await confirm_payments(conn, [confirmation], now=at, seal=self.seal, fees=NO_FEES)

@@ -21,6 +21,7 @@ from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import iso, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
 from runtime.ids import new_id, new_token
@@ -291,6 +292,7 @@ async def money_arrives(
             ],
             now=now,
             seal=Seal(system.secret_key),
+            fees=NO_FEES,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge
+from domain.merchants.fees import NO_FEES
 from readmodels.projector import Projection, project
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -31,7 +32,7 @@ async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime |
         paid_at=at,
     )
     async with transaction(pool) as conn:
-        (outcome,) = await confirm_payments(conn, [confirmation], now=at, seal=SEAL)
+        (outcome,) = await confirm_payments(conn, [confirmation], now=at, seal=SEAL, fees=NO_FEES)
     assert isinstance(outcome, Charge)
     return charge_id
 

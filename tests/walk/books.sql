@@ -56,6 +56,20 @@ LEFT JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l
 WHERE p.account_id = ANY($1::uuid[]) GROUP BY 1, 2
 HAVING array_agg(l.amount_cents) IS DISTINCT FROM ARRAY[p.amount_cents];
 
+-- wrong: a payment whose fee was not debited once, to the cent, right behind the payment
+SELECT p.payment_id, p.amount_cents, p.fee_cents, array_agg(f.amount_cents) FROM payment p
+JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'
+LEFT JOIN read_ledger f ON f.account_id = p.account_id AND f.test = p.test AND f.payment_id = p.payment_id AND f.type = 'fee'
+WHERE p.account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3, l.sequence
+HAVING array_agg(f.amount_cents) FILTER (WHERE f.sequence = l.sequence + 1) IS DISTINCT FROM
+       CASE WHEN p.fee_cents > 0 THEN ARRAY[-p.fee_cents] END OR count(f.sequence) > 1;
+
+-- wrong: a fee without what it is for
+SELECT l.* FROM read_ledger l
+LEFT JOIN payment p ON p.account_id = l.account_id AND p.payment_id = l.payment_id AND p.fee_cents = -l.amount_cents
+LEFT JOIN withdrawal w ON w.account_id = l.account_id AND w.withdrawal_id = l.withdrawal_id AND w.fee_cents = abs(l.amount_cents)
+WHERE l.account_id = ANY($1::uuid[]) AND l.type = 'fee' AND num_nonnulls(p.payment_id, w.withdrawal_id) <> 1;
+
 -- wrong: a credit without its payment
 SELECT l.* FROM read_ledger l LEFT JOIN payment p USING (account_id, payment_id)
 WHERE l.account_id = ANY($1::uuid[]) AND l.type = 'payment' AND p.amount_cents IS DISTINCT FROM l.amount_cents;
@@ -108,13 +122,13 @@ WHERE j.account_id = ANY($1::uuid[]) AND j.event_id IS NOT NULL
 -- wrong: something left undone
 SELECT kind, state, attempts, due_at, outcome FROM bank_order WHERE account_id = ANY($1::uuid[]);
 
--- wrong: a withdrawal that was not debited once, or not credited back exactly when it failed or was cancelled
-SELECT w.withdrawal_id, w.status, w.amount_cents, array_agg(l.amount_cents ORDER BY l.sequence) FROM withdrawal w
+-- wrong: a withdrawal that was not debited once, its fee with it, or not credited back exactly when it failed or was cancelled
+SELECT w.withdrawal_id, w.status, w.amount_cents, w.fee_cents, array_agg(l.amount_cents ORDER BY l.sequence) FROM withdrawal w
 LEFT JOIN read_ledger l ON l.account_id = w.account_id AND NOT l.test AND l.withdrawal_id = w.withdrawal_id
-WHERE w.account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3
-HAVING array_agg(l.amount_cents ORDER BY l.sequence) IS DISTINCT FROM
-       CASE WHEN w.status IN ('failed', 'cancelled') THEN ARRAY[-w.amount_cents, w.amount_cents]
-            ELSE ARRAY[-w.amount_cents] END;
+WHERE w.account_id = ANY($1::uuid[]) GROUP BY 1, 2, 3, 4
+HAVING array_agg(l.amount_cents ORDER BY l.sequence) IS DISTINCT FROM array_remove(
+       CASE WHEN w.status IN ('failed', 'cancelled') THEN ARRAY[-w.amount_cents, -w.fee_cents, w.amount_cents, w.fee_cents]
+            ELSE ARRAY[-w.amount_cents, -w.fee_cents] END, 0);
 
 -- wrong: a withdrawal that has not ended
 SELECT withdrawal_id, status FROM withdrawal WHERE account_id = ANY($1::uuid[]) AND status IN ('pending', 'processing');

@@ -18,6 +18,7 @@ from web.painel.page_request import PageRequest
 
 # A PIX key that is a document or a telephone, however it is punctuated.
 _PUNCTUATION = str.maketrans("", "", ".-/() ")
+_ZERO = re.compile(r"(R\$)?[ \u00a0]*0{1,10}(,0{1,2})?[ \u00a0]*%?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -61,6 +62,10 @@ class Filled:
         except ValueError:
             self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(cents_max)}.")
             return None
+
+    def is_zero(self, name: str) -> bool:
+        """Whether nothing is meant, as people type it: "0", "0,00", "R$ 0"."""
+        return _ZERO.fullmatch(self.value(name)) is not None
 
     def percent(self, name: str, bps_max: int, *, required: bool = False) -> int | None:
         """Hundredths of a percent, typed as amounts are: "2", "2,5"."""

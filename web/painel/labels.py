@@ -43,7 +43,7 @@ KINDS: Final[dict[str, str]] = {
     EventKind.WITHDRAWAL_FAILED: "Saque recusado",
 }
 LIFE: Final[dict[str, str]] = {
-    **KINDS, "refund.released": "Devolução liberada pela plataforma",
+    **KINDS, "fee.charged": "Tarifa cobrada", "refund.released": "Devolução liberada pela plataforma",
     "refund.created": "Devolução pedida", "payment.reversed": "O banco tomou de volta um pagamento",
     "suspense.assigned": "Pagamento identificado pela plataforma",
 }
@@ -175,6 +175,7 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.item_checked": "Conferiu uma parte de um cadastro",
     "merchant.item_unchecked": "Desmarcou uma parte de um cadastro",
     "merchant.noted": "Escreveu uma observação sobre uma loja",
+    "merchant.fees_set": "Mudou as tarifas de uma loja",
     "merchant.refunds_freed": "Liberou devoluções para outras pessoas que o pagador",
     "merchant.refunds_bound": "Prendeu de novo as devoluções ao pagador",
     "payment.anomaly_resolved": "Resolveu um pagamento com divergência",
@@ -225,6 +226,8 @@ FACTS: Final[dict[str, str]] = {
     "active": "ativo", "amount": "valor em reais", "due_date": "vencimento", "method": "forma",
     "charge_id": "cobrança", "reference": "referência", "refund": "devolução", "note": "observação",
     "found_by": "encontrado por", "delivery": "entrega", "item": "parte", "accounts": "lojas",
+    "fees": "tarifas", "fee_pix": "tarifa por Pix", "fee_boleto": "tarifa por boleto",
+    "fee_withdrawal": "tarifa por saque",
     "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
@@ -254,6 +257,7 @@ DONE: Final[dict[str, str]] = {
     "perfil": "Perfil alterado.", "pessoa-removida": "Pessoa removida. As sessões dela terminaram.",
     "loja": "Loja cadastrada, em análise. O link para a senha vai ao e-mail do proprietário.",
     "dados": "Cadastro corrigido.", "limites": "Limites alterados. Valem em toda parte em até 3 segundos.",
+    "tarifas": "Tarifas alteradas. Valem para o que for confirmado a partir de agora.",
     "endereco-empresa": "Endereço alterado. Os próximos boletos o levam.",
     "cadastro": "Decisão registrada. Ela vale em toda parte em até 3 segundos.",
     "conferido": "Conferência registrada.", "desmarcado": "Conferência desmarcada.", "anotado": "Observação guardada.",

@@ -89,6 +89,7 @@ async def assign(request: PageRequest) -> Response[Any]:
                 note=note or None,
                 now=request.now,
                 seal=request.seal,
+                fees=request.settings.fees,
             )
     except NotOpen:
         return await _page(request, fault=_SETTLED, fault_of=_ASSIGN)

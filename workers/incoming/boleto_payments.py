@@ -119,6 +119,7 @@ async def book_boletos(
                 bank=bank,
                 now=context.now(),
                 seal=context.seal,
+                fees=context.settings.fees,
                 announced=announced,
                 patient=patient,
                 request_ids=request_ids,

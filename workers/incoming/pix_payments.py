@@ -74,7 +74,9 @@ async def _book_part(
             _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id))
             for pix, row in zip(new, known, strict=True)
         ]
-        outcomes = await confirm_payments(conn, confirmations, now=context.now(), seal=context.seal, actor="bank")
+        outcomes = await confirm_payments(
+            conn, confirmations, now=context.now(), seal=context.seal, fees=context.settings.fees, actor="bank"
+        )
         unknown = [mine[row.end_to_end_id] for row in rows if not row.known]
         if unknown:
             share = await read_share(conn)

@@ -204,7 +204,15 @@ def issuing_found(context: Context, order: BoletoOrder, request: Registration, s
 
 async def _confirm(context: Context, bank: str, conn: Connection, state: BoletoState, *, payments: int = 1) -> None:
     announced = {state.number: payments}
-    booked = await confirm_boletos(conn, [state], bank=bank, now=context.now(), seal=context.seal, announced=announced)
+    booked = await confirm_boletos(
+        conn,
+        [state],
+        bank=bank,
+        now=context.now(),
+        seal=context.seal,
+        fees=context.settings.fees,
+        announced=announced,
+    )
     for number, outcome in booked.items():
         if isinstance(outcome, Refused):
             _log.error("boleto_payment_not_booked", number=number, code=outcome.code.name)

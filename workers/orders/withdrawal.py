@@ -126,6 +126,7 @@ async def withdraw_daily(context: Context) -> int:
                     now=now,
                     bank=context.settings.bank,
                     grace_s=context.settings.withdrawal_grace_s,
+                    fees=context.settings.fees,
                 )
         except errors.Refused as refused:
             # The balance fell between two statements: the next round looks again.

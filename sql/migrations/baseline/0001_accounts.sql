@@ -20,6 +20,8 @@ CREATE TABLE account (
     -- NULL means the platform's default.
     rate_per_s  integer CHECK (rate_per_s > 0),
     rate_burst  integer CHECK (rate_burst > 0),
+    -- What it is charged (domain/merchants/fees.py), whole; NULL means the platform's default.
+    fees        jsonb CHECK (fees ?& '{pix_bps,pix_cents,pix_cents_min,pix_cents_max,boleto_cents,withdrawal_cents}'),
     -- Whom payers ask, as they are shown it; the telephone as E.164.
     contact_phone    text NOT NULL DEFAULT '',
     contact_whatsapp boolean NOT NULL DEFAULT false,

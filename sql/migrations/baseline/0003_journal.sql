@@ -35,8 +35,8 @@ CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test
 -- Rows of no charge by what they are about: a withdrawal, a partner's share (which is named for its refund or payment), or
 -- a line of its own.
 CREATE FUNCTION journal_subject(payload jsonb) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,refund_id}', payload #>> '{entry,payment_id}',
-                    payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
+    SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,withdrawal_id}', payload #>> '{entry,refund_id}',
+                    payload #>> '{entry,payment_id}', payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
 $$;
 CREATE INDEX journal_of_other ON journal (journal_subject(payload), version, journal_id) WHERE charge_id IS NULL;
 

@@ -2,6 +2,8 @@
 
 CREATE TABLE payment (
     amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
+    -- What the platform keeps of it: a second line of the ledger. What is paid back leaves it as it is.
+    fee_cents        bigint NOT NULL DEFAULT 0 CHECK (fee_cents BETWEEN 0 AND amount_cents),
     paid_at          timestamptz NOT NULL,
     credited_at      timestamptz NOT NULL,
     -- Back with the payer, and on its way back: the latter cannot be refunded again either.
@@ -192,6 +194,8 @@ CREATE TABLE withdrawal (
     status         text NOT NULL CHECK (status IN ('pending', 'processing', 'succeeded', 'failed', 'cancelled')),
     version        integer NOT NULL,
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
+    -- Debited beside the amount, and given back with it.
+    fee_cents      bigint NOT NULL DEFAULT 0 CHECK (fee_cents >= 0),
     -- The Sao Paulo day whose daily withdrawal this is; NULL when it was requested.
     automatic_on   date,
     created_at     timestamptz NOT NULL,

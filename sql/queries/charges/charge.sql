@@ -60,10 +60,12 @@ SELECT coalesce(array_agg(charge_id), '{}') AS charge_ids FROM projected;
 
 -- name: lock
 -- Hold the charges for the rest of the transaction, in id order; every change of a status begins here.
--- With them comes by how much the sandbox they belong to is ahead of real time; production has no such clock.
+-- With them comes by how much the sandbox they belong to is ahead of real time, production has no such clock; and what their
+-- account is charged for payments.
 SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
-       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s
+       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s, a.fees
 FROM charge c
+LEFT JOIN account a ON a.account_id = c.account_id
 LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id
 WHERE c.charge_id = ANY(:charge_ids)
 ORDER BY c.charge_id
@@ -79,14 +81,14 @@ WITH stored AS (
          AS g (charge_id, account_id, status, version, expires_at)
     WHERE c.charge_id = g.charge_id AND c.account_id = g.account_id
 )
-INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, anomaly, settles, paid_at,
-                     credited_at, payer_sealed)
-SELECT g.account_id, g.payment_id, g.test, g.charge_id, g.source, g.method, g.amount_cents, g.anomaly, g.settles,
-       g.paid_at, g.credited_at, decode(g.payer_sealed, 'base64')
+INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, fee_cents, anomaly, settles,
+                     paid_at, credited_at, payer_sealed)
+SELECT g.account_id, g.payment_id, g.test, g.charge_id, g.source, g.method, g.amount_cents, g.fee_cents, g.anomaly,
+       g.settles, g.paid_at, g.credited_at, decode(g.payer_sealed, 'base64')
 FROM unnest(:payments::jsonb[]) AS i (item)
 CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
     account_id uuid, payment_id uuid, test boolean, charge_id uuid, source text, method text, amount_cents bigint,
-    anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz, payer_sealed text);
+    fee_cents bigint, anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz, payer_sealed text);
 
 -- name: overdue_of_account
 -- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges

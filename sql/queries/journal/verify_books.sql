@@ -7,7 +7,7 @@
 WITH c AS MATERIALIZED (
     SELECT * FROM charge WHERE charge_id BETWEEN :first AND :last AND account_id BETWEEN :low AND :high
 ), p AS MATERIALIZED (
-    SELECT p.* FROM pg_temp.read_payment r
+    SELECT p.*, r.journal_id FROM pg_temp.read_payment r
     JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 ), f AS MATERIALIZED (
     SELECT f.* FROM pg_temp.read_refund r JOIN refund f ON f.refund_id = r.refund_id AND f.account_id = r.account_id
@@ -25,6 +25,15 @@ UNION ALL
 SELECT 'books', 'payments not credited once, to the cent', count(*)
 FROM p LEFT JOIN l ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'
 WHERE l.amount_cents IS DISTINCT FROM p.amount_cents
+UNION ALL
+SELECT 'books', 'fees of payments not debited once, to the cent, or told otherwise', count(*)
+FROM p LEFT JOIN (
+    SELECT account_id, test, payment_id, -sum(amount_cents) AS cents, count(*) AS lines
+    FROM l WHERE type = 'fee' AND payment_id IS NOT NULL GROUP BY 1, 2, 3) d
+     ON d.account_id = p.account_id AND d.test = p.test AND d.payment_id = p.payment_id
+JOIN journal j ON j.journal_id = p.journal_id
+WHERE (coalesce(d.cents, 0), coalesce(d.lines, 0), coalesce((j.payload #>> '{payment,fee_cents}')::bigint, 0))
+      IS DISTINCT FROM (p.fee_cents::numeric, CASE WHEN p.fee_cents > 0 THEN 1 ELSE 0 END::bigint, p.fee_cents)
 UNION ALL
 SELECT 'books', 'payments in the journal that were not booked', count(*)
 FROM pg_temp.read_payment r LEFT JOIN p USING (account_id, payment_id) WHERE p.payment_id IS NULL
@@ -139,12 +148,16 @@ SELECT 'books' AS table, 'withdrawals not debited once, or not credited back exa
        count(*) AS rows
 FROM w LEFT JOIN (
     SELECT account_id, withdrawal_id, sum(amount_cents) FILTER (WHERE type = 'withdrawal') AS debited,
-           coalesce(sum(amount_cents) FILTER (WHERE type = 'withdrawal_reversal'), 0) AS reversed, count(*) AS lines
+           coalesce(sum(amount_cents) FILTER (WHERE type = 'withdrawal_reversal'), 0) AS reversed,
+           coalesce(-sum(amount_cents) FILTER (WHERE type = 'fee' AND amount_cents < 0), 0) AS fee,
+           coalesce(sum(amount_cents) FILTER (WHERE type = 'fee' AND amount_cents > 0), 0) AS fee_back, count(*) AS lines
     FROM l WHERE withdrawal_id IS NOT NULL AND NOT test GROUP BY 1, 2) d
      ON d.account_id = w.account_id AND d.withdrawal_id = w.withdrawal_id
-WHERE (d.debited, d.reversed, d.lines) IS DISTINCT FROM
-      (-w.amount_cents::numeric, CASE WHEN w.status IN ('failed', 'cancelled') THEN w.amount_cents ELSE 0 END::numeric,
-       CASE WHEN w.status IN ('failed', 'cancelled') THEN 2 ELSE 1 END::bigint)
+CROSS JOIN LATERAL (
+    SELECT w.status IN ('failed', 'cancelled') AS undone, CASE WHEN w.fee_cents > 0 THEN 2 ELSE 1 END AS parts) e
+WHERE (d.debited, d.reversed, d.fee, d.fee_back, d.lines) IS DISTINCT FROM
+      (-w.amount_cents::numeric, CASE WHEN e.undone THEN w.amount_cents ELSE 0 END::numeric, w.fee_cents::numeric,
+       CASE WHEN e.undone THEN w.fee_cents ELSE 0 END::numeric, CASE WHEN e.undone THEN 2 * e.parts ELSE e.parts END::bigint)
 UNION ALL
 SELECT 'books', 'withdrawals that look otherwise than they are', count(*)
 FROM w LEFT JOIN read_withdrawal r ON r.withdrawal_id = w.withdrawal_id AND r.account_id = w.account_id

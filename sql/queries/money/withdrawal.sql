@@ -4,7 +4,7 @@
 -- name: terms
 -- The account as it is now: a cached one could send money to an old key.
 SELECT a.account_id, a.kyc = 'approved' AS approved, coalesce(p.pix_key, a.pix_key) AS pix_key,
-       coalesce(p.document, a.document) AS document
+       coalesce(p.document, a.document) AS document, a.fees
 FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 WHERE a.account_id = :account_id;
 
@@ -18,8 +18,8 @@ WITH claimed AS (
     ON CONFLICT DO NOTHING
     RETURNING resource_id
 ), made AS (
-    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, created_at)
-    SELECT :account_id, resource_id, 'pending', 1, :amount_cents, :now FROM claimed
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, fee_cents, created_at)
+    SELECT :account_id, resource_id, 'pending', 1, :amount_cents, :fee_cents, :now FROM claimed
     RETURNING withdrawal_id
 )
 INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)
@@ -29,8 +29,8 @@ RETURNING order_id;
 -- name: insert_daily
 -- As above for the daily one, with the day for a key (withdrawal_automatic).
 WITH made AS (
-    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, automatic_on, created_at)
-    VALUES (:account_id, :withdrawal_id, 'pending', 1, :amount_cents, :day, :now)
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, fee_cents, automatic_on, created_at)
+    VALUES (:account_id, :withdrawal_id, 'pending', 1, :amount_cents, :fee_cents, :day, :now)
     ON CONFLICT (account_id, automatic_on) WHERE automatic_on IS NOT NULL DO NOTHING
     RETURNING withdrawal_id
 )
@@ -39,7 +39,7 @@ SELECT withdrawal_id, :account_id, false, :bank, 'withdrawal_send', :request, :s
 RETURNING order_id;
 
 -- name: lock
-SELECT account_id, withdrawal_id, status, version, amount_cents, created_at
+SELECT account_id, withdrawal_id, status, version, amount_cents, created_at, fee_cents
 FROM withdrawal WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id
 FOR UPDATE;
 
@@ -78,7 +78,7 @@ SELECT account_id FROM account WHERE account_id = :account_id;
 -- One account whose day has not been looked at, held until the end of the transaction; others' are passed over. With it
 -- what decides: the account as it is now, and its balance.
 SELECT s.account_id, s.keep_cents, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
-       coalesce(c.balance_cents, 0)::bigint AS balance_cents
+       coalesce(c.balance_cents, 0)::bigint AS balance_cents, a.fees
 FROM auto_withdrawal s
 JOIN account a ON a.account_id = s.account_id AND a.kyc = 'approved'
 LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true

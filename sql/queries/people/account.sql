@@ -60,6 +60,14 @@ UPDATE account SET refunds_to_others = :reason WHERE account_id = :account_id RE
 -- NULL, NULL: the platform's default.
 UPDATE account SET rate_per_s = :rate_per_s, rate_burst = :rate_burst WHERE account_id = :account_id RETURNING account_id;
 
+-- name: fees
+-- No row: the account has none of its own, or is not there.
+SELECT fees FROM account WHERE account_id = :account_id AND fees IS NOT NULL;
+
+-- name: set_fees
+-- NULL: the platform's default.
+UPDATE account SET fees = :fees WHERE account_id = :account_id RETURNING account_id;
+
 -- name: suspend_pix
 INSERT INTO pix_suspension (suspended_at) VALUES (:now) ON CONFLICT DO NOTHING;
 

@@ -105,7 +105,7 @@ ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.
 -- The ledger's lines, on the day they were written. What a refund's payment was made with is looked up: it never changes.
 WITH counted AS MATERIALIZED (
     SELECT j.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, e.type,
-           coalesce(j.payload #>> '{payment,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
+           coalesce(j.payload #>> '{payment,method}', j.payload #>> '{fee,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
            count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true') AS late,
            count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL) AS anomalous
     FROM journal j

@@ -18,6 +18,7 @@ from commands.money.reversals import BankReturn, book_reversals
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from readmodels.reports.integrators import list_integrators
 from readmodels.verify import verify
@@ -320,7 +321,7 @@ async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, merc
             with conn.query_logger(lambda record, heard=heard: heard.append(record.query)):
                 async with conn.transaction():
                     await confirm_payments(
-                        conn, [confirmation(charge_id, 1_000, code)], now=datetime.now(UTC), seal=SEAL
+                        conn, [confirmation(charge_id, 1_000, code)], now=datetime.now(UTC), seal=SEAL, fees=NO_FEES
                     )
     stamped, plain = said.values()
     assert not [query for query in plain if "partner" in query or "integrator" in query]
@@ -401,7 +402,9 @@ async def _withdraw(pool: Pool, account_id: UUID, cents: int) -> None:
     )  # fmt: skip
     async with transaction(pool) as conn:
         assert (
-            await create_withdrawal(conn, new, now=to_millisecond(datetime.now(UTC)), bank="001", grace_s=3600)
+            await create_withdrawal(
+                conn, new, now=to_millisecond(datetime.now(UTC)), bank="001", grace_s=3600, fees=NO_FEES
+            )
             is not None
         )
 
@@ -486,7 +489,7 @@ async def test_a_share_is_held_and_what_is_refunded_meanwhile_takes_it_along(
     )  # fmt: skip
     with pytest.raises(Refused) as refused:
         async with transaction(pool) as conn:
-            await create_withdrawal(conn, asked, now=now, bank="001", grace_s=3600)
+            await create_withdrawal(conn, asked, now=now, bank="001", grace_s=3600, fees=NO_FEES)
     assert refused.value.code is Code.INSUFFICIENT_BALANCE
     # What is taken back counts from the payment as well: it is never a day behind its share.
     await refunds(pool, merchant, [(charge_id, payment_id, 4_000)], now=now + timedelta(seconds=1))

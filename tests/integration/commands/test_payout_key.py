@@ -18,6 +18,7 @@ from commands.merchants.payout_key import (
 from commands.money.withdraw import NewWithdrawal, create_withdrawal, daily_withdrawal, set_daily
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.merchants.payout import WAIT, PayoutChange, PayoutKey
 from domain.withdrawal import Withdrawal
 from runtime.ids import new_id
@@ -56,7 +57,7 @@ class Account:
             amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         async with transaction(self.pool) as conn:
-            assert await create_withdrawal(conn, asked, now=at, bank="001", grace_s=3600) is not None
+            assert await create_withdrawal(conn, asked, now=at, bank="001", grace_s=3600, fees=NO_FEES) is not None
         return await self.sent_to(asked.withdrawal_id)
 
     async def sent_to(self, withdrawal_id: UUID) -> PayoutKey:
@@ -97,7 +98,9 @@ async def test_the_daily_one_goes_to_the_key_in_force_as_well(account: Account) 
     begun: Withdrawal | bool = True
     while begun is True or (isinstance(begun, Withdrawal) and begun.account_id != account.id):  # other tests' accounts
         async with transaction(account.pool) as conn:
-            begun = await daily_withdrawal(conn, day=at.astimezone(SAO_PAULO).date(), now=at, bank="001", grace_s=3600)
+            begun = await daily_withdrawal(
+                conn, day=at.astimezone(SAO_PAULO).date(), now=at, bank="001", grace_s=3600, fees=NO_FEES
+            )
     assert isinstance(begun, Withdrawal)
     assert await account.sent_to(begun.withdrawal_id) == NEW
 

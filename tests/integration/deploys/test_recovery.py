@@ -17,6 +17,7 @@ from cli import running
 from commands.charges.control_numbers import take_block
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
 from runtime.ids import new_id
@@ -70,7 +71,9 @@ class Restored:
             amount_cents=1000, description=None, external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         async with transaction(self.pool) as conn:
-            assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0)
+            assert await create_withdrawal(
+                conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0, fees=NO_FEES
+            )
         return withdrawal_id.hex
 
     async def sent(self) -> list[str]:

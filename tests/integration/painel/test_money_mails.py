@@ -15,6 +15,7 @@ from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.people.tell import A_DAY_MAX, Told, tell_owners
 from domain.brazilian import brl
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from readmodels.documents.people_letter import TOLD_KINDS, security_letter
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
@@ -129,7 +130,7 @@ async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, server
             charge_id=UUID(charge_id), end_to_end_id=end_to_end_id, amount_cents=15_000, paid_at=now, boleto=of
         )
         async with transaction(env.pool) as conn:
-            await confirm_payments(conn, [paid], now=now, seal=SEAL)
+            await confirm_payments(conn, [paid], now=now, seal=SEAL, fees=NO_FEES)
         charges.append(charge_id)
     key = {"pix_key": "joao.davila@example.com", "document": "529.982.247-25"}
     for charge_id, more in zip(charges, (key, {}), strict=True):

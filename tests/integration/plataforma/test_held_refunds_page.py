@@ -14,6 +14,7 @@ import pytest_asyncio
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
@@ -79,7 +80,7 @@ async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
         destination=TO.kept(refund_id, seal), scenario=None, actor="test", request_id="test",
     )  # fmt: skip
     async with transaction(pool) as conn:
-        await confirm_payments(conn, [paid], now=now, seal=seal)
+        await confirm_payments(conn, [paid], now=now, seal=seal, fees=NO_FEES)
     async with transaction(pool) as conn:
         (begun,) = await begin_refunds(conn, [asked], now=now, transfers_cents_max=0)
     assert isinstance(begun, RefundProjection), begun

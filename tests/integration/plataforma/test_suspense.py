@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
+from domain.merchants.fees import NO_FEES
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
@@ -111,7 +112,9 @@ async def test_who_settles_money_that_a_colleague_is_settling_waits_and_changes_
             await return_suspense(conn, suspense_id, reference="D1", by="bia", note=None, now=now)
 
     async with transaction(pool) as conn:
-        await assign_suspense(conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=now, seal=seal)
+        await assign_suspense(
+            conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=now, seal=seal, fees=NO_FEES
+        )
         second = asyncio.create_task(returned())
         done, _ = await asyncio.wait([second], timeout=0.3)
         assert not done

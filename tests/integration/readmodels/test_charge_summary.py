@@ -18,6 +18,7 @@ from commands.charges.expire import expire_account
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.sandbox_clock import advance_clock
 from domain.instants import SAO_PAULO, day_begins
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_summary
@@ -75,7 +76,7 @@ async def pay(pool: Pool, charge_ids: list[UUID]) -> None:
         for each in charge_ids
     ]
     async with transaction(pool) as conn:
-        await confirm_payments(conn, received, now=now, seal=SEAL)
+        await confirm_payments(conn, received, now=now, seal=SEAL, fees=NO_FEES)
 
 
 async def fold(pool: Pool) -> None:

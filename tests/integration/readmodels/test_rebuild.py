@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import asyncpg
+import msgspec
 import pytest
 import pytest_asyncio
 
+from domain.merchants.fees import FeeTerms
 from readmodels.rebuild import rebuild
 from readmodels.verify import verify
 from tests.support.merchant import (
@@ -33,6 +35,10 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
     """A merchant to whom everything has happened that can."""
     async with new_merchant(system) as opened, books_of(system) as books:
         client = opened.sandbox
+        fees = FeeTerms(pix_bps=99, pix_cents_min=5, boleto_cents=199, withdrawal_cents=50)
+        await books.execute(
+            "UPDATE account SET fees = $2 WHERE account_id = $1", opened.record.account_id, msgspec.json.encode(fees)
+        )
         await asyncio.gather(*(client.paid(external_id=f"pedido-{number}") for number in range(20)))
         for _ in range(3):
             await client.cancel((await client.created())["charge_id"])

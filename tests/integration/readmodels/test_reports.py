@@ -27,6 +27,7 @@ from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.money import reais
 from readmodels.rebuild import rebuild
 from readmodels.reports.csv_lines import csv_file
@@ -190,7 +191,7 @@ async def _pay_boleto(conn: Any, charge_id: UUID, cents: int, code: str) -> None
     now = datetime.now(UTC)
     received = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=boleto)
     async with conn.transaction():
-        await confirm_payments(conn, [received], now=now, seal=SEAL)
+        await confirm_payments(conn, [received], now=now, seal=SEAL, fees=NO_FEES)
 
 
 async def rows_of(
@@ -460,7 +461,9 @@ async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> No
     async with pool.acquire() as conn:
         writing = conn.transaction()
         await writing.start()
-        await confirm_payments(conn, [confirmation(charge_id, 1_000, None)], now=datetime.now(UTC), seal=SEAL)
+        await confirm_payments(
+            conn, [confirmation(charge_id, 1_000, None)], now=datetime.now(UTC), seal=SEAL, fees=NO_FEES
+        )
         # Rows with larger numbers are committed first.
         await paid(pool, soon, 2_000, None)
         async with session(pool) as other:
@@ -946,7 +949,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
             made = await merchant.production.created("12.34")
             received = confirmation(UUID(made["charge_id"]), 1_234, None)
             async with conn.transaction():
-                await confirm_payments(conn, [received], now=datetime.now(UTC), seal=SEAL)
+                await confirm_payments(conn, [received], now=datetime.now(UTC), seal=SEAL, fees=NO_FEES)
             await until_answer(
                 lambda: conn.fetchval("SELECT true FROM report_entry WHERE account_id = $1", UUID(account_id))
             )

@@ -15,6 +15,7 @@ import pytest_asyncio
 
 from commands.money.withdraw import Ended, NewWithdrawal, create_withdrawal, end_withdrawal, start_sending
 from domain.instants import SAO_PAULO, to_millisecond
+from domain.merchants.fees import NO_FEES
 from readmodels.projector import Projection, project
 from readmodels.shadow import Shadows
 from readmodels.verify import NothingToResume, VerifyProgress, resume, verify
@@ -67,7 +68,7 @@ async def _withdrawn(pool: Pool, merchant: UUID) -> None:
             amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         async with transaction(pool) as conn:
-            assert await create_withdrawal(conn, new, now=now, bank="001", grace_s=0) is not None
+            assert await create_withdrawal(conn, new, now=now, bank="001", grace_s=0, fees=NO_FEES) is not None
     async with transaction(pool) as conn:
         await start_sending(conn, ids[0], merchant, now=now)
         await end_withdrawal(conn, Ended(account_id=merchant, withdrawal_id=ids[0], end_to_end_id="E1"), now=now)

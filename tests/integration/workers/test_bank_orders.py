@@ -17,6 +17,7 @@ from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import simulated_payment
 from domain.charge import CancelReason
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
@@ -236,6 +237,7 @@ async def simulate(context: Context, account: UUID, charge_id: UUID) -> str:
         seal=context.seal,
         actor="test",
         request_id=None,
+        fees=NO_FEES,
     )
     async with transaction(context.pool) as conn:
         await change_charges(conn, [wish], now=utc_now())

@@ -11,6 +11,7 @@ import pytest_asyncio
 from banks.boletos import NewBoleto
 from banks.protocol import Done
 from commands.money.suspense import assign_suspense
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from readmodels.verify import verify
 from runtime.postgres import Pool, open_pool, transaction
@@ -91,7 +92,14 @@ async def test_money_for_a_boleto_that_is_none_of_ours_is_in_suspense_each_payme
     await drain_orders(context, Mode.PRODUCTION)
     async with transaction(context.pool) as conn:
         await assign_suspense(
-            conn, row["suspense_id"], charge_id, by="a@b.c", note=None, now=context.now(), seal=context.seal
+            conn,
+            row["suspense_id"],
+            charge_id,
+            by="a@b.c",
+            note=None,
+            now=context.now(),
+            seal=context.seal,
+            fees=NO_FEES,
         )
     assert await status_of(context.pool, charge_id) == "paid"
     payment = await context.pool.fetchrow("SELECT source, method FROM payment WHERE charge_id = $1", charge_id)

@@ -25,6 +25,7 @@ from commands.merchants.integrators import create_integrator
 from domain.boleto.terms import expires_at
 from domain.charge import Charge
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
@@ -307,7 +308,7 @@ async def pix_booked(context: Context, order: RegistrationOrder) -> None:
         charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
     )
     async with transaction(context.pool) as conn:
-        (outcome,) = await confirm_payments(conn, [received], now=utc_now(), seal=context.seal)
+        (outcome,) = await confirm_payments(conn, [received], now=utc_now(), seal=context.seal, fees=NO_FEES)
     assert isinstance(outcome, Charge)
     assert outcome.status == "paid"
 
@@ -471,7 +472,7 @@ async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_cl
         charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
     )
     async with transaction(pool) as conn:
-        await confirm_payments(conn, [received], now=utc_now(), seal=context.seal)
+        await confirm_payments(conn, [received], now=utc_now(), seal=context.seal, fees=NO_FEES)
         ending = asyncio.create_task(worker.drain())
         await asyncio.sleep(0.5)
         assert not ending.done(), "it waits for the charge"

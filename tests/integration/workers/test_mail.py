@@ -29,6 +29,7 @@ from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, iso, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc
 from readmodels.documents.mail_letter import charge_letter
@@ -116,7 +117,7 @@ class Post:
                         paid_at=self.now, payer_name="Ana", payer_document="12345678909",
                     )
                 ],
-                now=self.now, seal=SEAL,
+                now=self.now, seal=SEAL, fees=NO_FEES,
             )  # fmt: skip
 
 

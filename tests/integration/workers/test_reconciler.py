@@ -16,6 +16,7 @@ from banks.protocol import Done
 from commands.money.refund import NewRefund, begin_refunds
 from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.verify import verify
 from runtime.coordination.leases import take_lease
@@ -333,7 +334,9 @@ async def test_money_that_is_assigned_is_a_payment_like_any_other_and_once(
 
     async def assign(to: UUID) -> Any:
         async with transaction(context.pool) as conn:
-            return await assign_suspense(conn, suspense_id, to, by="a@b.c", note=None, now=utc_now(), seal=context.seal)
+            return await assign_suspense(
+                conn, suspense_id, to, by="a@b.c", note=None, now=utc_now(), seal=context.seal, fees=NO_FEES
+            )
 
     with pytest.raises(Refused, match="CHARGE_NOT_FOUND"):
         await assign(new_id())
@@ -376,7 +379,7 @@ async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
         with pytest.raises(NotOpen):
             async with transaction(context.pool) as conn:
                 await assign_suspense(
-                    conn, suspense_id, charge_id, by="a@b.c", note=None, now=utc_now(), seal=context.seal
+                    conn, suspense_id, charge_id, by="a@b.c", note=None, now=utc_now(), seal=context.seal, fees=NO_FEES
                 )
     assert await balance(context, account) == 0
     await clean(url)

@@ -21,6 +21,7 @@ from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
@@ -115,7 +116,7 @@ class Environment:
 
     async def _confirm(self, confirmation: Confirmation) -> None:
         async with transaction(self.pool) as conn:
-            await confirm_payments(conn, [confirmation], now=utc_now(), seal=self.context.seal)
+            await confirm_payments(conn, [confirmation], now=utc_now(), seal=self.context.seal, fees=NO_FEES)
 
     async def refund(
         self, charge_id: UUID, cents: int | None = None, *, test: bool = False, to: TransferDestination | None = None,

@@ -27,6 +27,7 @@ from commands.money.withdraw import (
 )
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from domain.refund import FailureCode
 from domain.withdrawal import NEXT, Withdrawal, WithdrawalStatus
@@ -76,7 +77,10 @@ class Environment:
             account_id=self.account, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
             amount_cents=cents, description="Saque nº 1", external_id=None, actor="test", request_id="test",
         )  # fmt: skip
-        assert await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0) is not None
+        assert (
+            await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0, fees=NO_FEES)
+            is not None
+        )
         return withdrawal_id
 
     async def works(self, *, rounds: int = 1) -> None:
@@ -639,7 +643,7 @@ async def test_a_balance_that_falls_meanwhile_is_looked_at_again(env: Environmen
 
     async def look() -> Withdrawal | bool:
         async with transaction(env.pool) as conn:
-            return await daily_withdrawal(conn, day=DAY, now=now, bank="001", grace_s=0)
+            return await daily_withdrawal(conn, day=DAY, now=now, bank="001", grace_s=0, fees=NO_FEES)
 
     async with transaction(env.pool) as conn:
         # Asked for by hand, and not committed while the daily one reads the balance.

@@ -73,6 +73,7 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
             request.owner,
             end_to_end_id=sandbox_end_to_end_id(request.now, token_bytes(TAIL_BYTES)),
             seal=request.seal,
+            fees=request.settings.fees,
             actor=request.actor,
             request_id=request.request_id,
         )

@@ -112,6 +112,7 @@ async def pay(request: PageRequest) -> Response[Any]:
             amount_cents=amount_cents,
             paid_at=None,
             seal=request.seal,
+            fees=request.settings.fees,
             actor=request.actor,
             request_id=request.request_id,
         )

@@ -4,13 +4,13 @@ the owner's switch for the daily one.
 Production only. Through the commands that the API's calls go through; the id of the form is the key of what it makes.
 """
 
-import re
 from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
 from litestar.response import Response
 
+from commands.money.fees import own_terms
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
 from commands.people.tell import tell_owners
@@ -31,6 +31,7 @@ from readmodels.reports.csv_lines import Cents
 from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
+from sql import Connection
 from web.painel.auth.step_up import must_be_proven
 from web.painel.csv_export import Columns
 from web.painel.fields import Filled
@@ -43,12 +44,12 @@ from web.painel.rows import instant
 
 DESCRIPTION_MAX: Final = 140
 _PATH: Final = "/saques"
-_NOTHING = re.compile(r"(R\$\s*)?0{1,10}(,0{1,2})?")
 _COLUMNS: Columns[WithdrawalDoc] = {
     "withdrawal_id": lambda doc: doc.withdrawal_id,
     "referencia": lambda doc: doc.external_id,
     "situacao": lambda doc: WITHDRAWAL_STATES[doc.status],
     "valor": lambda doc: Cents(doc.amount_cents),
+    "tarifa": lambda doc: Cents(doc.fee_cents),
     "chave_pix": lambda doc: doc.pix_key,
     "automatico": lambda doc: "sim" if doc.automatic else "não",
     "descricao": lambda doc: doc.description,
@@ -105,6 +106,7 @@ async def ask(request: PageRequest) -> Response[Any]:
                 now=request.now,
                 bank=request.settings.bank,
                 grace_s=request.settings.withdrawal_grace_s,
+                fees=request.settings.fees,
             )
             if made is None:
                 raise AlreadySent
@@ -146,7 +148,7 @@ async def switch_on(request: PageRequest) -> Response[Any]:
     """Or change what stays. A day that was looked at already is not looked at again for it."""
     must_be_proven(request)
     filled = Filled(request)
-    keep_cents = 0 if _NOTHING.fullmatch(filled.value("keep")) else filled.cents("keep", PIX_CENTS_MAX)
+    keep_cents = 0 if filled.is_zero("keep") else filled.cents("keep", PIX_CENTS_MAX)
     if keep_cents is None:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
     async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
@@ -165,12 +167,18 @@ async def switch_off(request: PageRequest) -> Response[Any]:
 
 
 async def _amount(request: PageRequest, filled: Filled) -> int | None:
-    """What the form asks for: all there is now, or the amount in it."""
+    """What the form asks for: all there is now but for the fee, or the amount in it."""
     if not filled.has("all"):
         return filled.cents("amount", PIX_CENTS_MAX)
     async with session(request.pool) as conn:
         balance = await find_balance(conn, account_id=request.session.account_id, test=False)
-    return min(max(balance.balance_cents, 0), PIX_CENTS_MAX)
+        fee_cents = await _fee_cents(conn, request)
+    return min(max(balance.balance_cents - fee_cents, 0), PIX_CENTS_MAX)
+
+
+async def _fee_cents(conn: Connection, request: PageRequest) -> int:
+    own = await own_terms(conn, request.session.account_id)
+    return (request.settings.fees if own is None else own).withdrawal_cents
 
 
 async def _page(
@@ -190,6 +198,7 @@ async def _page(
         balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
         payout = await shown_payout(conn, account_id, now=request.now)
         daily_cents = await kept_daily(conn, account_id)
+        fee_cents = await _fee_cents(conn, request)
     filled, key = filled or Filled(), key or Filled()
     daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})
     values: dict[str, object] = {
@@ -199,7 +208,8 @@ async def _page(
         "pix_key": payout.pix_key,
         "approved": payout.approved,
         "key": key,
-        "enough": balance_cents >= MINIMUM_CENTS,
+        "enough": balance_cents >= MINIMUM_CENTS + fee_cents,
+        "fee_cents": fee_cents,
         "minimum_cents": MINIMUM_CENTS,
         "daily": daily,
         "daily_cents": daily_cents,

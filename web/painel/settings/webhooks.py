@@ -153,6 +153,7 @@ async def try_out(request: PageRequest) -> Response[Any]:
             request_id=request.request_id,
             chance=secrets.token_bytes(TAIL_BYTES),
             seal=request.seal,
+            fees=request.settings.fees,
         )
     return request.go(request.here("/webhooks/entregas"), done="teste")
 

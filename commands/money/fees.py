@@ -1,0 +1,109 @@
+"""What an account is charged: terms of its own in the place of the platform's, set by staff.
+
+They hold for what is booked from then on: a payment that the bank confirms, a withdrawal that is asked for. What was
+booked before keeps the fee it was booked with, which stands in the journal with what it was made of.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+import sql
+from commands.journal import Posting
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account
+from commands.people.tell import tell_owners
+from domain.brazilian import amount, brl
+from domain.errors import Code, Refused
+from domain.merchants.fees import FeeTerms, fee_faults, read_fees
+from runtime.seal import Seal
+from sql import Connection
+
+FEE_CHARGED: Final = "fee.charged"
+FEE_GIVEN_BACK: Final = "fee.given_back"
+SET: Final = "merchant.fees_set"
+"""The action of both audit logs, and what owners are mailed."""
+REASON_MAX: Final = 500
+DEFAULT: Final = "padrão da plataforma"
+
+_find = sql.maybe("account.fees", bytes)
+_set = sql.maybe("account.set_fees", UUID)
+
+
+def fee_beside(posting: Posting, cents: int) -> list[Posting]:
+    """What a withdrawal's fee adds to a posting of it: debited and covered where the withdrawal is, given back where
+    that is."""
+    if posting.entry is None or not cents:
+        return []
+    charged = posting.entry.amount_cents < 0
+    payload = {name: value for name, value in posting.payload.items() if name == "external_id"}
+    fee = replace(
+        posting,
+        kind=FEE_CHARGED if charged else FEE_GIVEN_BACK,
+        payload={"fee": {"cents": cents}, **payload},
+        event=None,
+        entry=replace(posting.entry, type="fee", amount_cents=-cents if charged else cents),
+    )
+    return [fee]
+
+
+async def own_terms(conn: Connection, account_id: UUID) -> FeeTerms | None:
+    """None for an account that is charged what the platform charges unless said otherwise."""
+    found = await _find(conn, account_id=account_id)
+    return None if found is None else read_fees(found)
+
+
+async def set_fees(
+    conn: Connection,
+    account_id: UUID,
+    terms: FeeTerms | None,
+    reason: str,
+    origin: Origin,
+    *,
+    now: datetime,
+    seal: Seal,
+) -> None:
+    """From now on; None: the platform's default again. The account's own audit log has it, and its owners are mailed;
+    the platform's log is the caller's, with `fee_facts`.
+
+    Refused(VALIDATION_ERROR) with the fields that cannot be, and with `reason` without one of 1 to REASON_MAX
+    characters; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
+    """
+    wrong, given = {} if terms is None else fee_faults(terms), " ".join(reason.split())
+    if not 0 < len(given) <= REASON_MAX or not given.isprintable():
+        wrong["reason"] = f"must be 1 to {REASON_MAX} characters"
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    stored = await _set(conn, account_id=account_id, fees=None if terms is None else msgspec.json.encode(terms))
+    if stored is None:
+        raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
+    facts = fee_facts(terms, reason)
+    await tell_account(conn, account_id, SET, facts, origin, now=now)
+    await tell_owners(conn, account_id, SET, {**facts, "by": SEEN_BY_THE_ACCOUNT}, now=now, seal=seal)
+
+
+def fee_facts(terms: FeeTerms | None, reason: str) -> dict[str, str]:
+    """For the audit logs and the mail."""
+    told = {"fees": DEFAULT} if terms is None else told_fees(terms)
+    return {**told, "reason": " ".join(reason.split())[:REASON_MAX]}
+
+
+def told_fees(terms: FeeTerms) -> dict[str, str]:
+    """In words, for people: each kind of fee, and "nenhuma" where there is none."""
+    parts = []
+    if terms.pix_bps:
+        parts.append(f"{amount(terms.pix_bps)}%")
+    if terms.pix_cents:
+        parts.append(brl(terms.pix_cents))
+    pix = " + ".join(parts)
+    if terms.pix_cents_min:
+        pix = f"{pix}, no mínimo {brl(terms.pix_cents_min)}" if pix else brl(terms.pix_cents_min)
+    if pix and terms.pix_cents_max is not None:
+        pix += f", no máximo {brl(terms.pix_cents_max)}"
+    return {
+        "fee_pix": pix or "nenhuma",
+        "fee_boleto": brl(terms.boleto_cents) if terms.boleto_cents else "nenhuma",
+        "fee_withdrawal": brl(terms.withdrawal_cents) if terms.withdrawal_cents else "nenhuma",
+    }
