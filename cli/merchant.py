@@ -50,6 +50,7 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")
     one.set_defaults(run=rate)
 
+    _add_fees(verbs)
     one = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to its PIX key once a day, or not")
     one.add_argument("account_id", type=UUID)
     way = one.add_mutually_exclusive_group(required=True)
@@ -81,6 +82,23 @@ def _add_keys(verbs: Commands) -> None:
     way.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
     way.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
     one.set_defaults(run=refunds)
+
+
+def _add_fees(verbs: Commands) -> None:
+    one = verbs.add_parser("fees", help="show what a merchant is charged, or agree on other fees; from now on")
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("--default", action="store_true", help="what the platform charges unless said otherwise")
+    one.add_argument("--pix-percent", type=_cents, metavar="PERCENT", help="of a payment by PIX: 0.99")
+    for name, what in (
+        ("--pix", "a payment by PIX, beside the percentage"),
+        ("--pix-min", "at least, of a payment by PIX"),
+        ("--pix-max", "at most, of a payment by PIX"),
+        ("--boleto", "a boleto that is paid"),
+        ("--withdrawal", "a withdrawal"),
+    ):
+        one.add_argument(name, type=_cents, metavar="AMOUNT", help=f"{what}, in reais: 0.50; none unless given")
+    one.add_argument("--reason", help="required for a change; both audit logs and the owners' mail have it")
+    one.set_defaults(run=fees)
 
 
 def _add_create(verbs: Commands) -> None:
@@ -282,6 +300,58 @@ def rate(args: argparse.Namespace) -> int:
         lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst),
     )
     return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
+
+
+def fees(args: argparse.Namespace) -> int:
+    from commands.money.fees import SET, fee_facts, own_terms, set_fees
+    from commands.people.audit import Origin
+    from domain.merchants.fees import FeeTerms
+    from runtime.seal import Seal
+
+    given = {name: getattr(args, name) for name in ("pix_percent", "pix", "pix_min", "pix_max", "boleto", "withdrawal")}
+    agreed = any(value is not None for value in given.values())
+    if args.default and agreed:
+        raise CannotRun("--default is all of the platform's fees: nothing else goes with it")
+    if not args.default and not agreed:
+        found = in_transaction(lambda conn: own_terms(conn, args.account_id))
+        return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(found)})
+    if not args.reason:
+        raise CannotRun("--reason is missing")
+    terms = (
+        None
+        if args.default
+        else FeeTerms(
+            pix_bps=args.pix_percent or 0,
+            pix_cents=args.pix or 0,
+            pix_cents_min=args.pix_min or 0,
+            pix_cents_max=args.pix_max,
+            boleto_cents=args.boleto or 0,
+            withdrawal_cents=args.withdrawal or 0,
+        )
+    )
+    origin, seal, now = Origin(operator(), "terminal", "cli"), Seal(running.secret_key()), datetime.now(UTC)
+    _audited(
+        args.account_id,
+        SET,
+        fee_facts(terms, args.reason),
+        lambda conn: set_fees(conn, args.account_id, terms, args.reason, origin, now=now, seal=seal),
+    )
+    return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(terms)})
+
+
+def _in_reais(terms: Any) -> Any:
+    from domain.money import reais
+
+    if terms is None:
+        return "default"
+    return {
+        "pix_percent": reais(terms.pix_bps),
+        "pix": reais(terms.pix_cents),
+        "pix_min": reais(terms.pix_cents_min),
+        "pix_max": None if terms.pix_cents_max is None else reais(terms.pix_cents_max),
+        "boleto": reais(terms.boleto_cents),
+        "withdrawal": reais(terms.withdrawal_cents),
+    }
 
 
 def auto_withdraw(args: argparse.Namespace) -> int:

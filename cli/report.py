@@ -44,7 +44,7 @@ def add_commands(commands: Commands) -> None:
             one.add_argument("--from", dest="first", type=_day, metavar="DAY", help="first day, YYYY-MM-DD")
             one.add_argument("--to", dest="last", type=_day, metavar="DAY", help="last day")
         if each.grouped:
-            one.add_argument("--by", choices=tuple(By), default=By.DAY, help="what a row covers")
+            one.add_argument("--by", choices=tuple(By), default=each.by, help="what a row covers")
         one.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
         one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
         one.set_defaults(run=show, report=each, each_cell=True)
@@ -69,7 +69,7 @@ def _asked(args: argparse.Namespace, now: datetime) -> ReportQuery:
         first=getattr(args, "first", None),
         last=getattr(args, "last", None),
         account_id=args.account,
-        by=By(getattr(args, "by", By.DAY)),
+        by=By(getattr(args, "by", args.report.by)),
     )
 
 

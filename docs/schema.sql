@@ -1389,6 +1389,7 @@ CREATE TABLE span_entry (
     cents bigint NOT NULL,
     CONSTRAINT span_entry_pkey PRIMARY KEY (account_id, span, starts, type, method)
 ) WITH (fillfactor=85);
+CREATE INDEX span_entry_fees ON span_entry USING btree (span, starts, account_id) WHERE type = 'fee'::text;
 
 CREATE TABLE suspense (
     suspense_id uuid NOT NULL,
@@ -2323,6 +2324,8 @@ CREATE VIEW reporting_payments AS
     account_id,
     method,
     (amount_cents::numeric / 100.0)::numeric(14,2) AS amount,
+    (fee_cents::numeric / 100.0)::numeric(14,2) AS fee,
+    ((amount_cents - fee_cents)::numeric / 100.0)::numeric(14,2) AS net_amount,
     (refunded_cents::numeric / 100.0)::numeric(14,2) AS refunded,
     anomaly,
     settles,

@@ -35,10 +35,12 @@ async def totals_serve(conn: Connection) -> bool:
     return await _lag(conn) <= LAG_ROWS_MAX
 
 
-def span_ranges(first: date, after: date) -> list[SpanRange]:
-    """All days from `first` on and before `after`, each once; at most seven ranges."""
+def span_ranges(first: date, after: date, *, longest: str = "decade") -> list[SpanRange]:
+    """All days from `first` on and before `after`, each once; at most seven ranges, of no longer spans than said."""
     ranges: list[SpanRange] = []
     for span, begin in _LONGER:
+        if _SHORTER[span] == longest:
+            break
         up, down = _at_or_after(first, span, begin), _at_or_before(after, begin)
         if down < up:
             break

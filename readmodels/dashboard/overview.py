@@ -10,6 +10,7 @@ import sql
 from domain.charge import Status
 from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
+from readmodels import spans
 from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_sums
 from readmodels.money.anomalies import count_open_anomalies
 from readmodels.money.ledger import ENTRY_TYPES, find_balance
@@ -18,12 +19,12 @@ from sql import Connection
 DAYS = 30
 CLOSINGS_MAX = 31
 
-_OTHER_TYPES = [each for each in ENTRY_TYPES if each != "payment"]
+_OTHER_TYPES = [each for each in ENTRY_TYPES if each not in ("payment", "fee")]
 
 
 class Day(Struct, frozen=True):
     """A São Paulo day of the statement, in cents: opening + in - out = closing. `received_cents` are its payments,
-    `lines` its entries."""
+    `fee_cents` its fees less what was given back of them, `lines` its entries."""
 
     on: date
     payments: int
@@ -33,6 +34,11 @@ class Day(Struct, frozen=True):
     out_cents: int
     closing_cents: int
     lines: int
+    fee_cents: int
+
+    @property
+    def net_cents(self) -> int:
+        return self.received_cents - self.fee_cents
 
 
 class DashboardTotals(Struct, frozen=True):
@@ -66,7 +72,14 @@ async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list
     """Of these days, which follow one another; at most CLOSINGS_MAX."""
     assert 0 < len(days) <= CLOSINGS_MAX
     edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
-    return await _days(conn, account_id=owner.account_id, test=owner.test, edges=edges, other_types=_OTHER_TYPES)
+    return await _days(
+        conn,
+        account_id=owner.account_id,
+        test=owner.test,
+        edges=edges,
+        other_types=_OTHER_TYPES,
+        lag_rows_max=spans.LAG_ROWS_MAX,
+    )
 
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:

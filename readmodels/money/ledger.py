@@ -124,15 +124,19 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
     if await totals_serve(conn):
         first = date.min if begin is None else begin.astimezone(SAO_PAULO).date()
         after = date.max if end is None else end.astimezone(SAO_PAULO).date()
-        rows = await _sums(
-            conn, account_id=owner.account_id, first=first, after=after, ranges=span_ranges(first, after)
-        )
+        rows = await kept_sums(conn, owner.account_id, first, after)
     else:
         rows = await _sums_counted(
             conn, account_id=owner.account_id, created_from=begin or BEGINNING, created_to=end or END
         )
     wanted = [row for row in rows if filters.type in (None, row.type)]
     return sorted(wanted, key=lambda row: ENTRY_TYPES.index(row.type))
+
+
+async def kept_sums(conn: Connection, account_id: UUID, first: date, after: date) -> list[EntrySum]:
+    """Of production's lines from `first` on and before `after`, by type, from the kept totals and what is not in them
+    yet, however much that is."""
+    return await _sums(conn, account_id=account_id, first=first, after=after, ranges=span_ranges(first, after))
 
 
 def _present(row: _Row, mode: Mode) -> LedgerItem:

@@ -59,10 +59,15 @@ class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PaymentSum(Struct, frozen=True, gc=False):
-    """How many payments, and the sum of what was paid."""
+    """How many payments, the sum of what was paid, and of their fees."""
 
     count: int
     cents: int
+    fee_cents: int
+
+    @property
+    def net_cents(self) -> int:
+        return self.cents - self.fee_cents
 
 
 _page = sql.list_of("read_payment.page", DocRow)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 import sql
 from domain.instants import day_begins
+from readmodels.money.ledger import kept_sums
 from readmodels.reports.report import (
     By,
     Column,
@@ -95,12 +96,17 @@ async def whole(report: Report, lend: Lend, asked: ReportQuery) -> Row:
 
 
 async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
-    """What moved, how many lines, and the balance at the end: from two of the running balances."""
+    """What moved, how many lines, and the balance at the end, from two of the running balances; and what was received
+    and charged."""
     opening, closing = await _balances(conn, asked.account_id, [asked.first, asked.last + timedelta(days=1)])
+    moved = await _moved(conn, asked)
     known = {
         "amount": closing.balance_cents - opening.balance_cents,
         "balance": closing.balance_cents,
         "entries": closing.sequence - opening.sequence,
+        "received": moved.get("payment", 0),
+        "fees": -moved.get("fee", 0),
+        "net": moved.get("payment", 0) + moved.get("fee", 0),
     }
     return tuple(known.get(column.name) for column in report.columns)
 
@@ -109,6 +115,13 @@ async def _balances(conn: Connection, account_id: UUID | None, days: Sequence[da
     """With which each of these days began."""
     assert account_id is not None, "checked by ask()"
     return await find_balances(conn, account_id=account_id, edges=[day_begins(each) for each in days])
+
+
+async def _moved(conn: Connection, asked: ReportQuery) -> dict[str, int]:
+    """Cents by the type of line, of these days."""
+    assert asked.account_id is not None, "checked by ask()"
+    sums = await kept_sums(conn, asked.account_id, asked.first, asked.last + timedelta(days=1))
+    return {each.type: each.cents for each in sums}
 
 
 async def plotted(report: Report, lend: Lend, asked: ReportQuery) -> list[Point]:

@@ -129,6 +129,8 @@ class Report(NamedTuple):
     remade: Remade | None = None
     spread: bool = False
     """Whether rows of one account may be in other cells than its own."""
+    by: By = By.DAY
+    """What a row covers unless something else is asked for."""
 
 
 class Freshness(Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 import sql
+from readmodels.reports.fees import FEES
 from readmodels.reports.remade import MEAN_MS, WAITED
 from readmodels.reports.report import (
     ALL_ACCOUNTS,
@@ -193,6 +194,7 @@ _ALL: Sequence[Report] = (
         key=("day", "method"),
         plotted="asked_amount",
     ),
+    FEES,
     _of_totals(
         "integrators",
         "Integradores",
@@ -259,8 +261,9 @@ _ALL: Sequence[Report] = (
     Report(
         "settlement",
         "Fechamento por conta e dia",
-        "Saldo de abertura, cada lançamento, saldo de fechamento e a soma de verificação (SHA-256) de cada dia.",
-        "an account's ledger by day, opening to closing, with a check sum",
+        "Saldo de abertura, cada lançamento, saldo de fechamento, recebido, tarifas e a soma de verificação (SHA-256) "
+        "de cada dia.",
+        "an account's ledger by day, opening to closing, with what was received and charged, and a check sum",
         (
             _DAY,
             Column("record", "Registro", ColumnKind.TEXT),
@@ -277,6 +280,9 @@ _ALL: Sequence[Report] = (
             Column("external_id", "Referência", ColumnKind.TEXT),
             Column("entries", "Lançamentos", ColumnKind.COUNT),
             Column("sha256", "SHA-256", ColumnKind.TEXT),
+            Column("received", "Recebido", ColumnKind.MONEY),
+            Column("fees", "Tarifas", ColumnKind.MONEY),
+            Column("net", "Líquido", ColumnKind.MONEY),
         ),
         settlement,
         grouped=False,

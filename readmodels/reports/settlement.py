@@ -50,10 +50,12 @@ class _Day:
         self._opening = self._at = opening
         self._lines = 0
         self._moved_cents = 0
+        self._received_cents = 0
+        self._fee_cents = 0
         self._digest = sha256(f"{account_id};{day};{reais(opening.balance_after_cents)}\n".encode())
 
     def begin(self) -> Row:
-        return (self._day, "opening", *[None] * 3, None, self._opening.balance_after_cents, *[None] * 8)
+        return (self._day, "opening", *[None] * 4, self._opening.balance_after_cents, *[None] * 11)
 
     def take(self, line: _Line) -> Row:
         assert line.sequence == self._at.sequence + 1, "the numbers of a ledger are dense"
@@ -63,12 +65,14 @@ class _Day:
         )
         self._at = _Position(line.sequence, line.balance_after_cents)
         self._moved_cents += line.amount_cents
+        self._received_cents += line.amount_cents if line.type == "payment" else 0
+        self._fee_cents -= line.amount_cents if line.type == "fee" else 0
         self._lines += 1
         references = [line.charge_id, line.payment_id, line.refund_id, line.withdrawal_id]
         return (
             self._day, "entry", line.sequence, line.created_at, line.type, line.amount_cents,
             line.balance_after_cents, str(line.entry_id), *[None if each is None else str(each) for each in references],
-            line.external_id, None, None,
+            line.external_id, *[None] * 5,
         )  # fmt: skip
 
     def end(self) -> tuple[Row, _Position]:
@@ -77,13 +81,17 @@ class _Day:
             "a balance is the sum of its lines"
         )
         self._digest.update(f"{reais(closing_cents)}\n".encode())
-        digest = self._digest.hexdigest()
-        row = (self._day, "closing", *[None] * 3, self._moved_cents, closing_cents, *[None] * 6, self._lines, digest)
+        net_cents = self._received_cents - self._fee_cents
+        row = (
+            self._day, "closing", *[None] * 3, self._moved_cents, closing_cents, *[None] * 6, self._lines,
+            self._digest.hexdigest(), self._received_cents, self._fee_cents, net_cents,
+        )  # fmt: skip
         return row, self._at
 
 
 async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
-    """Of each day an opening row, the ledger's lines and a closing row with their number and check sum."""
+    """Of each day an opening row, the ledger's lines and a closing row with their number and check sum, and what
+    payments and fees came to."""
     assert asked.account_id is not None, "checked by ask()"
     day = asked.first
     begins, ends = day_begins(asked.first), day_ends(asked.last)

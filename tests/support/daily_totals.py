@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from random import Random
 from typing import Any, Final
+from uuid import UUID
 
 import asyncpg
 
@@ -31,6 +32,8 @@ _TABLES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "report_attempt": (("day", "outcome"), ("attempts", "duration_ms")),
 }
+_CHARGED: Final = "span_entry"
+_OF_CHARGED: Final = (("account_id", "span", "starts", "type", "method"), ("entries", "cents"))
 # fmt: on
 
 
@@ -64,12 +67,31 @@ def by_chance(chance: Random, *, last: date, days: int) -> Totals:
             for _ in range(chance.randint(0, 8)):
                 at = tuple(key(name, last - timedelta(days=back)) for name in names)
                 totals[table][at] = Counter({name: chance.randint(1, 10 ** chance.randint(1, 7)) for name in numbers})
+    totals[_CHARGED] = _charged(chance, last=last, days=days)
     return totals
+
+
+def _charged(chance: Random, *, last: date, days: int) -> dict[Key, Counter[str]]:
+    """What two accounts received and were charged, over days and over the spans that these lie in."""
+    rows: dict[Key, Counter[str]] = {}
+    accounts = [UUID(int=chance.getrandbits(128)) for _ in range(2)]
+    for back in range(days):
+        day = last - timedelta(days=back)
+        for account_id in accounts:
+            for type in chance.sample(("payment", "fee", "refund"), chance.randint(0, 3)):
+                cents = chance.randint(1, 10 ** chance.randint(1, 7)) * (1 if type == "payment" else -1)
+                counted = Counter({"entries": chance.randint(1, 9), "cents": cents})
+                method = chance.choice((*METHODS[:2], "") if type == "fee" else METHODS[:2])
+                decade = day.replace(year=day.year // 10 * 10, month=1, day=1)
+                spans = {"day": day, "month": day.replace(day=1), "year": day.replace(month=1, day=1), "decade": decade}
+                for span, starts in spans.items():
+                    rows.setdefault((account_id, span, starts, type, method), Counter()).update(counted)
+    return rows
 
 
 def added(several: Iterable[Totals]) -> Totals:
     """As one database that has all of it."""
-    whole: Totals = {table: {} for table in _TABLES}
+    whole: Totals = {table: {} for table in (*_TABLES, _CHARGED)}
     for totals in several:
         for table, rows in totals.items():
             for at, numbers in rows.items():
@@ -85,6 +107,17 @@ async def store(owner_url: str, totals: Totals) -> None:
             await conn.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
             columns = ("account_id", *names, *numbers)
             await conn.copy_records_to_table(table, records=_records(totals[table], numbers), columns=columns)
+        await conn.execute(f"DELETE FROM {_CHARGED}")  # noqa: S608
+        names, numbers = _OF_CHARGED
+        charged = totals[_CHARGED]
+        records = [(*at, *(counted[name] for name in numbers)) for at, counted in charged.items()]
+        await conn.copy_records_to_table(_CHARGED, records=records, columns=(*names, *numbers))
+        await conn.execute(
+            "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+            " SELECT id, 'Tarifada ' || left(id::text, 4), '12345678000190', 'Olinda', 'approved', id::text, now()"
+            " FROM unnest($1::uuid[]) id ON CONFLICT DO NOTHING",
+            list({at[0] for at in charged}),
+        )
         await conn.execute("UPDATE report_position SET as_of = now()")
         for code in CODES:
             await conn.execute(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.pix.br_code import LOCATION_CHARACTERS_MAX
 from runtime.settings import BASE_URL_HOST_MAX, read_settings
 
@@ -25,3 +26,29 @@ def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
     with pytest.raises(ValueError, match=r"BASE_URL .* 42 characters"):
         read_settings(GOOD | {"BASE_URL": longest + "a"})
     assert len(f"{'a' * BASE_URL_HOST_MAX}/pix/v2/cobv/{'t' * 22}") == LOCATION_CHARACTERS_MAX
+
+
+def test_what_accounts_are_charged_is_nothing_unless_given() -> None:
+    assert read_settings(GOOD).fees == NO_FEES
+    given = {"PIX_FEE_BPS": "99", "PIX_FEE_CENTS": "10", "PIX_FEE_CENTS_MIN": "25", "PIX_FEE_CENTS_MAX": "500"}
+    more = {"BOLETO_FEE_CENTS": "199", "WITHDRAWAL_FEE_CENTS": "350"}
+    assert read_settings(GOOD | given | more).fees == FeeTerms(
+        pix_bps=99, pix_cents=10, pix_cents_min=25, pix_cents_max=500, boleto_cents=199, withdrawal_cents=350
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PIX_FEE_BPS", "2001"),
+        ("PIX_FEE_BPS", "0.99"),
+        ("PIX_FEE_CENTS", "-1"),
+        ("PIX_FEE_CENTS_MAX", "24"),
+        ("PIX_FEE_CENTS_MAX", "0"),
+        ("BOLETO_FEE_CENTS", "100001"),
+        ("WITHDRAWAL_FEE_CENTS", "x"),
+    ],
+)
+def test_a_fee_that_cannot_be_is_refused_by_name(name: str, given: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        read_settings(GOOD | {"PIX_FEE_CENTS_MIN": "25"} | {name: given})

@@ -45,6 +45,10 @@ def test_each_day_is_covered_once_by_few_spans() -> None:
         assert covered(ranges) == [first + timedelta(days=n) for n in range((after - first).days)], (first, after)
         assert len(ranges) <= 7
         assert spans(ranges) <= 30 + 30 + 11 + 11 + 9 + 9 + 3, (first, after)
+        for longest, shorter in (("day", {"day"}), ("month", {"day", "month"}), ("year", {"day", "month", "year"})):
+            bound = span_ranges(first, after, longest=longest)
+            assert covered(bound) == covered(ranges)
+            assert {each.span for each in bound} <= shorter
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ _TITLES: Final[dict[str, tuple[str, str]]] = {
     "idempotency":    ("Idempotency",      "Idempotência"),
     "webhooks":       ("Webhooks",         "Webhooks"),
     "reconciliation": ("Reconciliation",   "Conciliação"),
+    "fees":           ("Fees",             "Tarifas"),
     "refunds":        ("Refunds",          "Devoluções"),
     "payer-page":     ("Payer's page",     "Página do pagador"),
     "schedules":      ("Charge schedules", "Cobranças programadas"),

@@ -4,11 +4,15 @@ from typing import Any, Final
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
+from msgspec import structs
 
 from commands.merchants.kyc import NEEDED, NEXT, REASON_MAX, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from commands.merchants.registration_review import NOTE_MAX
+from commands.money.fees import own_terms, told_fees
+from domain.brazilian import amount
 from domain.errors import Code, Refused
+from domain.merchants.fees import FeeTerms
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
@@ -86,6 +90,7 @@ async def merchant_view(
     reason: str = "",
     payout_key: Filled | None = None,
     webhook: Filled | None = None,
+    fees: Filled | None = None,
 ) -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
@@ -100,6 +105,8 @@ async def merchant_view(
         assert company is not None
         review = await review_of(conn, company, people)
         notes = await notes_of(conn, account_id)
+        own_fees = await own_terms(conn, account_id)
+    default = request.settings.fees
     values = {
         "merchant": merchant,
         "company": company,
@@ -126,6 +133,15 @@ async def merchant_view(
         "note_max": NOTE_MAX,
         "payout_form": payout_key or Filled(),
         "webhook_form": webhook or Filled(),
+        "own_fees": own_fees is not None,
+        "charged": told_fees(default if own_fees is None else own_fees),
+        "default_fees": told_fees(default),
+        "fee_form": fees or Filled(shown=_typed(default if own_fees is None else own_fees)),
     }
-    faulty = fault or any(form is not None and form.faults for form in (payout_key, webhook))
+    faulty = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees))
     return request.show("plataforma/merchant.html", values, status=400 if faulty else 200)
+
+
+def _typed(terms: FeeTerms) -> dict[str, str]:
+    """As they stand in the form that changes them."""
+    return {name: amount(cents) if cents else "" for name, cents in structs.asdict(terms).items()}

@@ -31,7 +31,7 @@ from web.plataforma import (
     team,
 )
 from web.plataforma.cells import choice
-from web.plataforma.merchant import merchant_list, review, webhooks
+from web.plataforma.merchant import fees, merchant_list, review, webhooks
 from web.plataforma.reports import pages as reports
 
 
@@ -62,6 +62,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/lojas/{account_id:str}/dados",       registration.show_edit,     OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/dados",       registration.edit,          OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/limites",     registration.set_limits,    OPERATIONS),
+    _page("POST", "/lojas/{account_id:str}/tarifas",     fees.agree,                 FINANCE),
+    _page("POST", "/lojas/{account_id:str}/tarifas/padrao", fees.take_default,           FINANCE),
     _page("POST", "/lojas/{account_id:str}/acesso",      registration.send_link,     OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/cadastro",    merchants.decide,           OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/conferencia", review.check,               OPERATIONS),

@@ -182,6 +182,8 @@ CREATE TABLE span_entry (
     cents       bigint NOT NULL,
     PRIMARY KEY (account_id, span, starts, type, method)
 ) WITH (fillfactor = 85);
+-- Who was charged, over all accounts.
+CREATE INDEX span_entry_fees ON span_entry (span, starts, account_id) WHERE type = 'fee';
 
 -- All that tools of business intelligence may read: production only, nothing sealed or personal. Days are
 -- America/Sao_Paulo days, instants UTC, amounts reais.
@@ -217,6 +219,7 @@ COMMENT ON COLUMN reporting_charges.paid_at IS 'When the payment that settled it
 
 CREATE VIEW reporting_payments AS
 SELECT payment_id, charge_id, account_id, method, (amount_cents / 100.0)::numeric(14, 2) AS amount,
+       (fee_cents / 100.0)::numeric(14, 2) AS fee, ((amount_cents - fee_cents) / 100.0)::numeric(14, 2) AS net_amount,
        (refunded_cents / 100.0)::numeric(14, 2) AS refunded, anomaly, settles, paid_at, credited_at
 FROM payment WHERE NOT test;
 COMMENT ON VIEW reporting_payments IS 'Every payment received.';
@@ -225,6 +228,8 @@ COMMENT ON COLUMN reporting_payments.charge_id IS 'The charge it was made for.';
 COMMENT ON COLUMN reporting_payments.account_id IS 'Who was credited.';
 COMMENT ON COLUMN reporting_payments.method IS 'pix or boleto: how it was really paid.';
 COMMENT ON COLUMN reporting_payments.amount IS 'What arrived.';
+COMMENT ON COLUMN reporting_payments.fee IS 'What the platform keeps of it.';
+COMMENT ON COLUMN reporting_payments.net_amount IS 'The rest.';
 COMMENT ON COLUMN reporting_payments.refunded IS 'What of it is back with the payer.';
 COMMENT ON COLUMN reporting_payments.anomaly IS 'NULL, duplicate, paid_after_cancel, amount_mismatch.';
 COMMENT ON COLUMN reporting_payments.settles IS 'Whether it made its charge paid.';

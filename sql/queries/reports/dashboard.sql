@@ -2,10 +2,12 @@
 
 -- name: days
 -- What each day of the statement began with, what came in, what went out, what it ended with, and of that what was
--- received. All from the running balance: a day's movement is the difference of two balances, its number of lines the
--- difference of two numbers; what of it was no payment is few lines, found by their types and numbers, each summed up
--- where it is found, so that no plan reads the day and discards its payments. So a page costs two looks a day and those
--- lines, however many payments there were. `edges` are the days' beginnings, and the end of the last.
+-- received, and what of fees. All from the running balance: a day's movement is the difference of two balances, its number of
+-- lines the difference of two numbers; what of it was neither payment nor fee is few lines, found by their types and numbers,
+-- each summed up where it is found, so that no plan reads the day and discards its payments. Fees are as many as payments:
+-- of production, where the totals are near, they are what is kept of the day and the rows of the journal that are not in it
+-- yet; else they are counted. So a page costs two looks a day and those few lines, however many payments there were.
+-- Of a day's fees what was given back is taken off. `edges` are the days' beginnings, and the end of the last.
 WITH edge AS (
     SELECT g.at, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
     FROM unnest(:edges::timestamptz[]) AS g(at)
@@ -16,18 +18,30 @@ WITH edge AS (
         LIMIT 1
     ) AS e ON true
 ), day AS (
-    SELECT at, sequence AS after, lead(sequence) OVER next AS until, balance_cents AS opening_cents,
+    SELECT at, (at AT TIME ZONE 'America/Sao_Paulo')::date AS "on", sequence AS after, lead(sequence) OVER next AS until, balance_cents AS opening_cents,
            lead(balance_cents) OVER next AS closing_cents
     FROM edge WINDOW next AS (ORDER BY at)
+), near AS MATERIALIZED (
+    SELECT NOT :test::boolean
+           AND CASE WHEN s.is_called THEN s.last_value - p.journal_id ELSE 0 END <= :lag_rows_max::bigint AS kept
+    FROM report_position p, journal_journal_id_seq s
+), behind AS MATERIALIZED (
+    SELECT (recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS "on", count(*) AS lines,
+           sum((payload #>> '{entry,amount_cents}')::bigint) AS cents
+    FROM journal
+    WHERE (SELECT kept FROM near) AND journal_id > (SELECT journal_id FROM report_position) AND account_id = :account_id AND NOT test
+      AND payload #>> '{entry,type}' = 'fee'
+    GROUP BY 1
 )
-SELECT (d.at AT TIME ZONE 'America/Sao_Paulo')::date AS "on",
-       (d.until - d.after - coalesce(o.lines, 0))::bigint AS payments,
-       (d.closing_cents - d.opening_cents - coalesce(o.cents, 0))::bigint AS received_cents,
+SELECT d.on,
+       (d.until - d.after - coalesce(o.lines, 0) - coalesce(f.lines, 0))::bigint AS payments,
+       (d.closing_cents - d.opening_cents - coalesce(o.cents, 0) - coalesce(f.cents, 0))::bigint AS received_cents,
        d.opening_cents::bigint AS opening_cents,
-       (d.closing_cents - d.opening_cents + coalesce(o.out_cents, 0))::bigint AS in_cents,
-       coalesce(o.out_cents, 0)::bigint AS out_cents,
+       (d.closing_cents - d.opening_cents + coalesce(o.out_cents, 0) + greatest(-f.cents, 0))::bigint AS in_cents,
+       (coalesce(o.out_cents, 0) + greatest(-f.cents, 0))::bigint AS out_cents,
        d.closing_cents::bigint AS closing_cents,
-       (d.until - d.after)::bigint AS lines
+       (d.until - d.after)::bigint AS lines,
+       coalesce(-f.cents, 0)::bigint AS fee_cents
 FROM day d
 LEFT JOIN LATERAL (
     SELECT sum(l.lines) AS lines, sum(l.cents) AS cents, sum(l.out_cents) AS out_cents
@@ -38,6 +52,19 @@ LEFT JOIN LATERAL (
         WHERE account_id = :account_id AND test = :test AND type = k.type AND sequence > d.after AND sequence <= d.until
     ) AS l
 ) AS o ON true
+LEFT JOIN LATERAL (
+    SELECT sum(t.lines) AS lines, sum(t.cents) AS cents
+    FROM (
+        SELECT entries AS lines, cents FROM span_entry
+        WHERE (SELECT kept FROM near) AND account_id = :account_id AND span = 'day' AND starts = d.on AND type = 'fee'
+        UNION ALL
+        SELECT lines, cents FROM behind b WHERE b.on = d.on
+        UNION ALL
+        SELECT count(*), sum(amount_cents) FROM read_ledger
+        WHERE NOT (SELECT kept FROM near) AND account_id = :account_id AND test = :test AND type = 'fee'
+          AND sequence > d.after AND sequence <= d.until
+    ) AS t
+) AS f ON true
 WHERE d.until IS NOT NULL
 ORDER BY d.at;
 

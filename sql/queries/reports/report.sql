@@ -114,6 +114,43 @@ FROM (
 ) r
 ORDER BY r.integrador_code;
 
+-- name: charged
+-- Accounts that were charged anything, by span_entry_fees.
+SELECT DISTINCT t.account_id
+FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
+CROSS JOIN LATERAL (
+    SELECT account_id FROM span_entry WHERE type = 'fee' AND span = g.span AND starts >= g.first AND starts < g.after
+) t;
+
+-- name: fees
+-- A row for each of these accounts that was charged anything, and for what `by` says: ranges of span_entry's key, of spans
+-- that are no longer than that.
+WITH summed AS (
+    SELECT e.day, c.account_id, coalesce(sum(e.entries) FILTER (WHERE e.type = 'payment'), 0) AS payments,
+           coalesce(sum(e.cents) FILTER (WHERE e.type = 'payment'), 0) AS amount,
+           coalesce(-sum(e.cents) FILTER (WHERE e.type = 'fee' AND e.method = 'pix'), 0) AS pix,
+           coalesce(-sum(e.cents) FILTER (WHERE e.type = 'fee' AND e.method = 'boleto'), 0) AS boleto,
+           coalesce(-sum(e.cents) FILTER (WHERE e.type = 'fee' AND e.method = ''), 0) AS withdrawal,
+           sum(count(*) FILTER (WHERE e.type = 'fee')) OVER (PARTITION BY c.account_id) AS charged
+    FROM unnest(:account_ids::uuid[]) AS c (account_id)
+    CROSS JOIN unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
+    CROSS JOIN LATERAL (
+        SELECT CASE :by WHEN 'day' THEN starts WHEN 'month' THEN date_trunc('month', starts)::date ELSE :first::date END AS day,
+               type, method, sum(entries) AS entries, sum(cents) AS cents
+        FROM span_entry
+        WHERE account_id = c.account_id AND span = g.span AND starts >= g.first AND starts < g.after
+          AND type IN ('payment', 'fee')
+        GROUP BY 1, 2, 3
+    ) e
+    GROUP BY 1, 2
+)
+SELECT s.day, a.name AS account, s.payments::bigint, s.amount::bigint, s.pix::bigint, s.boleto::bigint, s.withdrawal::bigint,
+       (s.pix + s.boleto + s.withdrawal)::bigint AS fees,
+       round(10000 * (s.pix + s.boleto + s.withdrawal) / nullif(s.amount, 0))::bigint AS rate, s.account_id::text
+FROM summed s CROSS JOIN LATERAL (SELECT name FROM account WHERE account_id = s.account_id) a
+WHERE s.charged > 0
+ORDER BY s.day, a.name COLLATE "C", s.account_id;
+
 -- name: webhooks
 SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
        sum(attempts)::bigint AS attempts,

@@ -30,7 +30,8 @@ EVERY = (
     ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
     ("staff", "role"), ("staff", "list"), ("staff", "remove"),
     ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
-    ("merchant", "address"), ("merchant", "rate"), ("merchant", "pix-key"), ("webhook", "set"), ("pix", "suspend"),
+    ("merchant", "address"), ("merchant", "rate"), ("merchant", "fees"), ("merchant", "pix-key"),
+    ("webhook", "set"), ("pix", "suspend"),
     ("integrator", "create"), ("pix", "resume"), ("payer", "erase"), ("payer", "export"),
     ("bank", "pay"), ("bank", "fault"), ("listen",), ("readmodels", "verify"), ("readmodels", "rebuild"),
     ("integrator", "set"), ("integrator", "list"), ("report", "receipts"), ("report", "aging"),
@@ -202,6 +203,38 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
         ("merchant.rate_changed", {"per_second": 50, "burst": 60}),
         ("merchant.address_changed", {}),
     ]
+
+
+def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> None:
+    own = system.create_merchant()
+    account_id = own["account_id"]
+    assert system.json("merchant", "fees", account_id)["fees"] == "default"
+    agreed = system.json(
+        "merchant", "fees", account_id, "--pix-percent", "0.99", "--pix", "0.10", "--pix-max", "5.00",
+        "--boleto", "1.99", "--reason", "contract 12",
+    )  # fmt: skip
+    assert agreed == system.json("merchant", "fees", account_id)
+    assert agreed["fees"] == {
+        "pix_percent": "0.99", "pix": "0.10", "pix_min": "0.00", "pix_max": "5.00", "boleto": "1.99",
+        "withdrawal": "0.00",
+    }  # fmt: skip
+    _paid(system, own)
+    form = urlencode({"grant_type": "client_credentials", **own["test"]}).encode()
+    with urllib.request.urlopen(f"{system.base_url}/v1/oauth/token", data=form) as said:
+        token = json.load(said)["access_token"]
+    asked = urllib.request.Request(f"{system.base_url}/v1/payments", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked) as said:
+        (payment,) = json.load(said)["data"]
+    assert (payment["amount"], payment["fee"], payment["net_amount"]) == ("7.30", "0.17", "7.13")
+    assert system.json("merchant", "fees", account_id, "--default", "--reason", "ended")["fees"] == "default"
+    for wrong in (
+        ("--boleto", "1.00"),
+        ("--default",),
+        ("--default", "--boleto", "1.00", "--reason", "x"),
+        ("--pix-percent", "20.01", "--reason", "x"),
+        ("--pix-min", "2.00", "--pix-max", "1.00", "--reason", "x"),
+    ):
+        assert system.quita("merchant", "fees", account_id, *wrong).returncode == 1, wrong
 
 
 def test_the_ends_of_both_chains_are_shown_and_known_again(system: System) -> None:

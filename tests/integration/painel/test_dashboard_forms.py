@@ -469,7 +469,7 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
     assert re.findall(r"created_from=([0-9-]+)&amp;", before.html) == [last_month.isoformat()], "none before the first"
     assert 'rel="prev"' not in before.html
     lines = (await env.owner.opened(f"/painel/extrato/dias.csv?mes={last_month:%Y-%m}")).html.splitlines()
-    assert lines[1:] == [f"{last_month};1;0,00;100,00;0,00;100,00;1;100,00"]
+    assert lines[1:] == [f"{last_month};1;0,00;100,00;0,00;100,00;1;100,00;0,00;100,00"]
     for odd in ("2026-13", "x", "9999-12", "2019-01", "%00"):
         assert (await env.owner.get(f"/painel/extrato/dias?mes={odd}")).where == "/painel/extrato/dias", odd
 

@@ -198,6 +198,8 @@ ao    POST /plataforma/lojas/{}/cadastro
 ao    GET  /plataforma/lojas/{}/dados
 ao    POST /plataforma/lojas/{}/dados
 ao    POST /plataforma/lojas/{}/limites
+a f   POST /plataforma/lojas/{}/tarifas
+a f   POST /plataforma/lojas/{}/tarifas/padrao
 ao    POST /plataforma/lojas/{}/acesso
 ao    POST /plataforma/lojas/{}/webhook/retomar
 ao    POST /plataforma/lojas/{}/webhook/reenviar

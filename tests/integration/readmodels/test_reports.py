@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -27,9 +28,10 @@ from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso, to_millisecond
-from domain.merchants.fees import NO_FEES
+from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.money import reais
 from readmodels.rebuild import rebuild
+from readmodels.reports.compare import whole as total_whole
 from readmodels.reports.csv_lines import csv_file
 from readmodels.reports.fold import find_horizon, fold_up_to, settled_up_to
 from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
@@ -63,6 +65,7 @@ from workers.webhooks.lanes import DeliveryOutcome, store_results
 DAYS = 24
 TODAY = FIRST = date.min  # set when this file's turn comes: it was read long before, maybe on another day
 MIDNIGHT_S = 120.0
+FEES = FeeTerms(pix_bps=150, pix_cents_min=20, boleto_cents=199)
 
 
 class World(NamedTuple):
@@ -116,6 +119,12 @@ async def world(pool: Pool, servers: Any) -> World:
         [each.integrador_code for each in partners],
     )
     codes = [each.integrador_code for each in partners]
+    # One of the two is charged, from wallets that cover what its refunds do not bring back.
+    await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchants[0], msgspec.json.encode(FEES))
+    for test in (False, True):
+        at = datetime.combine(FIRST, time(0, 0, 0), SAO_PAULO).astimezone(UTC)
+        charge_id = await new_charge(pool, merchants[0], 100_000, test=test, at=at)
+        await paid_again(pool, charge_id, 100_000, None, now=at)
     for back in range(DAYS, -1, -1):
         day = TODAY - timedelta(days=back)
         begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
@@ -371,6 +380,53 @@ async def test_refunds_are_counted_when_asked_for_and_when_they_end(pool: Pool, 
         assert shown == {name: cell[name] for name in shown}
 
 
+@pytest.mark.parametrize("by", list(By))
+async def test_fees_are_the_ledgers_of_whoever_was_charged(pool: Pool, whose: UUID | None, by: By) -> None:
+    found = await rows_of(pool, "fees", whose, by=by)
+    lines = await pool.fetch(
+        "SELECT l.account_id, l.type, l.amount_cents, l.created_at, l.withdrawal_id, p.method FROM read_ledger l"
+        " LEFT JOIN payment p ON p.account_id = l.account_id AND p.payment_id = l.payment_id"
+        " WHERE NOT l.test AND l.type IN ('payment', 'fee') AND ($1::uuid IS NULL OR l.account_id = $1)", whose,
+    )  # fmt: skip
+    lines = [line for line in lines if FIRST <= _day(line["created_at"]) <= TODAY]
+    charged = {line["account_id"] for line in lines if line["type"] == "fee"}
+    wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        if line["account_id"] not in charged:
+            continue
+        cell = wanted[GROUPS[by](_day(line["created_at"])), str(line["account_id"])]
+        if line["type"] == "payment":
+            cell.update({"payments": 1, "amount": line["amount_cents"]})
+        else:
+            cell.update({line["method"] or "withdrawal": -line["amount_cents"], "fees": -line["amount_cents"]})
+    names = ("payments", "amount", "pix", "boleto", "withdrawal", "fees")
+    assert {(row["day"], row["account_id"]): [row[name] for name in names] for row in found} == {
+        key: [cell[name] for name in names] for key, cell in wanted.items()
+    }
+    assert len(found) == len(wanted)
+    for row in found:
+        assert row["rate"] == (_half_up(row["fees"], row["amount"]) if row["amount"] else None)
+    assert [row["day"] for row in found] == sorted(row["day"] for row in found)
+
+
+async def test_fees_add_up_to_what_the_merchant_and_its_settlement_say(pool: Pool, world: World) -> None:
+    charged, other = world.merchants
+    assert await rows_of(pool, "fees", other) == []
+    (whole,) = await rows_of(pool, "fees", charged, by=By.PERIOD)
+    closings = [row for row in await rows_of(pool, "settlement", charged) if row["record"] == "closing"]
+    assert sum(row["received"] for row in closings) == whole["amount"] > 0
+    assert sum(row["fees"] for row in closings) == whole["fees"] > 0
+    assert all(row["net"] == row["received"] - row["fees"] for row in closings)
+    asked = ReportQuery(first=FIRST, last=TODAY, today=TODAY, account_id=charged)
+    async with session(pool) as conn:
+        total = await total_whole(REPORTS["settlement"], keeping(conn), asked)
+    names = [column.name for column in REPORTS["settlement"].columns]
+    shown = dict(zip(names, total, strict=True))
+    assert (shown["received"], shown["fees"], shown["net"]) == (
+        whole["amount"], whole["fees"], whole["amount"] - whole["fees"],
+    )  # fmt: skip
+
+
 async def test_what_partners_brought_and_were_given(pool: Pool, world: World, whose: UUID | None) -> None:
     found = {row["integrador_code"]: row for row in await rows_of(pool, "integrators", whose)}
     for code in world.codes:
@@ -442,6 +498,7 @@ async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: Wo
 
 async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
     merchant, partner = await make_account(pool), await partner_with(pool, 1_000)
+    await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchant, msgspec.json.encode(FEES))
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code, test=True)
     await refunds(pool, merchant, [(charge_id, payment_id, 10)], test=True)
     await new_charge(pool, merchant, 500, test=True, code=partner.integrador_code)
@@ -789,13 +846,15 @@ async def grown(owner: Pool) -> AsyncIterator[Any]:
             " unnest(ARRAY['paid', 'pending', 'expired']) s",
             "INSERT INTO report_entry SELECT account_id, day, t, m, 5, 500, 0, 0 FROM cell,"
             " unnest(ARRAY['payment', 'refund']) t, unnest(ARRAY['pix', 'boleto']) m",
+            "INSERT INTO span_entry SELECT account_id, 'day', day, t, m, 5, 500 FROM cell,"
+            " unnest(ARRAY['payment', 'refund', 'fee']) t, unnest(ARRAY['pix', 'boleto']) m",
             "INSERT INTO report_refund SELECT account_id, day, 'pix', w, 1, 100 FROM cell,"
             " unnest(ARRAY['created', 'succeeded']) w",
             "INSERT INTO report_integrator SELECT account_id, day, 'INTG-AAAAAA', 1, 1, 1, 1, 1, 1 FROM cell",
             "INSERT INTO report_attempt SELECT account_id, day, o, 5, 500 FROM cell,"
             " unnest(ARRAY['delivered', 'timeout']) o",
             "ANALYZE report_cohort, report_wait, report_due, report_entry, report_refund, report_integrator,"
-            " report_attempt, integrator",
+            " report_attempt, integrator, span_entry",
         ):
             await conn.execute(statement)
         yield conn
@@ -809,6 +868,7 @@ COST = {
     "conversion": 341,
     "expiry": 186,
     "refunds": 62,
+    "fees": 210,
     "integrators": 32,
     "webhooks": 62,
 }
@@ -826,6 +886,16 @@ async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, 
         assert name == "aging"  # which wants its nine buckets
     ((_, plan),) = explained.plans
     _reads_index_ranges(plan, COST[name])
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_who_was_charged_is_found_among_fees_alone(grown: Any, mode: str) -> None:
+    explained: Any = Explained(grown, mode)
+    asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, by=By.DAY)
+    assert [row async for row in REPORTS["fees"].rows(keeping(explained), asked)] == []
+    plans = dict(explained.plans)
+    assert set(plans) == {"report.charged", "report.fees"}
+    _reads_index_ranges(plans["report.charged"], 31 * 40 * 2 + 200)  # and those of the other tests
 
 
 def _reads_index_ranges(plan: Any, rows_max: int) -> None:

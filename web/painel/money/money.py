@@ -72,6 +72,8 @@ _CLOSING_COLUMNS: Columns[Day] = {
     "saldo_final": lambda day: Cents(day.closing_cents),
     "pagamentos": lambda day: day.payments,
     "recebido": lambda day: Cents(day.received_cents),
+    "tarifas": lambda day: Cents(-day.fee_cents),
+    "liquido": lambda day: Cents(day.net_cents),
 }
 
 
@@ -106,6 +108,9 @@ async def show_closings(request: PageRequest) -> Response[Any]:
         "today": today,
         "in_cents": sum(each.in_cents for each in found),
         "out_cents": sum(each.out_cents for each in found),
+        "received_cents": sum(each.received_cents for each in found),
+        "fee_cents": sum(each.fee_cents for each in found),
+        "fees": any(each.fee_cents for each in found),
         "file": f"?mes={first:%Y-%m}",
         "previous": f"?mes={before:%Y-%m}" if before >= begins else "",
         "next": f"?mes={after:%Y-%m}" if after <= today else "",

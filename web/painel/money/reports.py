@@ -160,7 +160,7 @@ def _month(row: SettledMonth) -> Line:
 
     return (
         row.month, row.lines, Cents(row.opening_cents), of("payment"), of("refund", "refund_reversal"),
-        of("withdrawal", "withdrawal_reversal"), of("fee"), of("partner_share"), of("adjustment"),
+        of("withdrawal", "withdrawal_reversal"), of("fee"), of("payment", "fee"), of("partner_share"), of("adjustment"),
         Cents(row.closing_cents), "confere" if row.off_cents == 0 else f"difere em {shown(Cents(row.off_cents))}",
     )  # fmt: skip
 
@@ -190,12 +190,13 @@ AGES: Final = Sheet(
 MONTHS: Final = Sheet(
     path="/relatorios/meses",
     title="Fechamento por mês",
-    about="O que entrou e saiu em cada mês, por tipo. A conferência soma o saldo inicial e os tipos e compara com o "
-    "saldo que o extrato tinha no fim do mês.",
+    about="O que entrou e saiu em cada mês, por tipo; líquido são os pagamentos menos as tarifas. A conferência soma o "
+    "saldo inicial e os tipos e compara com o saldo que o extrato tinha no fim do mês.",
     columns={
         "mes": "Mês", "lancamentos": "Lançamentos", "saldo_inicial": "Saldo inicial", "pagamentos": "Pagamentos",
-        "devolucoes": "Devoluções", "saques": "Saques", "tarifas": "Tarifas", "partes_de_parceiros": "Parceiros",
-        "ajustes": "Ajustes", "saldo_final": "Saldo final", "conferencia": "Conferência",
+        "devolucoes": "Devoluções", "saques": "Saques", "tarifas": "Tarifas", "liquido": "Líquido",
+        "partes_de_parceiros": "Parceiros", "ajustes": "Ajustes", "saldo_final": "Saldo final",
+        "conferencia": "Conferência",
     },
     read=_months,
     money=True,

@@ -10,6 +10,7 @@ from litestar.response import Response
 
 from commands.merchants.contact import read_contact, set_contact
 from commands.merchants.registration import CITY_MAX, DISTRICT_MAX, NUMBER_MAX, STREET_MAX, Address, set_address
+from commands.money.fees import own_terms, told_fees
 from commands.people.credentials import CREDENTIALS_MAX
 from commands.people.people import PEOPLE_MAX
 from domain.brazilian import phone
@@ -96,6 +97,8 @@ async def _company(request: PageRequest) -> Company:
 
 async def _page(request: PageRequest, filled: Filled | None = None, *, reached: Filled | None = None) -> Response[Any]:
     company = await _company(request)
+    async with session(request.pool) as conn:
+        own_fees = await own_terms(conn, company.account_id)
     contact = {"phone": phone(company.contact_phone), "contact_email": company.contact_email}
     if company.contact_whatsapp:
         contact["whatsapp"] = "yes"
@@ -115,6 +118,7 @@ async def _page(request: PageRequest, filled: Filled | None = None, *, reached: 
         "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
         "refunds_cents": settings.refund_transfers_cents_max,
         "withdrawal_cents": MINIMUM_CENTS,
+        "fees": told_fees(settings.fees if own_fees is None else own_fees),
         "credentials_max": CREDENTIALS_MAX,
         "people_max": PEOPLE_MAX,
     }

@@ -221,7 +221,7 @@ def _report(request: PageRequest) -> Report:
 def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Picked) -> ReportQuery | None:
     """What is asked for; None where that cannot be reported (yet). What is wrong is said beside the field."""
     first, last = read_days(asked, "de", "ate")
-    by = By(read_choice(asked, "por", list(BY)) or By.DAY)
+    by = By(read_choice(asked, "por", list(BY)) or report.by)
     if asked.faults:
         return None
     account_id = None if picked.account is None else picked.account.id

@@ -1,0 +1,245 @@
+"""Fees as merchants and staff see them: gross, fee and net add up everywhere, and staff change them with a reason."""
+
+import csv
+import io
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from commands.merchants.merchants import MerchantCreated
+from commands.money.fees import own_terms
+from domain.instants import SAO_PAULO, day_begins
+from domain.merchants.fees import FeeTerms
+from domain.mode import Mode, Owner
+from readmodels import spans
+from readmodels.dashboard.overview import closings
+from readmodels.money.payment_list import PaymentFilters, PaymentSum, payment_sum
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with, staff_of
+from tests.support.pages import serving
+from tests.support.partners import fold_all
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", BOLETO_FEE_CENTS="199", WITHDRAWAL_FEE_CENTS="100")
+TERMS = FeeTerms(pix_bps=100, pix_cents=5, withdrawal_cents=250)
+FIELDS: dict[str, Any] = {
+    "pix_bps": "0,99", "pix_cents": "0,10", "pix_cents_min": "R$ 0,25", "pix_cents_max": "5", "boleto_cents": "0",
+    "withdrawal_cents": "", "reason": "contrato 12",
+}  # fmt: skip
+
+
+class Environment(NamedTuple):
+    merchant: MerchantCreated
+    books: Books
+    owner: Person
+    staff: Person
+
+    @property
+    def page(self) -> str:
+        return f"/plataforma/lojas/{self.merchant.account_id}"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address(pool: Pool) -> AsyncIterator[str]:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
+    merchant = await a_merchant(pool)
+    books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
+    async with person_of(address, merchant) as owner, staff_of(pool, address) as staff:
+        yield Environment(merchant, books, owner, staff)
+
+
+async def agreed(pool: Pool, account_id: UUID, terms: FeeTerms = TERMS) -> None:
+    await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", account_id, msgspec.json.encode(terms))
+
+
+def rows_in(seen: Seen) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(seen.html.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True))
+
+
+def plain(seen: Seen) -> str:
+    return seen.text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("test", [False, True], ids=["production", "sandbox"])
+async def test_a_merchant_sees_what_was_paid_its_fee_and_the_rest(env: Environment, test: bool) -> None:
+    await agreed(env.books.pool, env.merchant.account_id)
+    charge = await env.books.charge(10_000, test=test, external_id="pedido-1")
+    await env.books.paid(charge)
+    root = "/painel/teste" if test else "/painel"
+    listed = plain(await env.owner.opened(f"{root}/pagamentos"))
+    assert "R$ 100,00 tarifa R$ 1,05" in listed
+    assert "1 pagamento, R$ 100,00 , tarifas R$ 1,05 , líquido R$ 98,95" in listed
+    one = plain(await env.owner.opened(f"{root}/cobrancas/{charge.charge_id}"))
+    assert "Tarifa R$ 1,05 Líquido R$ 98,95" in one
+    assert "Tarifa cobrada" in one
+    (row,) = rows_in(await env.owner.opened(f"{root}/pagamentos.csv"))
+    assert (row["valor"], row["tarifa"], row["valor_liquido"]) == ("100,00", "1,05", "98,95")
+
+
+async def test_statement_and_closings_have_gross_fees_and_net(env: Environment) -> None:
+    await agreed(env.books.pool, env.merchant.account_id)
+    for cents in (10_000, 333):
+        await env.books.paid(await env.books.charge(cents))
+    lines = [(row["lancamento"], row["valor"]) for row in rows_in(await env.owner.opened("/painel/extrato.csv"))]
+    assert lines == [
+        ("Tarifa", "-0,08"),
+        ("Pagamento recebido", "3,33"),
+        ("Tarifa", "-1,05"),
+        ("Pagamento recebido", "100,00"),
+    ]
+    only = plain(await env.owner.opened("/painel/extrato?type=fee"))
+    assert "2 lançamentos, ao todo −R$ 1,13" in only
+    days = await env.owner.opened("/painel/extrato/dias")
+    assert "recebido R$ 103,33, tarifas R$ 1,13, líquido R$ 102,20" in plain(days)
+    newest = rows_in(await env.owner.opened("/painel/extrato/dias.csv"))[0]
+    names = ["entrou", "saiu", "saldo_final", "pagamentos", "recebido", "tarifas", "liquido"]
+    assert [newest[name] for name in names] == ["103,33", "1,13", "102,20", "2", "103,33", "-1,13", "102,20"]
+    month = rows_in(await env.owner.opened("/painel/relatorios/meses.csv"))[0]
+    names = ["pagamentos", "tarifas", "liquido", "saldo_final", "conferencia"]
+    assert [month[name] for name in names] == ["103,33", "-1,13", "102,20", "102,20", "confere"]
+
+
+async def test_days_without_fees_do_not_speak_of_them(env: Environment) -> None:
+    await env.books.paid(await env.books.charge(10_000))
+    for path in ("/painel/extrato/dias", "/painel/pagamentos"):
+        assert "arifas" not in (await env.owner.opened(path)).text, path
+
+
+async def test_a_days_fees_are_the_same_kept_folded_in_part_and_counted(
+    env: Environment, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account_id, today = env.merchant.account_id, datetime.now(UTC).astimezone(SAO_PAULO).date()
+    await agreed(pool, account_id)
+    owner = Owner(account_id, Mode.PRODUCTION)
+
+    async def seen() -> tuple[Any, PaymentSum]:
+        async with session(pool) as conn:
+            (day,) = await closings(conn, owner, [today])
+            return day, await payment_sum(conn, owner, PaymentFilters())
+
+    for folded in (True, False):  # the second payment is behind the totals
+        await env.books.paid(await env.books.charge(10_000))
+        if folded:
+            await fold_all(pool)
+    kept = await seen()
+    monkeypatch.setattr(spans, "LAG_ROWS_MAX", -1)
+    assert await seen() == kept
+    day, summed = kept
+    assert (day.payments, day.received_cents, day.fee_cents, day.lines) == (2, 20_000, 210, 4)
+    assert (day.in_cents, day.out_cents, day.closing_cents) == (20_000, 210, 19_790)
+    assert summed == PaymentSum(2, 20_000, 210)
+    assert day_begins(day.on) <= datetime.now(UTC)
+
+
+async def test_a_withdrawal_says_what_it_costs_and_all_of_the_balance_leaves_room_for_it(env: Environment) -> None:
+    await agreed(env.books.pool, env.merchant.account_id)
+    await env.books.paid(await env.books.charge(10_000))
+    page = "/painel/saques"
+    assert "mais a tarifa de R$ 2,50" in plain(await env.owner.opened(page))
+    asked = await env.owner.post(page, on=page, all="yes", sure="yes")
+    assert asked.where == f"{page}?feito=saque"
+    (row,) = rows_in(await env.owner.opened(f"{page}.csv"))
+    assert (row["valor"], row["tarifa"]) == ("96,45", "2,50")
+    shown = plain(await env.owner.opened(page))
+    assert "Saldo disponível R$ 0,00" in shown
+    assert "R$ 96,45 tarifa R$ 2,50" in shown
+
+
+async def test_the_merchant_reads_what_it_is_charged(env: Environment, pool: Pool) -> None:
+    shown = plain(await env.owner.opened("/painel/empresa"))
+    assert "Por Pix recebido nenhuma Por boleto pago R$ 1,99 Por saque R$ 1,00" in shown
+    await agreed(pool, env.merchant.account_id)
+    shown = plain(await env.owner.opened("/painel/empresa"))
+    assert "Por Pix recebido 1,00% + R$ 0,05 Por boleto pago nenhuma Por saque R$ 2,50" in shown
+
+
+async def test_staff_give_a_merchant_terms_of_its_own_and_take_them_back(env: Environment, pool: Pool) -> None:
+    account_id = env.merchant.account_id
+    mails = "SELECT count(*) FROM mail WHERE account_id = $1 AND kind = 'security'"
+    before = await pool.fetchval(mails, account_id)
+    shown = plain(await env.staff.opened(env.page))
+    assert "Tarifas Padrão da plataforma Por Pix recebido nenhuma Por boleto pago R$ 1,99" in shown
+    assert "Voltar ao padrão" not in shown
+    answer = await env.staff.post(f"{env.page}/tarifas", on=env.page, **FIELDS)
+    assert answer.where == f"{env.page}?feito=tarifas"
+    async with session(pool) as conn:
+        assert await own_terms(conn, account_id) == FeeTerms(
+            pix_bps=99, pix_cents=10, pix_cents_min=25, pix_cents_max=500
+        )
+    shown = plain(await env.staff.opened(env.page))
+    told = "0,99% + R$ 0,10, no mínimo R$ 0,25, no máximo R$ 5,00"
+    assert f"Tarifas Próprias Por Pix recebido {told} Por boleto pago nenhuma" in shown
+    assert "Mudou as tarifas de uma loja motivo: contrato 12" in shown
+    assert f"tarifa por Pix: {told}" in shown
+    form = await env.staff.opened(env.page)
+    assert re.search(r'id="i-pix_bps"[^>]* value="0,99"', form.html)
+    answer = await env.staff.post(f"{env.page}/tarifas/padrao", on=env.page, reason="fim do contrato")
+    assert answer.status == 303
+    async with session(pool) as conn:
+        assert await own_terms(conn, account_id) is None
+    for log in (await env.owner.opened("/painel/auditoria"), await env.staff.opened("/plataforma/auditoria")):
+        assert "tarifas: padrão da plataforma" in log.text
+    assert "Plataforma" in (await env.owner.opened("/painel/auditoria")).text
+    assert await pool.fetchval(mails, account_id) - before == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("reason", "", "Escreva o motivo"),
+        ("pix_bps", "20,01", "Informe um percentual como 0,99"),
+        ("pix_bps", "x", "Informe um percentual como 0,99"),
+        ("pix_cents", "1000,01", "Informe um valor como 0,50"),
+        ("boleto_cents", "-1", "Informe um valor como 0,50"),
+        ("pix_cents_max", "0,24", "O máximo não fica abaixo do mínimo"),
+        ("pix_cents_max", "0", "O máximo não fica abaixo do mínimo"),
+    ],
+)
+async def test_terms_that_cannot_be_are_said_beside_their_field(
+    env: Environment, pool: Pool, field: str, value: str, said: str
+) -> None:
+    answer = await env.staff.post(f"{env.page}/tarifas", on=env.page, **{**FIELDS, field: value})
+    assert answer.status == 400
+    assert said in plain(answer)
+    assert re.search(rf'id="w-{field}"', answer.html)
+    async with session(pool) as conn:
+        assert await own_terms(conn, env.merchant.account_id) is None
+
+
+async def test_the_same_form_sent_twice_changes_terms_once(env: Environment, pool: Pool) -> None:
+    form = await env.staff.opened(env.page)
+    answers = [await env.staff.post(f"{env.page}/tarifas", form=form, **FIELDS) for _ in range(2)]
+    assert [each.status for each in answers] == [303, 409]
+    rows = await pool.fetchval(
+        "SELECT count(*) FROM audit WHERE account_id = $1 AND action = 'merchant.fees_set'", env.merchant.account_id
+    )
+    assert rows == 1
+
+
+async def test_no_merchant_is_charged_less_by_itself(env: Environment, pool: Pool) -> None:
+    for path in (f"{env.page}/tarifas", f"{env.page}/tarifas/padrao"):
+        answer = await env.owner.post(path, on="/painel/empresa", **FIELDS)
+        assert answer.status in (303, 403, 404), path
+    async with session(pool) as conn:
+        assert await own_terms(conn, env.merchant.account_id) is None
+
+
+async def test_staff_see_fees_by_account_and_month(env: Environment, pool: Pool) -> None:
+    await agreed(pool, env.merchant.account_id)
+    await env.books.paid(await env.books.charge(10_000))
+    await fold_all(pool)
+    page = plain(await env.staff.opened(f"/plataforma/relatorios/fees?conta={env.merchant.account_id}"))
+    assert "Tarifas por loja e mês" in page
+    assert "1 R$ 100,00 R$ 1,05 R$ 0,00 R$ 0,00 R$ 1,05 1,05" in page
+    assert "Tarifas por loja e mês" in (await env.staff.opened("/plataforma/relatorios")).text

@@ -1,0 +1,61 @@
+"""What a merchant is charged, for the staff: terms of its own, or the platform's again; each with a reason."""
+
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.money.fees import REASON_MAX, SET, fee_facts, set_fees
+from domain.brazilian import amount, brl
+from domain.errors import Code, Refused
+from domain.merchants.fees import FEE_CENTS_MAX, PIX_BPS_MAX, FeeTerms
+from web.painel.fields import Filled
+from web.painel.page_request import PageRequest
+from web.painel.settings.company import tell_faults
+from web.plataforma.merchants import merchant_view
+
+_CENTS_FAULT: Final = f"Informe um valor como 0,50, até {brl(FEE_CENTS_MAX)}; em branco, nenhum."
+_FAULTS: Final = {
+    "pix_bps": f"Informe um percentual como 0,99, até {amount(PIX_BPS_MAX)}; em branco, nenhum.",
+    **dict.fromkeys(("pix_cents", "pix_cents_min", "boleto_cents", "withdrawal_cents"), _CENTS_FAULT),
+    "pix_cents_max": f"O máximo não fica abaixo do mínimo e vai até {brl(FEE_CENTS_MAX)}; em branco, não há.",
+    "reason": f"Escreva o motivo, com até {REASON_MAX} caracteres.",
+}
+
+
+async def agree(request: PageRequest) -> Response[Any]:
+    """Terms of the account's own, all of them: a field left empty is a fee that is not charged."""
+    filled = Filled(request)
+    terms = FeeTerms(
+        pix_bps=0 if filled.is_zero("pix_bps") else filled.percent("pix_bps", PIX_BPS_MAX) or 0,
+        pix_cents=_cents(filled, "pix_cents"),
+        pix_cents_min=_cents(filled, "pix_cents_min"),
+        pix_cents_max=filled.cents("pix_cents_max", FEE_CENTS_MAX, required=False),
+        boleto_cents=_cents(filled, "boleto_cents"),
+        withdrawal_cents=_cents(filled, "withdrawal_cents"),
+    )
+    for field in filled.faults:
+        filled.faults[field] = _FAULTS[field]
+    return await _change(request, filled, terms)
+
+
+async def take_default(request: PageRequest) -> Response[Any]:
+    return await _change(request, Filled(request), None)
+
+
+async def _change(request: PageRequest, filled: Filled, terms: FeeTerms | None) -> Response[Any]:
+    account_id, reason = request.id("account_id"), filled.value("reason")
+    if filled.faults:
+        return await merchant_view(request, fees=filled)
+    try:
+        async with request.change(SET, subject=str(account_id), **fee_facts(terms, reason)) as conn:
+            await set_fees(conn, account_id, terms, reason, request.origin, now=request.now, seal=request.seal)
+    except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
+        tell_faults(filled, refused, _FAULTS)
+        return await merchant_view(request, fees=filled)
+    return request.go(f"/plataforma/lojas/{account_id}", done="tarifas")
+
+
+def _cents(filled: Filled, name: str) -> int:
+    return 0 if filled.is_zero(name) else filled.cents(name, FEE_CENTS_MAX, required=False) or 0
