@@ -23,7 +23,7 @@ _BECOMES: Final[dict[str, tuple[set[str | None], str]]] = {
     "charge.due_date_changed": ({"pending"}, "pending"),
     "charge.refunded": ({"paid"}, "refunded"),
 }
-_OTHERS: Final = {"refund.created", "refund.succeeded", "refund.failed", "payment.anomaly"}
+_OTHERS: Final = {"refund.created", "refund.succeeded", "refund.failed", "payment.anomaly", "fee.charged"}
 
 _JOURNAL = """
 SELECT j.charge_id, array_agg(j.kind ORDER BY j.journal_id) AS kinds,

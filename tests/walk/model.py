@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 from typing import Final
 
 # Spec, States and transitions; contract sections 5, 6 and 11.
@@ -28,6 +29,24 @@ Answer = tuple[int, str]
 """Status and code of an answer that is a refusal; (200, "") and (201, "") are none."""
 
 
+@dataclass(frozen=True)
+class Fees:
+    """docs/fees.md. Cents, and hundredths of a percent."""
+
+    pix_bps: int = 0
+    pix_cents: int = 0
+    pix_min: int = 0
+    boleto: int = 0
+    withdrawal: int = 0
+
+    def of_payment(self, cents: int, *, by_pix: bool) -> int:
+        if not by_pix:
+            return min(self.boleto, cents)
+        percentage = Fraction(cents * self.pix_bps, 10_000)
+        half_up = percentage.numerator // percentage.denominator + (percentage % 1 >= Fraction(1, 2))
+        return min(max(half_up + self.pix_cents, self.pix_min), cents)
+
+
 @dataclass(eq=False)
 class Payment:
     """Money that arrived. `returnable`: its endToEndId is known, and it can go back the way it came."""
@@ -42,6 +61,7 @@ class Payment:
     returnable: bool = False
     back: int = 0
     going: int = 0
+    fee: int = 0
     share_bps: int = 0
     """What of it the partner who brought its charge is given."""
 
@@ -54,8 +74,8 @@ class Payment:
         """His share, rounded down, of what the merchant keeps."""
         return (self.cents - self.back) * self.share_bps // 10_000
 
-    def shown(self) -> tuple[str, int, str | None, bool, int]:
-        return ("pix" if self.by_pix else "boleto", self.cents, self.anomaly, self.late, self.back)
+    def shown(self) -> tuple[str, int, int, str | None, bool, int]:
+        return ("pix" if self.by_pix else "boleto", self.cents, self.fee, self.anomaly, self.late, self.back)
 
 
 @dataclass(eq=False)
@@ -93,6 +113,7 @@ class Withdrawal:
             assert self.status in may[status], f"{self.status} -> {status}"
             if status != "succeeded":
                 self.wallet.book("withdrawal_reversal", self.cents, self.withdrawal_id)
+                self.wallet.book("fee", self.wallet.fees.withdrawal, self.withdrawal_id)
             if status != "cancelled":
                 self.told.append(f"withdrawal.{status}")
         else:
@@ -104,6 +125,7 @@ class Withdrawal:
 class Wallet:
     """An account in one mode."""
 
+    fees: Fees = Fees()
     lines: list[tuple[str, int, str]] = field(default_factory=list)
     """Type, signed cents, charge or withdrawal."""
     withdrawals: list[Withdrawal] = field(default_factory=list)
@@ -123,6 +145,8 @@ class Wallet:
         ]
 
     def book(self, kind: str, cents: int, of: str) -> None:
+        if not cents:
+            return
         self.lines.append((kind, cents, of))
         # Only a partner's balance is ever below zero: by a share that he has withdrawn and that is taken back.
         assert cents > 0 or self.balance >= 0, "nothing takes more than there is"
@@ -130,10 +154,11 @@ class Wallet:
     def to_withdraw(self, cents: int) -> Answer:
         if cents < MINIMUM:
             return 422, "WITHDRAWAL_BELOW_MINIMUM"
-        return (201, "") if cents <= self.balance else (422, "INSUFFICIENT_BALANCE")
+        return (201, "") if cents + self.fees.withdrawal <= self.balance else (422, "INSUFFICIENT_BALANCE")
 
     def withdraw(self, withdrawal_id: str, cents: int, *, sends_at: datetime) -> Withdrawal:
         self.book("withdrawal", -cents, withdrawal_id)
+        self.book("fee", -self.fees.withdrawal, withdrawal_id)
         made = Withdrawal(self, withdrawal_id, cents, sends_at)
         self.withdrawals.append(made)
         return made
@@ -235,7 +260,9 @@ class Charge:
             anomaly = "duplicate" if self.status in ("paid", "refunded") else "paid_after_cancel"
         payment = Payment(cents, by_pix, settles, anomaly, paid_at >= self.expires_at, paid_at)
         self.payments.append(payment)
+        payment.fee = self.wallet.fees.of_payment(cents, by_pix=by_pix)
         self.wallet.book("payment", cents, self.charge_id)
+        self.wallet.book("fee", -payment.fee, self.charge_id)
         if self.partner is not None:
             assert self.issued_at is not None
             payment.share_bps = self.partner.bps(self.issued_at)

@@ -34,8 +34,11 @@ from banks.simulated.wire import Access, Wire, books_may_be_away
 from commands.merchants.integrators import create_integrator, set_integrator
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from commands.money.fees import set_fees
+from commands.people.audit import Origin
 from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
+from domain.merchants.fees import FeeTerms
 from domain.mode import Mode, Owner
 from runtime.local.embedded import free_port
 from runtime.postgres import Pool, open_pool
@@ -44,6 +47,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from tests.support.database import own_database
 from tests.support.in_process import Api, Reply, bearer, open_api
+from tests.walk.model import Fees
 from workers.__main__ import keep_running
 from workers.context import Context
 from workers.duties import Runner, duties
@@ -222,6 +226,19 @@ class Service:
             )  # fmt: skip
         merchant = self.merchants[str(record.account_id)] = WalkMerchant(record)
         return merchant
+
+    async def charge(self, merchant: WalkMerchant, fees: Fees) -> None:
+        """What staff do at /plataforma/lojas."""
+        terms = FeeTerms(
+            pix_bps=fees.pix_bps,
+            pix_cents=fees.pix_cents,
+            pix_cents_min=fees.pix_min,
+            boleto_cents=fees.boleto,
+            withdrawal_cents=fees.withdrawal,
+        )
+        origin, seal = Origin("walk", "walk", "walk"), Seal(self.settings.secret_key)
+        async with self.pool.acquire() as conn, conn.transaction():
+            await set_fees(conn, merchant.account_id, terms, "walk", origin, now=self.clock.now(), seal=seal)
 
     async def take_in_partner(self, merchant: WalkMerchant) -> str:
         """A partner with this merchant's account, and no share yet; its code."""

@@ -27,7 +27,7 @@ from readmodels.verify import verify
 from tests.support.boleto_merchant import PAGADOR
 from tests.support.in_process import Reply, envelope
 from tests.walk.books import UNENDED, faults, unheard
-from tests.walk.model import Answer, Charge, Partner, Refund, Wallet, counted
+from tests.walk.model import Answer, Charge, Fees, Partner, Refund, Wallet, counted
 from tests.walk.service import ARRIVES, Service, WalkMerchant, running_service
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
@@ -41,6 +41,9 @@ LATER_S: Final = 600.0
 SHOPS: Final = ("first", "second")
 PARTNER: Final = "partner"
 ACCOUNTS: Final = (*SHOPS, PARTNER)
+CHARGED: Final = "first"
+FEES: Final = Fees(pix_bps=99, pix_cents=1, pix_min=3, boleto=199, withdrawal=150)
+"""Of this one merchant; the others are charged nothing."""
 SHARES: Final = (0, 1, 33, 250, 3_333, 3_333, 10_000)
 """Basis points."""
 KINDS: Final = ("boleto_pix", "pix", "boleto", "boleto_hibrido", "dual", "pix")
@@ -179,7 +182,11 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.all: list[Charge] = []
         self.merchants: dict[str, WalkMerchant] = {}
-        self.wallets = {(merchant, test): Wallet() for merchant in ACCOUNTS for test in (True, False)}
+        self.wallets = {
+            (merchant, test): Wallet(FEES if merchant == CHARGED else Fees())
+            for merchant in ACCOUNTS
+            for test in (True, False)
+        }
         self.used: list[Used] = []
         self.suspended = False
         self.ahead = dict.fromkeys(SHOPS, timedelta())
@@ -189,6 +196,7 @@ class Walk(RuleBasedStateMachine):
         self.began = self.now
         for name in ACCOUNTS:
             self.merchants[name] = self.run(self.service.open_merchant(name))
+        self.run(self.service.charge(self.merchants[CHARGED], FEES))
         code = self.run(self.service.take_in_partner(self.merchants[PARTNER]))
         self.partner = Partner(code, {test: self.wallets[PARTNER, test] for test in (True, False)})
         self._agree(3_333, active=True)
@@ -629,7 +637,7 @@ class Walk(RuleBasedStateMachine):
         self._hear()
         wallet, test = self.wallets[merchant, False], astray
         amount = {
-            "all": max(1, wallet.balance),
+            "all": max(1, wallet.balance - wallet.fees.withdrawal),
             "part": max(1, wallet.balance // 3),
             "too much": max(0, wallet.balance) + 100,
             "too little": 99,
@@ -894,10 +902,12 @@ class Walk(RuleBasedStateMachine):
         )
         shown = {
             row["payment_id"]: (
-                row["method"], in_cents(row["amount"]), row["anomaly"], row["late"], in_cents(row["refunded_amount"])
+                row["method"], in_cents(row["amount"]), in_cents(row["fee"]), row["anomaly"], row["late"],
+                in_cents(row["refunded_amount"]),
             )
             for row in rows
         }  # fmt: skip
+        assert all(in_cents(row["net_amount"]) == in_cents(row["amount"]) - in_cents(row["fee"]) for row in rows)
         brought_by = None if charge.partner is None else charge.partner.code
         assert {row["integrador_code"] for row in rows} <= {brought_by}
         named = [row["end_to_end_id"] for row in rows if row["end_to_end_id"] is not None]
