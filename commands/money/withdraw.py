@@ -144,7 +144,9 @@ async def daily_withdrawal(
     amount_cents = min(found.balance_cents - found.keep_cents - fee_cents, PIX_CENTS_MAX)
     if amount_cents < MINIMUM_CENTS:
         return True
-    terms = WithdrawalTerms(found.account_id, True, found.pix_key, found.document, found.fees)
+    terms = WithdrawalTerms(
+        found.account_id, approved=True, pix_key=found.pix_key, document=found.document, fees=found.fees
+    )
     try:
         withdrawal = begin(terms, withdrawal_id=new_id(), amount_cents=amount_cents, fees=fees, now=now)
     except Refused:
