@@ -7,6 +7,7 @@ from uuid import UUID
 
 from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
+from domain.merchants.fees import NO_FEES
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import make_account, make_charges, utc_now
@@ -29,7 +30,7 @@ async def paid(pool: Pool, charge_ids: list[UUID]) -> None:
         for each in charge_ids
     ]
     async with transaction(pool) as conn:
-        await confirm_payments(conn, received, now=now, seal=Seal(bytes(32)))
+        await confirm_payments(conn, received, now=now, seal=Seal(bytes(32)), fees=NO_FEES)
 
 
 async def test_new_charges_fill_no_gaps_that_payments_left(servers: Any) -> None:
