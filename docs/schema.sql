@@ -527,6 +527,24 @@ CREATE TABLE mail_stop (
     CONSTRAINT mail_stop_pkey PRIMARY KEY (account_id, to_hash)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
 
+CREATE TABLE merchant_logo (
+    account_id uuid NOT NULL,
+    digest bytea NOT NULL,
+    width smallint NOT NULL,
+    height smallint NOT NULL,
+    image bytea NOT NULL,
+    preview bytea NOT NULL,
+    set_at timestamp with time zone NOT NULL,
+    CONSTRAINT merchant_logo_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
+    CONSTRAINT merchant_logo_digest_check CHECK (length(digest) = 16),
+    CONSTRAINT merchant_logo_height_check CHECK (height >= 1 AND height <= 200),
+    CONSTRAINT merchant_logo_image_check CHECK (length(image) >= 1 AND length(image) <= 32768),
+    CONSTRAINT merchant_logo_pkey PRIMARY KEY (account_id),
+    CONSTRAINT merchant_logo_preview_check CHECK (length(preview) >= 1 AND length(preview) <= 32768),
+    CONSTRAINT merchant_logo_width_check CHECK (width >= 1 AND width <= 400)
+);
+CREATE INDEX merchant_logo_digest ON merchant_logo USING btree (digest);
+
 CREATE TABLE migration (
     name text NOT NULL,
     applied_at timestamp with time zone DEFAULT now() NOT NULL,

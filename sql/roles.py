@@ -74,6 +74,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "account": _ROWS,
     "registration_check": _ANY,
     "account_note": _KEPT,
+    "merchant_logo": _ANY,
     "integrator": _ROWS,
     "integrator_share": _ROWS,
     "partner_copy": Rights("SU"),

@@ -25,8 +25,9 @@ from web.documentation.downloads import DOWNLOAD_HANDLERS
 from web.documentation.handlers import DOCS_HANDLERS, Docs
 from web.front import FRONT_HANDLERS
 from web.live import Live
+from web.logo import LOGO_HANDLERS
 from web.mail import MAIL_HANDLERS
-from web.pages import favicon, page, static_file
+from web.pages import FILE_HANDLERS, page
 from web.painel.auth.sign_in import sign_in_turns
 from web.painel.page_request import ForeignForm, secure
 from web.painel.table import PAINEL_HANDLERS
@@ -53,7 +54,7 @@ _WORDS_PAINEL: dict[int, tuple[str, str]] = {
     400: ("Pedido inválido", "O endereço ou o formulário não pôde ser lido. Volte e tente de novo."),
     403: ("Sem permissão", "Seu perfil não abre esta página. Quem é proprietário da conta pode mudar o seu perfil."),
     404: ("Página não encontrada", "Não há nada neste endereço, ou não é da sua conta."),
-    413: ("Formulário grande demais", "Volte e envie menos dados."),
+    413: ("Formulário grande demais", "Volte e envie menos dados, ou um arquivo menor."),
 }
 _WORDS_PLATAFORMA: dict[int, tuple[str, str]] = {
     **_WORDS_PAINEL,
@@ -129,9 +130,9 @@ def make_app(
             *DOCS_HANDLERS,
             *DOWNLOAD_HANDLERS,
             *LOCATION_HANDLERS,
+            *LOGO_HANDLERS,
             *FRONT_HANDLERS,
-            static_file,
-            favicon,
+            *FILE_HANDLERS,
         ],
         lifespan=[life],
         exception_handlers={Exception: _failed, HTTPException: _failed},

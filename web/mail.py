@@ -33,7 +33,7 @@ _POLICY = (
 _WITH_FORM: Final = {"Content-Security-Policy": _POLICY}
 # A mail's styles are inline. Sandboxed: nothing a merchant wrote into it runs here.
 _AS_MAIL: Final = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups",
+    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox allow-popups",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _FORWARDED: Final = (*HEADERS, "x-real-ip", "via")

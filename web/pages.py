@@ -13,6 +13,7 @@ from litestar import MediaType, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Response
+from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
 from domain import brazilian
@@ -115,3 +116,6 @@ async def static_file(name: FromPath[str]) -> Response[bytes]:
 @get("/favicon.ico")
 async def favicon() -> Response[bytes]:
     return Response(_FAVICON, media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
+
+
+FILE_HANDLERS: list[ControllerRouterHandler] = [static_file, favicon]

@@ -10,7 +10,7 @@ from runtime.log import AccessLog
 from runtime.settings import Settings
 from web.app import make_app, unavailable_page
 
-_PAGES = ("/pagar", "/painel", "/plataforma", "/correio", "/docs", "/static", "/pix/")
+_PAGES = ("/pagar", "/painel", "/plataforma", "/correio", "/docs", "/static", "/pix/", "/logo/")
 _FILES = frozenset(("/", "/robots.txt", "/favicon.ico"))
 
 

@@ -63,6 +63,8 @@ def cell_named(scope: Any) -> int | None:
         return _of_bearer(scope)
     if path.startswith("/pagar/"):
         return cell_of_token(path[len("/pagar/") :])
+    if path.startswith("/logo/"):
+        return cell_of_hex(path[len("/logo/") :])
     if path.startswith("/pix/"):
         return _of_ordered(path.rpartition("/")[2])
     for root, cookie in _SECTIONS.items():

@@ -34,8 +34,9 @@ _ROWS: Final = sql.for_each("account_file.rows", lambda name: sql.stream(name, s
 _JOURNAL: Final = sql.stream("account_file.rows_of_journal", str)
 # In this order they are added: what others name comes first.
 TABLES: Final = (
-    "account", "account_clock", "account_note", "credential", "access_token", "dashboard_user", "recovery_code",
-    "invitation", "audit", "registration_check", "payout_change", "program_payout", "auto_withdrawal", "sandbox_clock",
+    "account", "account_clock", "account_note", "merchant_logo", "credential", "access_token", "dashboard_user",
+    "recovery_code", "invitation", "audit", "registration_check",
+    "payout_change", "program_payout", "auto_withdrawal", "sandbox_clock",
     "mail_stop", "integrator", "integrator_share", "schedule", "schedule_charge", "charge", "boleto", "payer_kept",
     "payment", "payment_reversal", "partner_share", "refund", "held_refund", "withdrawal", "idempotency",
     "anomaly_resolved", "bank_order_done", "webhook_endpoint", "webhook_old_secret", "webhook_lane",

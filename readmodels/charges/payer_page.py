@@ -14,6 +14,7 @@ from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
 from domain.charge import Anomaly, Status
 from domain.instants import SAO_PAULO
 from domain.sandbox_clock import on_clock
+from readmodels.documents.logo import LogoOnPage
 from runtime.postgres import Connection
 
 # page_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
@@ -75,6 +76,9 @@ class _Row(Struct, frozen=True):
     contact_phone: str
     contact_whatsapp: bool
     contact_email: str
+    logo: bytes | None
+    logo_width: int
+    logo_height: int
     anomalies: list[str]
 
 
@@ -88,6 +92,7 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     """Whom to ask: E.164, or empty, as is all of a merchant that is blocked."""
     contact_whatsapp: bool
     contact_email: str
+    logo: LogoOnPage | None
     test: bool
     status: Status
     suspended: bool
@@ -180,6 +185,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         contact_phone="" if row.suspended else row.contact_phone,
         contact_whatsapp=row.contact_whatsapp,
         contact_email="" if row.suspended else row.contact_email,
+        logo=None if row.logo is None else LogoOnPage(row.logo, row.logo_width, row.logo_height),
         test=row.test,
         status=status,
         suspended=suspended,

@@ -1,5 +1,6 @@
 """The mails of local work, as a mail program would show them."""
 
+import base64
 from datetime import datetime
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -65,13 +66,26 @@ def _read(row: _Row, seal: Seal) -> CaughtMail:
         to=str(message["To"]),
         subject=str(message["Subject"]),
         text=_part(message, "plain"),
-        html=_part(message, "html"),
+        html=_with_images(message),
         files=tuple(
             File(part.get_filename() or "", part.get_content_type(), part.get_content())
             for part in message.iter_attachments()
         ),
         stop_url=None if stop is None else str(stop).strip("<>"),
     )
+
+
+def _with_images(message: EmailMessage) -> str:
+    """The page with the images that travel with it in their places."""
+    page = _part(message, "html")
+    for part in message.walk():
+        name = part["Content-ID"]
+        if name is not None:
+            content = part.get_payload(decode=True)
+            assert isinstance(content, bytes), "an image is no multipart"
+            uri = f"data:{part.get_content_type()};base64,{base64.b64encode(content).decode()}"
+            page = page.replace(f"cid:{name.strip('<>')}", uri)
+    return page
 
 
 def _part(message: EmailMessage, kind: str) -> str:

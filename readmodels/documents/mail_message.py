@@ -12,10 +12,14 @@ from uuid import UUID
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 
+from readmodels.documents.logo import Logo
 from readmodels.documents.mail_letter import Letter
 
 _SUBJECT_MAX: Final = 200
 _WIDTH: Final = 72
+LOGO_ID: Final = "logo"
+"""Under which the page of a message names the image that travels with it (RFC 2392). Nothing is loaded from anywhere:
+whether a mail was opened is told to nobody."""
 
 _page = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -44,6 +48,7 @@ def message_bytes(
     mail_from: str,
     now: datetime,
     stop_url: str | None,
+    logo: Logo | None = None,
     pdf: Attached | None = None,
 ) -> bytes:
     """The message as it goes over the wire (RFC 5322, CRLF). Raises BadAddress.
@@ -70,7 +75,14 @@ def message_bytes(
         message["List-Unsubscribe"] = f"<{stop_url}>"
         message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     message.set_content(plain_text(letter, stop_url))
-    message.add_alternative(_page.render(letter=letter, stop_url=stop_url), subtype="html")
+    page = _page.render(letter=letter, stop_url=stop_url, logo=logo, logo_id=f"{LOGO_ID}@{domain}")
+    message.add_alternative(page, subtype="html")
+    if logo is not None:
+        html = message.get_payload(1)
+        assert isinstance(html, EmailMessage), "text, then HTML"
+        html.add_related(
+            logo.image, "image", "png", cid=f"<{LOGO_ID}@{domain}>", filename="logo.png", disposition="inline"
+        )
     if pdf is not None:
         message.add_attachment(pdf.content, maintype="application", subtype="pdf", filename=pdf.file_name)
     return message.as_bytes()

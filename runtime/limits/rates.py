@@ -34,12 +34,14 @@ class Rates(Struct, frozen=True, kw_only=True):
     """The same, of one client_id: a token lasts an hour."""
     pages_per_min: int = 3_000
     """Payers' pages and what they poll, of one address: a mobile network shows thousands of people as one."""
+    logos_per_min: int = 3_000
+    """Merchants' logos, of one address: with each page that is opened for the first time."""
     pdfs_per_min: int = 300
     """Boletos printed from a payer's page, of one address."""
     sign_ins_per_min: int = 600
     """Forms to sign in or to recover access, of one address."""
     files_per_min: int = 300
-    """CSV files, of one account."""
+    """CSV files, and logos that are sent, of one account."""
     callbacks_per_min: int = 60_000
     """Callbacks of banks, of one address."""
     sandbox_charges_per_day: int = 1_000_000

@@ -7,6 +7,7 @@ import pytest
 
 from cli.run.cell_requests import cell_named
 from commands.merchants.merchants import client_id_of
+from readmodels.documents.logo import LogoOnPage
 from runtime.cells.addresses import as_role_of, in_schema, redis_of, schema_of, shown
 from runtime.cells.directory import NumberBlock, owner_of_number
 from runtime.cells.number import CELLS_MAX, cell_of, cell_of_hex, cell_of_token, current_cell, in_cell, marked
@@ -64,6 +65,9 @@ def test_a_request_is_led_by_what_it_carries(number: int) -> None:
     with in_cell(number):
         token, location = page_token(), ordered_token()
         cookie = marked(secrets.token_bytes(32)).hex().encode()
+        logo = LogoOnPage(secrets.token_bytes(16), 400, 100)
+        logos = (logo.path, logo.preview_path)
+    assert [cell_named(scope(path)) for path in logos] == [number, number]
     assert cell_named(scope("/v1/charges", (b"authorization", b"Bearer " + token.encode()))) == number
     assert cell_named(scope(f"/pagar/{token}")) == number
     assert cell_named(scope(f"/pagar/{token}/boleto.pdf")) == number

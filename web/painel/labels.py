@@ -167,6 +167,8 @@ ACTIONS: Final[dict[str, str]] = {
     "merchant.blocked": "Bloqueou um cadastro", "merchant.registered": "Cadastrou uma loja",
     "merchant.corrected": "Corrigiu um cadastro", "merchant.address_changed": "Mudou o endereço da empresa",
     "merchant.contact_changed": "Mudou o contato que os pagadores veem",
+    "merchant.logo_changed": "Mudou o logotipo que os pagadores veem",
+    "merchant.logo_removed": "Removeu o logotipo",
     "merchant.rate_changed": "Mudou os limites de uma loja", "merchant.pix_key_changed": "Trocou a chave Pix da conta",
     "platform.pix_key_set": "Definiu a chave Pix em que as cobranças são recebidas",
     "payout_key.asked": "Pediu outra chave para os saques",
@@ -228,7 +230,7 @@ FACTS: Final[dict[str, str]] = {
     "found_by": "encontrado por", "delivery": "entrega", "item": "parte", "accounts": "lojas",
     "fees": "tarifas", "fee_pix": "tarifa por Pix", "fee_boleto": "tarifa por boleto",
     "fee_withdrawal": "tarifa por saque",
-    "keep": "fica no saldo (R$)", "pix_key": "chave Pix", "pix_key_before": "antes",
+    "keep": "fica no saldo (R$)", "logo": "imagem", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {
     "charge": "cobrança", "payment": "ID da transação Pix", "link": "link", "number": "nosso número",
@@ -299,6 +301,8 @@ DONE: Final[dict[str, str]] = {
     "devolucao": "Devolução pedida. O valor saiu do saldo; o banco confirma em instantes.",
     "divergencia": "Divergência resolvida.",
     "contato": "Contato salvo. A página de cada cobrança já o mostra.",
+    "logotipo": "Logotipo salvo. Cobranças, boletos e e-mails já o mostram.",
+    "logotipo-removido": "Logotipo removido.",
     "programada": "Programação criada.",
     "pausada": "Programação pausada. Nenhuma cobrança sai enquanto isso.",
     "continuada": "Programação retomada.",

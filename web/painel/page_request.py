@@ -49,7 +49,7 @@ from web.painel.section import PAINEL, PLATAFORMA, Section
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
 UPLOAD_MAX = 256 * 1024
-"""Of a field, and of a file, of a form that sends one."""
+"""Of a field of a form that sends a file, and of a spreadsheet."""
 # Only forms of our own pages are taken; the browser says where a request comes from.
 _OWN = (None, "same-origin")
 _POLICY = (

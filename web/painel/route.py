@@ -16,6 +16,7 @@ from msgspec import Struct
 from commands.people.audit import AlreadySent
 from commands.people.sessions import PLATFORM, session_of
 from domain.errors import Code, Refused
+from domain.merchants.logo import SENT_BYTES_MAX
 from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.postgres import Pool, session
@@ -60,11 +61,15 @@ FINANCE = ADMIN | {"finance"}
 OFFICE = OPERATIONS | FINANCE
 STAFF = OFFICE | {"support"}
 
+# What a form that sends a file may have as a whole.
+SHEET_FORM_MAX = 2 * UPLOAD_MAX
+LOGO_FORM_MAX = SENT_BYTES_MAX + UPLOAD_MAX
+
 
 class Page(Struct, frozen=True):
     """`path` is below its section's root (below /painel/teste when `test`), with `{name:str}` for what varies.
-    `upload`: its form may send a file. `early`: open before a required second factor is set up. `menu`: what the menu
-    calls it; empty when it is not there.
+    `upload`: bytes of its form, where it may send a file. `early`: open before a required second factor is set up.
+    `menu`: what the menu calls it; empty when it is not there.
     """
 
     method: Literal["GET", "POST"]
@@ -75,7 +80,7 @@ class Page(Struct, frozen=True):
     menu: str = ""
     section: Section = PAINEL
     early: bool = False
-    upload: bool = False
+    upload: int = 0
 
     @property
     def whole_path(self) -> str:
@@ -141,7 +146,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
 
     # A name for traces and Litestar's messages.
     answer.__name__ = f"{page.method} {page.whole_path}"
-    bounds: dict[str, Any] = {"request_max_body_size": 2 * UPLOAD_MAX} if page.upload else {}
+    bounds: dict[str, Any] = {"request_max_body_size": page.upload} if page.upload else {}
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200, **bounds)(answer)
 
 

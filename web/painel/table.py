@@ -21,9 +21,21 @@ from web.painel.charges import (
     schedules,
 )
 from web.painel.money import anomaly, money, payout_key, refunds, reports, withdrawals
-from web.painel.route import CREDENTIALS, DELIVERIES, EVERYBODY, MONEY, OWNER, PEOPLE, PROGRAMS, Page, handlers
+from web.painel.route import (
+    CREDENTIALS,
+    DELIVERIES,
+    EVERYBODY,
+    LOGO_FORM_MAX,
+    MONEY,
+    OWNER,
+    PEOPLE,
+    PROGRAMS,
+    SHEET_FORM_MAX,
+    Page,
+    handlers,
+)
 from web.painel.section import PAINEL
-from web.painel.settings import audit, company, deliveries, requests, team, tokens, webhooks
+from web.painel.settings import audit, company, deliveries, logo, requests, team, tokens, webhooks
 
 TEST: Final = Mode.SANDBOX
 
@@ -39,7 +51,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cep/{cep:str}",                    postal_code.show,         EVERYBODY),
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       PEOPLE),
     Page("GET",  "/cobrancas/importar",               charge_import.show,       PEOPLE),
-    Page("POST", "/cobrancas/importar",               charge_import.create,     PEOPLE, upload=True),
+    Page("POST", "/cobrancas/importar",               charge_import.create,     PEOPLE, upload=SHEET_FORM_MAX),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           PEOPLE),
@@ -117,6 +129,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/empresa",                          company.show,             EVERYBODY, menu="Empresa"),
     Page("POST", "/empresa/endereco",                 company.change_address,   OWNER),
     Page("POST", "/empresa/contato",                  company.change_contact,   OWNER),
+    Page("POST", "/empresa/logotipo",                 logo.change,              OWNER, upload=LOGO_FORM_MAX),
+    Page("POST", "/empresa/logotipo/remover",         logo.remove,              OWNER),
     Page("GET",  "/auditoria",                        audit.LIST.show,          OWNER, menu="Auditoria"),
     Page("GET",  "/acesso",                           access.show,              EVERYBODY),
     Page("POST", "/acesso/senha",                     access.set_password,      EVERYBODY),
@@ -135,7 +149,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/cobrancas/nova",                   new_charge.create,        EVERYBODY, TEST),
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/importar",               charge_import.show,       EVERYBODY, TEST),
-    Page("POST", "/cobrancas/importar",               charge_import.create,     EVERYBODY, TEST, upload=True),
+    Page("POST", "/cobrancas/importar",               charge_import.create,     EVERYBODY, TEST, upload=SHEET_FORM_MAX),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           EVERYBODY, TEST),

@@ -18,6 +18,7 @@ from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
 from readmodels.dashboard.platform import find_merchant
 from readmodels.dashboard.registration_review import notes_of, review_of
+from readmodels.documents.logo import find_logo
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
 from web.painel.fields import Filled
@@ -106,6 +107,7 @@ async def merchant_view(
         review = await review_of(conn, company, people)
         notes = await notes_of(conn, account_id)
         own_fees = await own_terms(conn, account_id)
+        logo = await find_logo(conn, account_id=account_id)
     default = request.settings.fees
     values = {
         "merchant": merchant,
@@ -130,6 +132,7 @@ async def merchant_view(
         "review_words": REVIEW,
         "receita": RECEITA_URL,
         "notes": notes,
+        "logo": logo,
         "note_max": NOTE_MAX,
         "payout_form": payout_key or Filled(),
         "webhook_form": webhook or Filled(),

@@ -12,7 +12,7 @@ from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import postal_code
 from web.painel.page_request import PageRequest
-from web.painel.route import ADMIN, FINANCE, OFFICE, OPERATIONS, STAFF, Page, handlers
+from web.painel.route import ADMIN, FINANCE, LOGO_FORM_MAX, OFFICE, OPERATIONS, STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
 from web.plataforma import (
@@ -31,7 +31,7 @@ from web.plataforma import (
     team,
 )
 from web.plataforma.cells import choice
-from web.plataforma.merchant import fees, merchant_list, review, webhooks
+from web.plataforma.merchant import fees, logo, merchant_list, review, webhooks
 from web.plataforma.reports import pages as reports
 
 
@@ -43,8 +43,9 @@ def _page(
     *,
     early: bool = False,
     menu: str = "",
+    upload: int = 0,
 ) -> Page:
-    return Page(method, path, handle, roles, section=PLATAFORMA, early=early, menu=menu)
+    return Page(method, path, handle, roles, section=PLATAFORMA, early=early, menu=menu, upload=upload)
 
 
 # fmt: off
@@ -69,6 +70,8 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/lojas/{account_id:str}/conferencia", review.check,               OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/conferencia/desmarcar", review.uncheck,             OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/observacoes", review.note,                OFFICE),
+    _page("POST", "/lojas/{account_id:str}/logotipo",    logo.change,                OPERATIONS, upload=LOGO_FORM_MAX),
+    _page("POST", "/lojas/{account_id:str}/logotipo/remover", logo.remove,           OPERATIONS),
     _page("POST", "/lojas/{account_id:str}/devolucoes/liberar", merchants.free,             FINANCE),
     _page("POST", "/lojas/{account_id:str}/devolucoes/prender", merchants.bind,             FINANCE),
     _page("POST", "/lojas/{account_id:str}/chave",       payout_key.ask_for_another, FINANCE),

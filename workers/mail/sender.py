@@ -21,6 +21,7 @@ from domain.mode import Mode, Owner
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import read_doc
 from readmodels.documents.boleto_pdf import BoletoPrinter
+from readmodels.documents.logo import Logo, find_logo_shown
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -198,6 +199,7 @@ class MailSender:
                 mail_from=self._settings.mail_from,
                 now=now,
                 stop_url=stop_url,
+                logo=await self._logo(due),
                 pdf=await self._pdf(due, letter, now) if due.attach_pdf else None,
             )
         except BadAddress:
@@ -240,6 +242,13 @@ class MailSender:
             about_day=due.about_day,
             now=now,
         )
+
+    async def _logo(self, due: DueMail) -> Logo | None:
+        """Of the merchant, on what goes to payers."""
+        if due.charge_id is None:
+            return None
+        async with session(self._context.pool) as conn:
+            return await find_logo_shown(conn, account_id=due.account_id)
 
     async def _pdf(self, due: DueMail, letter: Letter, now: datetime) -> Attached | None:
         """The boleto on paper, while it is to be paid; None for a charge that is no boleto."""

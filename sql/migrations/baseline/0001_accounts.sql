@@ -52,6 +52,20 @@ CREATE TABLE account_note (
     text        text NOT NULL CHECK (length(text) BETWEEN 1 AND 2000)
 );
 CREATE INDEX account_note_account ON account_note (account_id, written_at, note_id);
+
+-- What payers recognise a merchant by: opaque PNGs that we wrote ourselves (commands/merchants/logo.py), as it stands on
+-- pages and paper, and as messengers preview a link. `digest` is of both, and part of their address.
+CREATE TABLE merchant_logo (
+    account_id  uuid PRIMARY KEY REFERENCES account,
+    digest      bytea NOT NULL CHECK (length(digest) = 16),
+    width       smallint NOT NULL CHECK (width BETWEEN 1 AND 400),
+    height      smallint NOT NULL CHECK (height BETWEEN 1 AND 200),
+    image       bytea NOT NULL CHECK (length(image) BETWEEN 1 AND 32768),
+    preview     bytea NOT NULL CHECK (length(preview) BETWEEN 1 AND 32768),
+    set_at      timestamptz NOT NULL
+);
+-- Not unique: two merchants may have one logo.
+CREATE INDEX merchant_logo_digest ON merchant_logo (digest);
 CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
 CREATE INDEX account_document ON account (document, account_id);
 

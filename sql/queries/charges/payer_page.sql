@@ -6,12 +6,15 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
        charge_view.amount_cents, charge_view.due_date, charge_view.version, charge_view.doc,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s, account.kyc = 'blocked' AND NOT charge_view.test AS suspended,
        account.contact_phone, account.contact_whatsapp, account.contact_email,
+       merchant_logo.digest AS logo, coalesce(merchant_logo.width, 0) AS logo_width,
+       coalesce(merchant_logo.height, 0) AS logo_height,
        -- The latest payment that does not fit. Payments of one charge are few rows of read_payment_charge.
        ARRAY(SELECT anomaly FROM read_payment
              WHERE charge_id = charge_view.charge_id AND anomaly IS NOT NULL
              ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies
 FROM charge_view
 JOIN account ON account.account_id = charge_view.account_id
+LEFT JOIN merchant_logo ON merchant_logo.account_id = charge_view.account_id AND account.kyc <> 'blocked'
 LEFT JOIN sandbox_clock ON charge_view.test AND sandbox_clock.account_id = charge_view.account_id
 WHERE charge_view.public_id = :public_id;
 

@@ -24,6 +24,30 @@ UPDATE account SET address = :address, city = :city WHERE account_id = :account_
 UPDATE account SET contact_phone = :contact_phone, contact_whatsapp = :contact_whatsapp, contact_email = :contact_email
 WHERE account_id = :account_id;
 
+-- name: set_logo
+INSERT INTO merchant_logo (account_id, digest, width, height, image, preview, set_at)
+VALUES (:account_id, :digest, :width, :height, :image, :preview, :now)
+ON CONFLICT (account_id) DO UPDATE SET digest = excluded.digest, width = excluded.width, height = excluded.height,
+    image = excluded.image, preview = excluded.preview, set_at = excluded.set_at;
+
+-- name: remove_logo
+DELETE FROM merchant_logo WHERE account_id = :account_id RETURNING account_id;
+
+-- name: logo
+SELECT digest, width, height, image FROM merchant_logo WHERE account_id = :account_id;
+
+-- name: logo_shown
+-- As payers are shown it: nothing of a merchant that is blocked.
+SELECT l.digest, l.width, l.height, l.image
+FROM merchant_logo l JOIN account a ON a.account_id = l.account_id
+WHERE l.account_id = :account_id AND a.kyc <> 'blocked';
+
+-- name: logo_file
+-- merchant_logo_digest. Of a merchant that is blocked nothing is shown any more, whoever kept the address.
+SELECT CASE WHEN :preview::boolean THEN l.preview ELSE l.image END AS content
+FROM merchant_logo l JOIN account a ON a.account_id = l.account_id
+WHERE l.digest = :digest AND a.kyc <> 'blocked' LIMIT 1;
+
 -- name: company
 -- An account's registration, and how many of its owners have chosen a password.
 SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at,

@@ -14,12 +14,14 @@ import pytest
 
 from commands.cells import move
 from commands.cells.move import CellMoved, move_cell
+from commands.merchants.profile.logo import read_logo, set_logo
 from readmodels.verify import verify
 from runtime.cells.addresses import as_role_of, in_schema
 from runtime.cells.directory import read_cells
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import connect
 from tests.support.cells import Cells, open_cells, second_server
+from tests.support.pictures import a_logo
 
 ALA = 1
 REPLICATION = """
@@ -88,6 +90,8 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
         async with open_cells(servers) as cells:
             old = await asyncpg.connect(cells.owner_urls[ALA])
             await old.execute("SELECT nextval('boleto_control')")
+            logo = read_logo(a_logo())
+            await set_logo(old, cells.merchants[ALA].account_id, logo, now=datetime.now(UTC))
             async with Load(cells).running() as load:
                 told = await moved(cells, second)
                 after = len(load.made)
@@ -100,6 +104,7 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
             there = {row["charge_id"] for row in await new.fetch("SELECT charge_id FROM charge")}
             assert set(load.made.values()) == there
             assert len(there) == len(load.made), "one charge for each key"
+            assert await new.fetchval("SELECT image FROM merchant_logo") == logo.image
             held = await old.fetchval("SELECT count(*) FROM charge")
             assert held < len(there), "it was moved in the middle"
             with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="has moved"):

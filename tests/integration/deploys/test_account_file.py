@@ -9,9 +9,10 @@ import secrets
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 import httpx
@@ -19,12 +20,14 @@ import pytest
 
 from commands.merchants.account_export import TABLES
 from commands.merchants.account_file import READ
+from commands.merchants.profile.logo import read_logo, set_logo
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.seals import extend_seals
 from readmodels.verify import verify
 from runtime.postgres import connect
 from tests.support.api_process import ApiProcess, api_process
 from tests.support.database import own_database, owner_of
+from tests.support.pictures import a_logo
 from tests.support.receiving import receiving
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 
@@ -105,6 +108,7 @@ class Source:
         self.account_id = str(merchant["account_id"])
         self.key = secrets.token_hex(8)
         self.seen: dict[str, dict[str, bytes]] = {}
+        self.logo = read_logo(a_logo())
 
     def client(self, mode: str) -> Client:
         return Client(self.system.base_url, self.merchant[mode])
@@ -129,6 +133,14 @@ class Source:
         real.made(f"/v1/charges/{paid['charge_id']}/refunds", {"amount": "10.00"})
         real.made("/v1/withdrawals", {"amount": "5.00"})
 
+    async def show(self) -> None:
+        """What its payers see it by."""
+        conn = await asyncpg.connect(self.system.owner_url)
+        try:
+            await set_logo(conn, UUID(self.account_id), self.logo, now=datetime.now(UTC))
+        finally:
+            await conn.close()
+
     def settle(self, ended: Callable[[], bool]) -> None:
         until(ended, within_s=60, what="nothing under way")
         self.system.json("merchant", "block", self.account_id, "--reason", "moves")
@@ -145,6 +157,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
         with receiving() as url:
             system.json("webhook", "set", source.account_id, url)
             source.live()
+            asyncio.run(source.show())
             early = system.quita("account", "export", source.account_id, str(file))
             assert early.returncode == 1
             assert "block it first" in early.stderr
@@ -196,6 +209,9 @@ async def test_it_answers_there_what_it_answered_here_to_the_byte(
         "dashboard_user", "account_clock", "webhook_endpoint", "webhook_delivery", "webhook_attempt", "bank_order_done",
     } <= rows.keys(), "something of everything"  # fmt: skip
     assert await verify(target.url) == [], "books and hash chain hold"
+    conn = await asyncpg.connect(target.owner_url)
+    assert await conn.fetchval("SELECT image FROM merchant_logo") == source.logo.image
+    await conn.close()
     await _fold(target.url)
     assert await verify(target.url) == [], "so do the totals that are made of them"
     with api_process(

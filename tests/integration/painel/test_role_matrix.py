@@ -129,6 +129,8 @@ O     POST /painel/pessoas/credenciais
 OFDS  GET  /painel/empresa
 O     POST /painel/empresa/endereco
 O     POST /painel/empresa/contato
+O     POST /painel/empresa/logotipo
+O     POST /painel/empresa/logotipo/remover
 O     GET  /painel/auditoria
 OFDS  GET  /painel/acesso
 OFDS  POST /painel/acesso/senha
@@ -211,6 +213,8 @@ aofs  GET  /plataforma/banco
 ao    POST /plataforma/lojas/{}/conferencia
 ao    POST /plataforma/lojas/{}/conferencia/desmarcar
 aof   POST /plataforma/lojas/{}/observacoes
+ao    POST /plataforma/lojas/{}/logotipo
+ao    POST /plataforma/lojas/{}/logotipo/remover
 a f   POST /plataforma/lojas/{}/chave
 a f   POST /plataforma/lojas/{}/chave/confirmar
 a f   POST /plataforma/lojas/{}/chave/cancelar

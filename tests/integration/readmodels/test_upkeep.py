@@ -28,7 +28,7 @@ SMALL = (
     "webhook_endpoint", "webhook_lane", "webhook_old_secret", "program_payout", "worker_heartbeat",
     "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
     "sign_in_place",
-    "payer_retention", "payer_kept", "anomaly_resolved", "registration_check", "account_note",
+    "payer_retention", "payer_kept", "anomaly_resolved", "registration_check", "account_note", "merchant_logo",
     # Money and mail that something is wrong with, and what is still to be sent.
     "bank_unreadable", "suspense", "mail_request", "caught_mail", "migration", "recovery",
 )  # fmt: skip

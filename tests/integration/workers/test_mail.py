@@ -24,6 +24,7 @@ from commands.charges.pay import Confirmation, confirm_payments
 from commands.charges.redate import redate_boleto
 from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
 from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.merchants.profile.logo import read_logo, set_logo
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason
@@ -41,6 +42,7 @@ from runtime.settings import read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
 from tests.support.boletos import AGREEMENT, PAYER, issue
 from tests.support.mail_server import MailServer, mail_server
+from tests.support.pictures import a_logo
 from workers.context import Context
 from workers.mail import sender as mail_worker
 from workers.mail.sender import BACKOFF_S, LEASE, MailSender, forget_mails, release_mails, write_due_mails
@@ -323,6 +325,27 @@ async def test_who_stopped_the_mails_of_a_merchant_gets_no_more(post: Post) -> N
     await post.work()
     assert len(post.server.mails) == 1
     assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
+
+
+async def test_a_mail_to_a_payer_carries_the_logo_and_loads_nothing_from_anywhere(post: Post) -> None:
+    logo, account_id = read_logo(a_logo()), post.merchant.account_id
+    async with transaction(post.context.pool) as conn:
+        await set_logo(conn, account_id, logo, now=START)
+    doc = await post.pix("lia@example.com")
+    await post.work()
+    (taken,) = post.server.of("lia@example.com")
+    html = taken.part("html")
+    (image,) = [each for each in taken.message.walk() if each.get_content_type() == "image/png"]
+    assert image.get_content() == logo.image
+    assert f'src="cid:{str(image["Content-ID"]).strip("<>")}"' in html
+    assert 'src="http' not in html
+    assert not list(taken.message.iter_attachments()), "it is a part of the page, not a file beside it"
+    await post.context.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
+    await post.paid(doc)
+    await post.work()
+    receipt = post.server.of("lia@example.com")[-1]
+    assert "Pagamento recebido" in receipt.part("plain")
+    assert "cid:" not in receipt.part("html"), "of a blocked merchant it is shown nowhere"
 
 
 async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.merchants.contact import read_contact, set_contact
+from commands.merchants.profile.contact import read_contact, set_contact
 from commands.merchants.registration import CITY_MAX, DISTRICT_MAX, NUMBER_MAX, STREET_MAX, Address, set_address
 from commands.money.fees import own_terms, told_fees
 from commands.people.credentials import CREDENTIALS_MAX
@@ -18,6 +18,7 @@ from domain.errors import Refused
 from domain.payer import STATES
 from domain.withdrawal import MINIMUM_CENTS, masked_key
 from readmodels.dashboard.company import ADDRESS_PARTS, Company, find_company
+from readmodels.documents.logo import find_logo
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
@@ -37,7 +38,7 @@ _CONTACT_FAULTS = {"phone": "Informe o telefone com DDD.", "email": "Informe um 
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return await _page(request)
+    return await company_page(request)
 
 
 async def change_address(request: PageRequest) -> Response[Any]:
@@ -52,7 +53,7 @@ async def change_address(request: PageRequest) -> Response[Any]:
             await set_address(conn, company.account_id, address)
     except Refused as refused:
         tell_faults(filled, refused, ADDRESS_FAULTS)
-        return await _page(request, filled)
+        return await company_page(request, filled)
     return request.go("/painel/empresa", done="endereco-empresa")
 
 
@@ -67,7 +68,7 @@ async def change_contact(request: PageRequest) -> Response[Any]:
         tell_faults(reached, refused, _CONTACT_FAULTS)
         if "email" in reached.faults:
             reached.wrong("contact_email", reached.faults.pop("email"))
-        return await _page(request, reached=reached)
+        return await company_page(request, reached=reached)
     return request.go("/painel/empresa", done="contato")
 
 
@@ -95,10 +96,13 @@ async def _company(request: PageRequest) -> Company:
     return company
 
 
-async def _page(request: PageRequest, filled: Filled | None = None, *, reached: Filled | None = None) -> Response[Any]:
+async def company_page(
+    request: PageRequest, filled: Filled | None = None, *, reached: Filled | None = None, logo_fault: str = ""
+) -> Response[Any]:
     company = await _company(request)
     async with session(request.pool) as conn:
         own_fees = await own_terms(conn, company.account_id)
+        logo = await find_logo(conn, account_id=company.account_id)
     contact = {"phone": phone(company.contact_phone), "contact_email": company.contact_email}
     if company.contact_whatsapp:
         contact["whatsapp"] = "yes"
@@ -113,6 +117,9 @@ async def _page(request: PageRequest, filled: Filled | None = None, *, reached: 
         "filled": filled or Filled(shown=company.parts),
         "reached": reached or Filled(shown=contact),
         "may_contact": request.may("POST /painel/empresa/contato"),
+        "logo": logo,
+        "logo_fault": logo_fault,
+        "may_logo": request.may("POST /painel/empresa/logotipo"),
         "states": {each: each for each in sorted(STATES)},
         "contact": settings.support_contact,
         "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
@@ -122,4 +129,5 @@ async def _page(request: PageRequest, filled: Filled | None = None, *, reached: 
         "credentials_max": CREDENTIALS_MAX,
         "people_max": PEOPLE_MAX,
     }
-    return request.show("company.html", values, status=400 if filled is not None or reached is not None else 200)
+    faulty = filled is not None or reached is not None or logo_fault
+    return request.show("company.html", values, status=400 if faulty else 200)

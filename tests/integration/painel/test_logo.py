@@ -1,0 +1,299 @@
+"""A merchant's logo: of the file that was sent only pixels go on, and payers see them wherever they meet the charge."""
+
+import io
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from commands.merchants.profile.logo import read_logo, set_logo
+from domain.errors import Refused
+from domain.merchants.logo import BYTES_MAX, HEIGHT_MAX, PREVIEW_SIZE, SENT_BYTES_MAX, WIDTH_MAX
+from runtime.seal import Seal
+from tests.support.counting import calls_made
+from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.pages import serving
+from tests.support.pictures import a_logo, encoded
+
+SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+PAGE, FORM = "/painel/empresa", "/painel/empresa/logotipo"
+_PATHS = re.compile(r"/logo/[0-9a-f]{35}(?:-previa)?\.png")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shop(pool: Any) -> AsyncIterator[Any]:
+    merchant = await a_merchant(pool)
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+        yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
+
+
+async def sent(person: Person, file: bytes, *, on: str = PAGE, to: str = FORM) -> Seen:
+    data = aiohttp.FormData((await person.opened(on)).hidden())
+    data.add_field("logo", io.BytesIO(file), filename="../logo.svg", content_type="image/svg+xml")
+    return await person.ask("POST", to, data=data)
+
+
+async def fetched(person: Person, path: str) -> tuple[int, Any, bytes]:
+    async with person.http.get(person.address + path) as answer:
+        return answer.status, answer.headers, await answer.read()
+
+
+def chunks(png: bytes) -> list[bytes]:
+    at, found = 8, []
+    while at < len(png):
+        found.append(png[at + 4 : at + 8])
+        at += 12 + int.from_bytes(png[at : at + 4], "big")
+    return found
+
+
+# What is kept of a file
+
+
+def _talkative_png() -> bytes:
+    said = PngInfo()
+    said.add_text("Author", "Fulana de Tal")
+    said.add_itxt("XML:com.adobe.xmp", "<x>Fulana</x>", zip=True)
+    return a_logo(pnginfo=said, exif=_exif(), icc_profile=b"\0" * 200) + b"<script>alert('Fulana')</script>"
+
+
+def _exif() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x013B] = "Fulana de Tal"  # Artist
+    exif[0x8825] = {1: "S", 2: (23.0, 33.0, 1.0)}  # where it was taken
+    return exif
+
+
+@pytest.mark.parametrize("file", [_talkative_png(), a_logo("JPEG", exif=_exif(), comment=b"Fulana")])
+def test_of_the_file_only_pixels_are_kept(file: bytes) -> None:
+    assert b"Fulana" in file
+    kept = read_logo(file)
+    for png in (kept.image, kept.preview):
+        assert set(chunks(png)) <= {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
+        assert png.endswith(b"IEND\xaeB`\x82")
+        assert len(png) <= BYTES_MAX
+        image = Image.open(io.BytesIO(png))
+        assert image.mode in ("RGB", "P")
+        assert image.info.keys() <= {"interlace"}
+
+
+def test_what_is_transparent_becomes_white_and_empty_margins_go() -> None:
+    kept = read_logo(a_logo(size=(900, 300)))
+    image = Image.open(io.BytesIO(kept.image)).convert("RGB")
+    assert image.size == (kept.width, kept.height)
+    assert image.width == WIDTH_MAX
+    assert image.getpixel((0, 0)) == (255, 255, 255)  # beside the disc
+    edges = [image.getpixel((x, kept.height // 2)) for x in (0, kept.width - 1)]
+    assert (255, 255, 255) not in edges
+    assert Image.open(io.BytesIO(kept.preview)).size == PREVIEW_SIZE
+
+
+def test_a_picture_of_many_colours_is_made_small_enough() -> None:
+    noise = Image.effect_noise((800, 500), 100).convert("RGB")
+    noise.putpixel((0, 0), (0, 0, 0))
+    kept = read_logo(encoded(noise))
+    assert len(kept.image) <= BYTES_MAX
+    assert len(kept.preview) <= BYTES_MAX
+    assert 100 <= kept.width <= WIDTH_MAX
+    assert kept.height <= HEIGHT_MAX
+
+
+def test_a_photo_stands_as_it_was_taken() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    kept = read_logo(a_logo("JPEG", size=(900, 300), exif=exif))
+    assert kept.height > kept.width
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
+def test_every_kind_of_png_and_jpeg_is_read(mode: str) -> None:
+    image = Image.open(io.BytesIO(a_logo())).convert("RGBA")
+    paper = Image.new("RGBA", image.size, "white")
+    paper.alpha_composite(image)
+    file = encoded(paper.convert("RGB").convert(mode), "JPEG" if mode == "CMYK" else "PNG")
+    kept = read_logo(file)
+    assert kept.width == WIDTH_MAX
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", "kind"),
+        (b"GIF89a" + b"\0" * 60, "kind"),
+        (encoded(Image.new("RGB", (40, 40), "red"), "WEBP"), "kind"),
+        (encoded(Image.new("RGB", (40, 40), "red"), "BMP"), "kind"),
+        (encoded(Image.new("I;16", (40, 40), 9), "PNG"), "kind"),
+        (a_logo()[:-400], "kind"),
+        (b"", "kind"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * (SENT_BYTES_MAX + 1), "bytes"),
+        (encoded(Image.new("L", (4_001, 900))), "size"),
+        (encoded(Image.new("1", (2_100, 2_000))), "size"),
+        (encoded(Image.new("L", (15, 400))), "size"),
+        (encoded(Image.new("L", (3_000, 20))), "size"),
+        (encoded(Image.new("RGB", (90, 90), "#fcfcfc")), "blank"),
+        (encoded(Image.new("RGBA", (90, 90), (255, 255, 255, 120))), "blank"),
+        (encoded(Image.new("RGBA", (90, 90), (9, 9, 9, 0))), "blank"),
+    ],
+)
+def test_what_is_no_logo_is_refused_with_why(file: bytes, why: str) -> None:
+    with pytest.raises(Refused) as refused:
+        read_logo(file)
+    assert refused.value.fields == {"logo": why}
+
+
+def test_of_a_bomb_no_pixel_is_decoded() -> None:
+    """19 kB that would be 400 MB: its head is read, and nothing more."""
+    bomb = encoded(Image.new("1", (20_000, 20_000)))
+    assert len(bomb) < 100_000
+
+    def refuse() -> None:
+        with pytest.raises(Refused, match="VALIDATION"):
+            read_logo(bomb)
+
+    assert calls_made(refuse) < 3_000
+
+
+@given(st.binary(max_size=200), st.integers(0, 1_200), st.integers(0, 60), st.booleans())
+def test_a_broken_file_is_refused_and_nothing_else_happens(junk: bytes, at: int, dropped: int, jpeg: bool) -> None:
+    whole = a_logo("JPEG" if jpeg else "PNG", size=(120, 60))
+    why = None
+    try:
+        read_logo(whole[:at] + junk + whole[at + dropped :])
+    except Refused as refused:
+        why = (refused.fields or {})["logo"]
+    assert why in (None, "kind", "size", "blank")
+
+
+# Who sees it
+
+
+async def test_payers_see_it_before_and_after_and_in_the_preview_of_the_link(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge()
+    path = f"/pagar/{doc.public_id}"
+    assert "/logo/" not in (await owner.opened(path)).html
+    answer = await sent(owner, a_logo())
+    assert (answer.status, answer.where) == (303, f"{PAGE}?feito=logotipo")
+    for paid in (False, True):
+        if paid:
+            await books.paid(doc)
+        html = (await owner.opened(path)).html
+        preview, shown = dict.fromkeys(_PATHS.findall(html))
+        assert f'content="{SETTINGS.app_url}{preview}"' in html
+        assert re.search(rf'<img src="{shown}" width="\d+" height="\d+" alt="">', html), "its room is kept"
+    for name, size in ((shown, (WIDTH_MAX, 100)), (preview, PREVIEW_SIZE)):
+        status, headers, png = await fetched(owner, name)
+        assert (status, headers["content-type"]) == (200, "image/png")
+        assert headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert Image.open(io.BytesIO(png)).width == size[0]
+
+
+async def test_another_logo_has_another_address_and_the_old_one_is_gone(shop: Any) -> None:
+    owner, books, *_ = shop
+    path = f"/pagar/{(await books.charge()).public_id}"
+
+    async def shown() -> str:
+        return str(_PATHS.findall((await owner.opened(path)).html)[-1])
+
+    one = a_logo()
+    await sent(owner, one)
+    first = await shown()
+    await sent(owner, a_logo())
+    assert await shown() != first
+    assert (await fetched(owner, first))[0] == 404
+    await sent(owner, one)
+    assert await shown() == first, "the address is of the content"
+    assert await books.pool.fetchval("SELECT count(*) FROM merchant_logo WHERE account_id = $1", books.account_id) == 1
+
+
+async def test_it_is_taken_away_again_and_both_stand_in_the_audit_log(shop: Any) -> None:
+    owner, books, *_ = shop
+    path = f"/pagar/{(await books.charge()).public_id}"
+    await sent(owner, a_logo())
+    assert "data:image/png" in (await owner.opened(PAGE)).html
+    assert (await owner.post(f"{FORM}/remover", on=PAGE)).status == 303
+    assert "/logo/" not in (await owner.opened(path)).html
+    assert "Nenhum logotipo" not in (await owner.opened(PAGE)).text, "an owner is shown the form"
+    log = (await owner.opened("/painel/auditoria")).text
+    assert "Mudou o logotipo que os pagadores veem" in log
+    assert "Removeu o logotipo" in log
+
+
+async def test_of_a_blocked_merchant_it_is_shown_nowhere(shop: Any) -> None:
+    owner, books, *_ = shop
+    path = f"/pagar/{(await books.charge()).public_id}"
+    await sent(owner, a_logo())
+    names = _PATHS.findall((await owner.opened(path)).html)
+    assert len(names) == 2
+    await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", books.account_id)
+    assert "/logo/" not in (await owner.opened(path)).html
+    assert [(await fetched(owner, name))[0] for name in names] == [404, 404]
+
+
+async def test_names_of_nothing_are_not_there(shop: Any) -> None:
+    owner, *_ = shop
+    for name in ("0" * 35 + ".png", "x.png", "000" + "0" * 32, "%00.png", "0" * 35 + "-previa.svg", "é.png"):
+        assert (await fetched(owner, f"/logo/{name}"))[0] == 404, name
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [(b"<svg/>", "não é uma imagem PNG ou JPEG"), (b"", "Escolha um arquivo")], ids=["svg", "none"]
+)
+async def test_what_is_refused_is_said_beside_the_field(shop: Any, file: bytes, said: str) -> None:
+    owner, books, *_ = shop
+    refused = await sent(owner, file)
+    assert refused.status == 400
+    assert said in refused.text
+    assert 'id="w-logo"' in refused.html
+    assert not await books.pool.fetchval("SELECT count(*) FROM merchant_logo WHERE account_id = $1", books.account_id)
+
+
+async def test_a_body_beyond_its_bound_is_not_read(shop: Any) -> None:
+    owner, *_ = shop
+    assert (await sent(owner, b"\0" * (SENT_BYTES_MAX + 400_000))).status == 413
+
+
+async def test_only_owners_send_it(shop: Any) -> None:
+    _, books, address, merchant = shop
+    for role in ("finance", "developer", "support"):
+        async with colleague_of(books.pool, address, merchant, role) as colleague:
+            assert "Nenhum logotipo" in (await colleague.opened(PAGE)).text
+            assert (await sent(colleague, a_logo(), on="/painel/acesso")).status == 403
+            assert (await colleague.post(f"{FORM}/remover")).status == 403
+
+
+async def test_staff_send_and_take_it_away_and_the_account_reads_that_they_did(shop: Any) -> None:
+    owner, books, address, _ = shop
+    page = f"/plataforma/lojas/{books.account_id}"
+    async with staff_of(books.pool, address) as staff:
+        assert (await sent(staff, a_logo(), on=page, to=f"{page}/logotipo")).status == 303
+        assert "data:image/png" in (await owner.opened(PAGE)).html
+        wrong = await sent(staff, b"%PDF-1.7", on=page, to=f"{page}/logotipo")
+        assert (wrong.status, "não é uma imagem" in wrong.text) == (400, True)
+        assert (await staff.post(f"{page}/logotipo/remover", on=page)).status == 303
+        assert "Removeu o logotipo" in (await staff.opened(page)).text
+    assert "data:image/png" not in (await owner.opened(PAGE)).html
+    log = (await owner.opened("/painel/auditoria")).text
+    assert log.count("Plataforma") >= 2
+    assert "Removeu o logotipo" in log
+
+
+async def test_two_merchants_may_have_one_logo(shop: Any) -> None:
+    owner, books, *_ = shop
+    logo = a_logo()
+    await sent(owner, logo)
+    other = await a_merchant(books.pool)
+    async with books.pool.acquire() as conn:
+        await set_logo(conn, other.account_id, read_logo(logo), now=datetime.now(UTC))
+    name = _PATHS.findall((await owner.opened(f"/pagar/{(await books.charge()).public_id}")).html)[-1]
+    await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", other.account_id)
+    assert (await fetched(owner, name))[0] == 200, "it is still this one's"

@@ -1,0 +1,25 @@
+"""Pictures for tests: drawn here, so that none lies in the repository."""
+
+import io
+import secrets
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+
+def a_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str = "", **saved: Any) -> bytes:
+    """A disc and a bar on nothing (on white in a JPEG), with a margin around. Without a `colour` it is no other's."""
+    colour = colour or f"#{secrets.token_hex(2)}20"
+    transparent = kind == "PNG"
+    image = Image.new("RGBA" if transparent else "RGB", size, (0, 0, 0, 0) if transparent else "white")
+    draw = ImageDraw.Draw(image)
+    width, height = size
+    draw.ellipse((width * 0.1, height * 0.1, width * 0.1 + height * 0.8, height * 0.9), fill=colour)
+    draw.rectangle((width * 0.5, height * 0.3, width * 0.9, height * 0.7), fill="#3c1e14")
+    return encoded(image, kind, **saved)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **saved: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **saved)
+    return file.getvalue()

@@ -1,0 +1,62 @@
+"""The account's logo, as payers see it: an owner sends it and takes it away. Staff do the same for a merchant
+(web/plataforma/merchant/logo.py)."""
+
+import asyncio
+from typing import Any, Final
+
+from litestar.response import Response
+
+from commands.merchants.profile.logo import KeptLogo, read_logo, remove_logo, set_logo
+from domain.errors import Refused
+from domain.merchants.logo import SENT_BYTES_MAX, SENT_SIDE_MAX, SENT_SIDE_MIN
+from web.painel.page_request import PageRequest
+from web.painel.settings.company import company_page
+
+CHANGED: Final = "merchant.logo_changed"
+REMOVED: Final = "merchant.logo_removed"
+MEGABYTES_MAX: Final = SENT_BYTES_MAX // (1024 * 1024)
+_FAULTS: Final = {
+    "": "Escolha um arquivo PNG ou JPEG.",
+    "bytes": f"O arquivo tem mais de {MEGABYTES_MAX} MB.",
+    "kind": "Este arquivo não é uma imagem PNG ou JPEG que possamos ler.",
+    "size": (
+        f"A imagem precisa ter de {SENT_SIDE_MIN} a {SENT_SIDE_MAX} pixels de lado, até 4 milhões ao todo, "
+        "e não pode ser uma faixa estreita demais."
+    ),
+    "blank": "No papel branco esta imagem não aparece. Envie uma versão com cores escuras.",
+}
+
+
+class LogoFault(Exception):
+    """What was sent is no logo; `args[0]` says why, to who sent it."""
+
+
+async def change(request: PageRequest) -> Response[Any]:
+    """By an owner, at any time; payers see it at once."""
+    try:
+        logo = await read_sent(request)
+    except LogoFault as fault:
+        return await company_page(request, logo_fault=str(fault))
+    account_id = request.session.account_id
+    async with request.change(CHANGED, subject=str(account_id), logo=logo.digest.hex()) as conn:
+        await set_logo(conn, account_id, logo, now=request.now)
+    return request.go("/painel/empresa", done="logotipo")
+
+
+async def remove(request: PageRequest) -> Response[Any]:
+    account_id = request.session.account_id
+    async with request.change(REMOVED, subject=str(account_id)) as conn:
+        await remove_logo(conn, account_id)
+    return request.go("/painel/empresa", done="logotipo-removido")
+
+
+async def read_sent(request: PageRequest) -> KeptLogo:
+    """The file of the form, decoded in a thread. LogoFault; Refused(RATE_LIMITED)."""
+    sent = request.files.get("logo")
+    if not sent:
+        raise LogoFault(_FAULTS[""])
+    request.spend("files_per_min")
+    try:
+        return await asyncio.to_thread(read_logo, sent)
+    except Refused as refused:
+        raise LogoFault(_FAULTS[(refused.fields or {})["logo"]]) from None

@@ -1,0 +1,41 @@
+"""A merchant's logo, for the staff: sent on its behalf, and taken away where it is somebody else's."""
+
+from typing import Any, Final
+
+from litestar.exceptions import NotFoundException
+from litestar.response import Response
+
+from commands.merchants.profile.logo import remove_logo, set_logo
+from commands.people.audit import tell_account
+from readmodels.dashboard.platform import find_merchant
+from runtime.postgres import session
+from web.painel.page_request import PageRequest
+from web.painel.settings.logo import CHANGED, REMOVED, LogoFault, read_sent
+from web.plataforma.merchants import merchant_view
+
+OF_LOGO: Final = "logo"
+
+
+async def change(request: PageRequest) -> Response[Any]:
+    account_id = request.id("account_id")
+    async with session(request.pool) as conn:
+        if await find_merchant(conn, account_id=account_id) is None:
+            raise NotFoundException
+    try:
+        logo = await read_sent(request)
+    except LogoFault as fault:
+        return await merchant_view(request, fault=str(fault), fault_of=OF_LOGO)
+    facts = {"logo": logo.digest.hex()}
+    async with request.change(CHANGED, subject=str(account_id), **facts) as conn:
+        await set_logo(conn, account_id, logo, now=request.now)
+        await tell_account(conn, account_id, CHANGED, facts, request.origin, now=request.now)
+    return request.go(f"/plataforma/lojas/{account_id}", done="logotipo")
+
+
+async def remove(request: PageRequest) -> Response[Any]:
+    """Nothing happens, and nothing is told, where there is none."""
+    account_id = request.id("account_id")
+    async with request.change(REMOVED, subject=str(account_id)) as conn:
+        if await remove_logo(conn, account_id):
+            await tell_account(conn, account_id, REMOVED, {}, request.origin, now=request.now)
+    return request.go(f"/plataforma/lojas/{account_id}", done="logotipo-removido")
