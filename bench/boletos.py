@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+from PIL import Image
 from pypdf import PdfReader, PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
@@ -22,6 +24,7 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank, printed_number
 from bench.client import connect, http, status, window
 from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding
+from commands.merchants.profile.logo import read_logo
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.documents import boleto_pdf
@@ -29,6 +32,8 @@ from readmodels.documents.boleto_form import render
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
 from readmodels.documents.content_stream import FONTS, ContentStream
 from readmodels.documents.forms import Form, Kind, Layout, form_of
+from readmodels.documents.logo import Logo
+from readmodels.documents.typeface import BOLD
 
 BANK_MS = 200
 ADDED_MS_MAX = 15
@@ -81,7 +86,8 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
     printer = BoletoPrinter()
     printer.prepare()
     each = [_boleto(number) for number in range(1, _BOLETOS + 1)]
-    stamped, merged, whole = [], [], []
+    logo = _logo()
+    stamped, with_logo, merged, whole = [], [], [], []
     for number in range(_WHOLE):
         # The form is all that xhtml2pdf would render of it: what a boleto fills in comes on top, and counts for
         # neither.
@@ -93,15 +99,24 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
         for boleto in part:
             printer.stamp(boleto)
         stamped.append((time.process_time() - began) / len(part))
+        shown = [replace(boleto, logo=logo) for boleto in part]
+        began = time.process_time()
+        for boleto in shown:
+            printer.stamp(boleto)
+        with_logo.append((time.process_time() - began) / len(part))
         form = form_of(_HYBRID)
         began = time.process_time()
         for boleto in part[:_MERGED]:
             _merge(form, boleto)
         merged.append((time.process_time() - began) / _MERGED)
-    one, libraries, other = (statistics.median(each) * 1000 for each in (stamped, merged, whole))
+    one, logoed, libraries, other = (statistics.median(each) * 1000 for each in (stamped, with_logo, merged, whole))
     return [
         Finding("a boleto rendered whole / a boleto stamped", other / one, "x", target=10),
         Finding("  stamped", one, "ms", note=_within(one, 10)),
+        Finding(f"  stamped with a logo of {len(logo.image) // 1024} KB", logoed, "ms", note=_within(logoed, 10)),
+        Finding(
+            "  its file", len(printer.stamp(each[0])) / 1024, "KB", note=_within(len(printer.stamp(each[0])) / 1024, 40)
+        ),
         Finding("  drawn with reportlab, merged with pypdf", libraries, "ms"),
         Finding("  rendered whole", other, "ms"),
     ]
@@ -114,11 +129,11 @@ class _Drawing(ContentStream):
     """The same texts and shapes at the same places, on reportlab's canvas."""
 
     def __init__(self, form: Form, canvas: Canvas) -> None:
-        super().__init__(form.boxes)
+        super().__init__(form.boxes, form.marks)
         self._canvas = canvas
 
-    def _show(self, encoded: bytes, font: Any, size: float, x: float, y: float) -> None:
-        self._canvas.setFont("Helvetica-Bold" if font.name == FONTS["Helvetica-Bold"] else "Helvetica", size)
+    def _show(self, encoded: bytes, font: Any, size: float, x: float, y: float, *, end: bytes = b" ") -> None:
+        self._canvas.setFont("Helvetica-Bold" if font.name == FONTS[BOLD.name] else "Helvetica", size)
         self._canvas.drawString(x, y, encoded.decode("cp1252"))
 
     def _shapes(self, shapes: list[bytes], x_scale: float, y_scale: float, x: float, y: float) -> None:
@@ -139,6 +154,14 @@ def _merge(form: Form, boleto: PrintedBoleto) -> bytes:
     writer.pages[0].merge_page(PdfReader(drawn).pages[0])
     writer.write(file)
     return file.getvalue()
+
+
+def _logo() -> Logo:
+    """As large as one may be kept: of many colours."""
+    file = io.BytesIO()
+    Image.effect_noise((800, 400), 60).convert("RGB").save(file, "PNG")
+    kept = read_logo(file.getvalue())
+    return Logo(kept.width, kept.height, kept.image)
 
 
 def _within(value: float, maximum: float) -> str:

@@ -23,6 +23,7 @@ from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.charges.conditions import printed_conditions
 from readmodels.charges.payer_page import is_public_id
 from readmodels.documents.boleto_pdf import PrintedBoleto, Void
+from readmodels.documents.logo import Logo
 from runtime.seal import CHARGE_PAYER, Seal
 from runtime.settings import Settings
 from sql import Connection
@@ -49,6 +50,9 @@ class _Row(Struct, frozen=True):
     document: str
     address: bytes | None
     ahead_s: int
+    logo: bytes | None
+    logo_width: int
+    logo_height: int
 
 
 _of_owner = sql.maybe("boleto_print.of_owner", _Row)
@@ -95,6 +99,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         beneficiary_address=_on_one_line(
             address.street, address.number, address.district, address.city, address.state, address.zip_code
         ),
+        logo=None if row.logo is None else Logo(row.logo_width, row.logo_height, row.logo),
         bank_name=agreement.bank_name,
         bank_code=agreement.printed_bank_code,
         agency_code=agreement.printed_account,

@@ -15,18 +15,29 @@ import msgspec
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import DictionaryObject, NameObject, TextStringObject
+from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
 from reportlab.lib.units import mm
 from reportlab.pdfgen.canvas import Canvas
 from xhtml2pdf import pisa
 
-from readmodels.documents.content_stream import FONTS, PAGE_MM, Box
-from readmodels.documents.forms import KINDS, Form, Kind
+from readmodels.documents.boleto_marks import mark_texts
+from readmodels.documents.boleto_structure import DRAWN, FIGURES, add_structure, as_figure, filled_boxes
+from readmodels.documents.content_stream import FONTS, LOGO, PAGE_MM, Box
+from readmodels.documents.forms import KINDS, Form, Kind, Layout
+from readmodels.documents.typeface import BOLD, TEXT, Face
 
 _TEMPLATE = Path(__file__).with_name("boleto_form.html")
 _BLACK = "#14201b"
 _SHADE = "#eaeeec"
 _WATERMARK = "#e3e7e5"
+_STAND_INS = {"/Helvetica": TEXT.name, "/Helvetica-Bold": BOLD.name}
+_STEMS = {TEXT.name: 88, BOLD.name: 140}
+"""How thick an upright stroke is, as PDF wants to be told: of Helvetica (Adobe's AFM), which these look like."""
+_SUBSET = "QUITAA"
+"""PDF's mark of a font that has not all of its signs (ISO 32000-1, 9.6.4)."""
+_NONSYMBOLIC = 32
+_FIRST = 32
+_FILLED = {b"/CONTENT": b"%(content)d 0 R", b"/IMAGE": b"%(image)d 0 R", b"/ALT": b"<%(alt)b>"}
 
 
 def render(kind: Kind) -> Form:
@@ -55,11 +66,11 @@ def render(kind: Kind) -> Form:
     printed = io.BytesIO()
     outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
     assert not outcome.err, "xhtml2pdf refuses our own template"
-    return _form_of(boxes, printed.getvalue(), _background(boxes, kind))
+    return _form_of(boxes, printed.getvalue(), _background(boxes, kind), kind)
 
 
 def _background(boxes: dict[str, Box], kind: Kind) -> bytes:
-    """What lies under the form: the shaded boxes and, in sandbox, the watermark."""
+    """What lies under the form, and is nothing to be read: the shaded boxes and, in sandbox, the watermark."""
     paper = io.BytesIO()
     canvas = Canvas(paper, pagesize=(210 * mm, PAGE_MM * mm), invariant=1)
     canvas.setFillColor(_SHADE)
@@ -82,60 +93,130 @@ def _background(boxes: dict[str, Box], kind: Kind) -> bytes:
         box = boxes[name]
         for x in (box.left, box.left + box.width):
             canvas.line(x * mm, box.bottom * mm, x * mm, (box.bottom + box.height) * mm)
-    canvas.setFillColor(_BLACK)
-    canvas.setFont("ZapfDingbats", 10)
-    canvas.drawString(boxes["scissors"].left * mm, boxes["scissors"].bottom * mm, "\u2702")
+    _draw_scissors(canvas, boxes["scissors"])
     canvas.save()
     return paper.getvalue()
 
 
-def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes) -> Form:
-    """The form as a file that is the same in every process: no dates, one compressed stream, our fonts' names in it."""
+def _draw_scissors(canvas: Canvas, box: Box) -> None:
+    canvas.setLineWidth(0.7)
+    left, middle = box.left * mm, (box.bottom + box.height / 2) * mm
+    for up in (1, -1):
+        canvas.circle(left + 1.6, middle + up * 2.1, 1.4, stroke=1, fill=0)
+        canvas.line(left + 2.8, middle + up * 1.4, left + 10, middle - up * 2.4)
+
+
+def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes, kind: Kind) -> Form:
+    """The form as a file that is the same in every process: no dates, one compressed stream, our fonts in it."""
     writer = PdfWriter()
     writer.pdf_header = "%PDF-1.7"
     writer.metadata = None
-    page = writer.add_page(PdfReader(io.BytesIO(printed)).pages[0])
-    page.merge_page(PdfReader(io.BytesIO(background)).pages[0], over=False)
+    paper = PdfReader(io.BytesIO(printed)).pages[0]
+    content, said = mark_texts(paper, boxes, DRAWN)
+    _set_content(paper, content)
+    page = writer.add_page(paper)
+    beneath: Any = PdfReader(io.BytesIO(background)).pages[0]
+    _set_content(beneath, b"/Artifact BMC\n" + beneath.get_contents().get_data() + b"\nEMC\n")
+    page.merge_page(beneath, over=False)
     for unused in ("/Trans", "/Rotate"):
         page.pop(NameObject(unused), None)
-    resources: Any = page["/Resources"]
-    fonts = resources["/Font"]
-    for face, name in FONTS.items():
-        font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": f"/{face}", "/Encoding": "/WinAnsiEncoding"}
-        fonts[NameObject(name.decode())] = writer._add_object(
-            DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
-        )
+    _set_fonts(writer, page)
     page.compress_content_streams()
-    writer.root_object[NameObject("/Lang")] = TextStringObject("pt-BR")
+    marks = {name: number for number, name in enumerate(filled_boxes(boxes), len(said))}
+    # Of a boleto that is over no code is drawn, and words stand in its place.
+    figures = {} if kind.layout is Layout.VOID else FIGURES
+    logo = add_structure(writer, page, boxes, said, marks, figures)
     writer.compress_identical_objects()
     file = io.BytesIO()
     writer.write(file)
-    return _read_form(boxes, file.getvalue())
+    return _read_form(boxes, marks, file.getvalue(), logo.idnum)
 
 
-def _read_form(boxes: dict[str, Box], file: bytes) -> Form:
+def _read_form(boxes: dict[str, Box], marks: dict[str, int], file: bytes, logo: int) -> Form:
     reader = PdfReader(io.BytesIO(file))
     page: Any = reader.pages[0]
     trailer: Any = reader.trailer
     assert len(reader.pages) == 1, "the form is one page"
-    number = page.indirect_reference.idnum
-    contents = page.raw_get("/Contents").idnum
-    page[NameObject("/Contents")] = NameObject("/HERE")
-    described = io.BytesIO()
-    page.write_to_stream(described)
-    before, after = described.getvalue().split(b"/HERE")
+    page[NameObject("/Contents")] = ArrayObject([page.raw_get("/Contents"), NameObject("/CONTENT")])
+    plain = _template(page)
+    page["/Resources"][NameObject("/XObject")] = _dictionary({LOGO.decode(): NameObject("/IMAGE")})
+    element = as_figure(reader.get_object(logo), boxes["logo"], NameObject("/ALT"))
     xref_at = re.search(rb"startxref\s+(\d+)\s+%%EOF\s*$", file)
     assert xref_at is not None, "pypdf wrote a file without an end"
     return Form(
         boxes=boxes,
+        marks=marks,
         file=file if file.endswith(b"\n") else file + b"\n",
-        page=b"%d 0 obj\n%b[%d 0 R " % (number, before, contents),
-        page_rest=b" 0 R]%b\nendobj\n" % after,
-        page_number=int(number),
+        page=plain,
+        page_with_logo=_template(page),
+        page_number=int(page.indirect_reference.idnum),
+        logo=_template(element),
+        logo_number=logo,
         next_number=int(trailer["/Size"]),
         root_number=int(trailer.raw_get("/Root").idnum),
         xref_at=int(xref_at.group(1)),
     )
+
+
+def _template(value: Any) -> bytes:
+    """An object of the file, with what an update fills in where a name of _FILLED stands."""
+    written = io.BytesIO()
+    value.write_to_stream(written)
+    text = written.getvalue().replace(b"%", b"%%")
+    for name, filled in _FILLED.items():
+        text = text.replace(name, filled)
+    return b"%d 0 obj\n%b\nendobj\n" % (value.indirect_reference.idnum, text)
+
+
+def _set_content(page: Any, content: bytes) -> None:
+    stream = StreamObject()
+    stream.set_data(content)
+    page[NameObject("/Contents")] = stream
+
+
+def _set_fonts(writer: PdfWriter, page: Any) -> None:
+    """Ours, by their own names for what is written later, and in the place of Helvetica, whose signs are as wide."""
+    ours = {face.name: _embedded(writer, face) for face in (TEXT, BOLD)}
+    fonts = page["/Resources"]["/Font"]
+    for name, font in list(fonts.items()):
+        fonts[NameObject(name)] = ours[_STAND_INS[font.get_object()["/BaseFont"]]]
+    for face, name in FONTS.items():
+        fonts[NameObject(name.decode())] = ours[face]
+
+
+def _embedded(writer: PdfWriter, face: Face) -> IndirectObject:
+    """The font as a resource of pages: all of its file, in cp1252 (ISO 32000-1, 9.6.3)."""
+    file = StreamObject()
+    file.set_data(face.file)
+    packed = file.flate_encode(9)
+    packed[NameObject("/Length1")] = NumberObject(len(face.file))
+    described = {
+        "/Type": NameObject("/FontDescriptor"),
+        "/FontName": NameObject(f"/{_SUBSET}+{face.name}"),
+        "/Flags": NumberObject(_NONSYMBOLIC),
+        "/FontBBox": ArrayObject(map(NumberObject, face.bounds)),
+        "/ItalicAngle": NumberObject(0),
+        "/Ascent": NumberObject(face.ascent),
+        "/Descent": NumberObject(face.descent),
+        "/CapHeight": NumberObject(face.cap_height),
+        "/StemV": NumberObject(_STEMS[face.name]),
+        "/FontFile2": writer._add_object(packed),
+    }
+    font = {
+        "/Type": NameObject("/Font"),
+        "/Subtype": NameObject("/TrueType"),
+        "/BaseFont": NameObject(f"/{_SUBSET}+{face.name}"),
+        "/FirstChar": NumberObject(_FIRST),
+        "/LastChar": NumberObject(255),
+        "/Widths": ArrayObject(map(NumberObject, face.widths[_FIRST:])),
+        "/Encoding": NameObject("/WinAnsiEncoding"),
+        "/FontDescriptor": writer._add_object(_dictionary(described)),
+    }
+    return writer._add_object(_dictionary(font))
+
+
+def _dictionary(entries: dict[str, Any]) -> DictionaryObject:
+    return DictionaryObject({NameObject(name): value for name, value in entries.items()})
 
 
 if __name__ == "__main__":

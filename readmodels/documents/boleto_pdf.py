@@ -21,6 +21,8 @@ from domain.brazilian import amount, day, document
 from domain.money import BOLETO_CENTS_MAX
 from readmodels.documents.content_stream import ContentStream, Paragraph
 from readmodels.documents.forms import KINDS, Form, Kind, Layout, form_of
+from readmodels.documents.logo import Logo
+from readmodels.documents.png import image_object
 
 
 class Void(Struct, frozen=True):
@@ -58,6 +60,7 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     test: bool
     changed: int = 0  # how often the due date was changed after the registration
     void: Void | None = None  # then no code is printed: nothing can be scanned, typed or copied
+    logo: Logo | None = None
     bank_name: str
     bank_code: str  # as printed: "001-9"
     carteira: str
@@ -66,6 +69,7 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     file_name: str = "boleto.pdf"  # under which it is handed out; not printed
 
 
+_BELOW_LOGO_MM: Final = 16
 WAITING_MAX: Final = 500  # two seconds of work
 
 
@@ -97,10 +101,10 @@ class BoletoPrinter:
         assert barcode_of_line(boleto.line) == boleto.barcode, "what is scanned and what is typed is one boleto"
         assert 0 < boleto.amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits for the amount"
         form = form_of(Kind(_layout(boleto), boleto.test))
-        content = ContentStream(form.boxes)
+        content = ContentStream(form.boxes, form.marks)
         _write_ficha(content, boleto)
         _write_recibo(content, boleto)
-        return _updated(form, b"".join(content.ops), boleto)
+        return _updated(form, content.written(), boleto)
 
 
 # -- What is written where ------------------------------------------------------------------------------------------
@@ -158,13 +162,16 @@ def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("recibo_processing_date", day(boleto.processing_date), 9)
     content.text("recibo_agency", boleto.agency_code, 9, align="right")
     content.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
+    if boleto.logo is not None:
+        content.logo("logo", boleto.logo.width, boleto.logo.height)
     text = []
     if boleto.description:
         text += [Paragraph("Descrição", bold=True), Paragraph(boleto.description, lines_max=4)]
     instructions = [Paragraph(line) for line in _instructions(boleto)]
     if instructions and boleto.void is None:
         text += [Paragraph("Instruções", bold=True), *instructions]
-    content.paragraphs("text", text, 8.5, 4.3, down=3, inset=0)
+    below = _BELOW_LOGO_MM if boleto.logo is not None and boleto.void is None else 0
+    content.paragraphs("text", text, 8.5, 4.3, down=3 + below, inset=0)
     if boleto.void is not None:
         content.mark("mark", boleto.void.word, 46)
         content.text("mark_text", boleto.void.text, 11, bold=True, up=3, align="center")
@@ -196,34 +203,41 @@ def _layout(boleto: PrintedBoleto) -> Layout:
 
 
 def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
-    """The form's file and behind it what a boleto changes: its stream, the page that shows it, the file's title."""
-    content, info = form.next_number, form.next_number + 1
-    stream = zlib.compress(ops, 3)
-    # UTF-16 in hexadecimal: the encoding of the page's texts means other signs in a title.
-    title = f"\ufeffBoleto {boleto.nosso_numero} - {boleto.beneficiary_name}".encode("utf-16-be", "replace").hex()
-    page = form.page + b"%d" % content + form.page_rest
-    body = b"%d 0 obj\n<</Filter/FlateDecode/Length %d>>stream\n%b\nendstream\nendobj\n" % (
-        content,
-        len(stream),
-        stream,
-    )
-    about = b"%d 0 obj\n<</Title<%b>/Producer(quita)/CreationDate(D:%04d%02d%02d)>>\nendobj\n" % (
-        info,
-        title.encode("ascii"),
-        *boleto.processing_date.timetuple()[:3],
-    )
-    at = len(form.file)
+    """The form's file and behind it what a boleto changes: its stream, the page that shows it, the file's title; and
+    where it has a logo that, and what the structure calls it."""
+    content, info, image = range(form.next_number, form.next_number + 3)
+    stream = zlib.compress(ops, 5)
+    added = {
+        form.page_number: (form.page if boleto.logo is None else form.page_with_logo)
+        % {b"content": content, b"image": image},
+        content: b"%d 0 obj\n<</Filter/FlateDecode/Length %d>>stream\n%b\nendstream\nendobj\n"
+        % (content, len(stream), stream),
+        info: b"%d 0 obj\n<</Title<%b>/Producer(quita)/CreationDate(D:%04d%02d%02d)>>\nendobj\n"
+        % (
+            info,
+            _text(f"Boleto {boleto.nosso_numero} - {boleto.beneficiary_name}"),
+            *boleto.processing_date.timetuple()[:3],
+        ),
+    }
+    if boleto.logo is not None:
+        added[form.logo_number] = form.logo % {b"alt": _text(f"Logotipo de {boleto.beneficiary_name}")}
+        added[image] = image_object(image, boleto.logo.image)
+    at, table = len(form.file), [b"xref\n0 1\n0000000000 65535 f \n"]
+    for number in sorted(added):
+        table.append(b"%d 1\n%010d 00000 n \n" % (number, at))
+        at += len(added[number])
     identity = blake2b(ops, digest_size=16).hexdigest().encode("ascii")
-    end = at + len(page) + len(body) + len(about)
     return b"".join(
         (
             form.file,
-            page,
-            body,
-            about,
-            b"xref\n0 1\n0000000000 65535 f \n%d 1\n%010d 00000 n \n" % (form.page_number, at),
-            b"%d 2\n%010d 00000 n \n%010d 00000 n \n" % (content, at + len(page), at + len(page) + len(body)),
+            *(added[number] for number in sorted(added)),
+            *table,
             b"trailer\n<</Size %d/Root %d 0 R/Info %d 0 R/Prev %d/ID[<%b><%b>]>>\nstartxref\n%d\n%%%%EOF\n"
-            % (info + 1, form.root_number, info, form.xref_at, identity, identity, end),
+            % (max(added) + 1, form.root_number, info, form.xref_at, identity, identity, at),
         )
     )
+
+
+def _text(text: str) -> bytes:
+    """UTF-16 in hexadecimal: the encoding of the page's texts means other signs in a title."""
+    return f"\ufeff{text}".encode("utf-16-be", "replace").hex().encode("ascii")

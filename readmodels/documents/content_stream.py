@@ -1,6 +1,8 @@
 """What is written onto a printed form, as a PDF content stream: texts that stay in their boxes, a barcode, a QR Code.
 
-Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0018-boleto-pdf.md.
+Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0018-boleto-pdf.md. What is
+written into a box is marked with the box's number, by which the form's structure says what it is and when it is read
+(ISO 32000-1, 14.7.4.2; docs/decisions/0056).
 """
 
 import re
@@ -10,10 +12,10 @@ from math import cos, radians, sin
 from typing import NamedTuple
 
 from reportlab.lib.units import mm
-from reportlab.pdfbase import pdfmetrics
 
 from domain.boleto.itf import bars
 from domain.pix.qr import QUIET_MODULES, symbol
+from readmodels.documents.typeface import BOLD, TEXT
 
 PAGE_MM = 297.0  # A4
 
@@ -43,8 +45,9 @@ class _Font(NamedTuple):
     widths: tuple[int, ...]  # thousandths of the size, by cp1252 byte
 
 
-FONTS = {"Helvetica": b"/BoletoText", "Helvetica-Bold": b"/BoletoBold"}
-_TEXT, _BOLD = (_Font(name, tuple(pdfmetrics.getFont(face).widths)) for face, name in FONTS.items())
+FONTS = {TEXT.name: b"/BoletoText", BOLD.name: b"/BoletoBold"}
+LOGO = b"/Logo"
+_TEXT, _BOLD = (_Font(FONTS[face.name], face.widths) for face in (TEXT, BOLD))
 _ELLIPSIS = b"\x85"
 _ESCAPED = {byte: f"\\{chr(byte)}".encode("ascii") for byte in b"\\()"}
 _LABEL_MM = 2.6  # what a box's label takes from its top
@@ -58,11 +61,22 @@ class Paragraph(NamedTuple):
 
 
 class ContentStream:
-    """Writes into the boxes of a form; `ops` are PDF operators. No text leaves its box: it shrinks, then is cut."""
+    """Writes into the boxes of a form, each once; `ops` are PDF operators. No text leaves its box: it shrinks, then is
+    cut."""
 
-    def __init__(self, boxes: dict[str, Box]) -> None:
+    def __init__(self, boxes: dict[str, Box], marks: dict[str, int]) -> None:
+        """`marks` has the number of each box that may be written into."""
         self.ops: list[bytes] = []
         self._boxes = boxes
+        self._unwritten = dict(marks)
+
+    def written(self) -> bytes:
+        """All of it. The boxes that were left empty are marked too: the structure names them."""
+        self.ops += [_BEGIN % mark + _END for mark in self._unwritten.values()]
+        return b"".join(self.ops)
+
+    def _begin(self, box: str) -> None:
+        self.ops.append(_BEGIN % self._unwritten.pop(box))
 
     def text(
         self,
@@ -74,10 +88,26 @@ class ContentStream:
         up: float = 1.5,
         align: str = "left",
         inset: float = 1.4,
+    ) -> None:
+        """As `_line`."""
+        self._begin(box)
+        self._line(box, text, size, bold=bold, up=up, align=align, inset=inset)
+        self.ops.append(_END)
+
+    def _line(
+        self,
+        box: str,
+        text: str,
+        size: float,
+        *,
+        bold: bool = False,
+        up: float = 1.5,
+        align: str = "left",
+        inset: float = 1.4,
         right: float = 0,
         ends: tuple[str, ...] = (),
-    ) -> float:
-        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free. Its width in mm.
+    ) -> None:
+        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free.
 
         What must be cut is cut before the first of `ends` that leaves half of the line to what comes before it.
         """
@@ -90,20 +120,23 @@ class ContentStream:
             align
         ]
         self._show(encoded, font, size, left, (place.bottom + up) * mm)
-        width_mm: float = width / mm
-        return width_mm
 
     def party(self, box: str, name: str, document: str, address: str) -> None:
         """Name and document on one line, the address below: street and number, then town and zip code. Neither the
         document (Lei 12.039/2009 wants it) nor what says where the street is, is cut."""
         height = self._boxes[box].height
         first, second = (height - _LABEL_MM) * 0.61, (height - _LABEL_MM) * 0.16
-        taken = self.text(box, document, 8.5, up=first, align="right")
-        self.text(box, name, 8.5, bold=True, up=first, right=taken + 2)
+        self._begin(box)
+        room = self._boxes[box].width - 2.8
+        taken = min(_width(_encoded(document), _TEXT) * 8.5 / mm, room)
+        # As they are read: the name first.
+        self._line(box, name, 8.5, bold=True, up=first, right=taken + 2)
+        self._line(box, document, 8.5, up=first, align="right")
         place, _, zip_code = address.rpartition(", CEP ")
         town = place.rpartition(", ")[2]
         ends = (f", {town}, CEP {zip_code}", f", CEP {zip_code}") if place else ()
-        self.text(box, address, 8, up=second, ends=ends)
+        self._line(box, address, 8, up=second, ends=ends)
+        self.ops.append(_END)
 
     def paragraphs(
         self, box: str, paragraphs: list[Paragraph], size: float, leading: float, *, down: float, inset: float = 1.4
@@ -125,8 +158,10 @@ class ContentStream:
             for line in _broken(_encoded(text), font, room, have):
                 shown.append((line, font, y))
                 y -= leading
+        self._begin(box)
         for line, font, at in shown:
             self._show(line, font, size, left, at * mm)
+        self.ops.append(_END)
 
     def copyable(self, box: str, text: str) -> None:
         """A long code on three lines that programs copy as one: /ActualText is what they are meant to take."""
@@ -134,10 +169,12 @@ class ContentStream:
         encoded, room = text.encode("ascii"), (place.width - 2.8) * mm
         # What a line loses at its end, because the next character would not fit, is less than 3 % of it.
         size = int(min(8.0, 3 * 0.97 * room / _width(encoded, _TEXT)) * 100) / 100
+        self._begin(box)
         self.ops.append(b"/Span <</ActualText (%b)>> BDC\n" % _escaped(encoded))
         for number, line in enumerate(_chopped(encoded, _TEXT, room / size)):
-            self._show(line, _TEXT, size, (place.left + 1.4) * mm, (PAGE_MM - place.top - 5.8 - number * 3.2) * mm)
-        self.ops.append(b"EMC\n")
+            x, y = (place.left + 1.4) * mm, (PAGE_MM - place.top - 5.8 - number * 3.2) * mm
+            self._show(line, _TEXT, size, x, y, end=b"")
+        self.ops.append(_END + _END)
 
     def mark(self, box: str, word: str, size: float) -> None:
         """A word in a frame across the box, as a rubber stamp would leave it."""
@@ -145,7 +182,7 @@ class ContentStream:
         encoded = _encoded(word)
         width, height = _width(encoded, _BOLD) * size, size * 1.25
         self.ops.append(
-            b"q %b rg %b RG 2.5 w %.4f %.4f %.4f %.4f %.2f %.2f cm %.2f %.2f %.2f %.2f re S\n"
+            b"q %b rg %b RG 2.5 w %.4f %.4f %.4f %.4f %.2f %.2f cm /Artifact BMC %.2f %.2f %.2f %.2f re S EMC\n"
             % (
                 _STAMP,
                 _STAMP,
@@ -155,16 +192,19 @@ class ContentStream:
                 *(-width / 2 - size * 0.35, -height / 2, width + size * 0.7, height),
             )
         )
-        # Capitals are 0.72 of Helvetica's size.
-        self._show(encoded, _BOLD, size, -width / 2, -size * 0.36)
-        self.ops.append(b"Q\n")
+        self._begin(box)
+        # From the line to the middle of capitals.
+        self._show(encoded, _BOLD, size, -width / 2, -size * BOLD.cap_height / 2000)
+        self.ops.append(_END + b"Q\n")
 
     def bars(self, box: str, digits: str) -> None:
         """Interleaved 2 of 5, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
         place = self._boxes[box]
         found, modules = bars(digits)
         shapes = [b"%d 0 %d 1 re" % bar for bar in found]
+        self._begin(box)
         self._shapes(shapes, place.width * mm / modules, place.height * mm, place.left * mm, place.bottom * mm)
+        self.ops.append(_END)
 
     def symbol(self, box: str, payload: str) -> None:
         """The QR Code with its quiet zone, as large as the box. Shapes and not an image: no viewer can blur it."""
@@ -178,16 +218,32 @@ class ContentStream:
             for run in _DARK.finditer(row)
         ]
         quiet = QUIET_MODULES * side
+        self._begin(box)
         self.ops.append(b"1 g %.3f %.3f %.3f %.3f re f 0 g\n" % place.corners)
         self._shapes(runs, side, side, place.left * mm + quiet, place.bottom * mm + quiet)
+        self.ops.append(_END)
+
+    def logo(self, box: str, width: int, height: int) -> None:
+        """The image that the page's resources call LOGO, as large as it gets from the box's upper left corner on."""
+        place = self._boxes[box]
+        points = mm * min(place.width / width, place.height / height)
+        wide, high = width * points, height * points
+        top = (PAGE_MM - place.top) * mm
+        self._begin(box)
+        self.ops.append(b"q %.3f 0 0 %.3f %.3f %.3f cm %b Do Q\n" % (wide, high, place.left * mm, top - high, LOGO))
+        self.ops.append(_END)
 
     def _shapes(self, shapes: list[bytes], x_scale: float, y_scale: float, x: float, y: float) -> None:
         self.ops.append(b"q %.5f 0 0 %.5f %.4f %.4f cm\n%b\nf Q\n" % (x_scale, y_scale, x, y, b"\n".join(shapes)))
 
-    def _show(self, encoded: bytes, font: _Font, size: float, x: float, y: float) -> None:
-        self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b) Tj ET\n" % (font.name, size, x, y, _escaped(encoded)))
+    def _show(self, encoded: bytes, font: _Font, size: float, x: float, y: float, *, end: bytes = b" ") -> None:
+        """`end` keeps its last word from the next line's first where a reader puts them one behind the other."""
+        shown = (font.name, size, x, y, _escaped(encoded), end)
+        self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b%b) Tj ET\n" % shown)
 
 
+_BEGIN = b"/P <</MCID %d>> BDC\n"
+_END = b"EMC\n"
 _DARK = re.compile(b"\x01+")
 _STAMP = b"0.63 0.16 0.14"  # red, and dark enough to be read from a copy in black and white
 _COS, _SIN = cos(radians(8)), sin(radians(8))

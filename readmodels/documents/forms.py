@@ -26,11 +26,20 @@ class Kind(NamedTuple):
 
 
 class Form(NamedTuple):
+    """`page`, `page_with_logo` and `logo` are objects of the file as an update writes them anew, with %(content)d and
+    %(image)d for the numbers of what it adds, and %(alt)b for what the logo is called, in hexadecimal."""
+
     boxes: dict[str, Box]
-    file: bytes  # a whole PDF
-    page: bytes  # the page object, cut where the reference to the boleto's stream comes
-    page_rest: bytes
+    marks: dict[str, int]
+    """The number of each box that is written into."""
+    file: bytes
+    """A whole PDF."""
+    page: bytes
+    page_with_logo: bytes
     page_number: int
+    logo: bytes
+    """Its place in the structure."""
+    logo_number: int
     next_number: int
     root_number: int
     xref_at: int

@@ -43,7 +43,6 @@ class LogoOnPage(Struct, frozen=True):
 class Logo(Struct, frozen=True):
     """`image` is a PNG of our own (commands/merchants/profile/logo.py)."""
 
-    digest: bytes
     width: int
     height: int
     image: bytes

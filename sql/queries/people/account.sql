@@ -34,11 +34,11 @@ ON CONFLICT (account_id) DO UPDATE SET digest = excluded.digest, width = exclude
 DELETE FROM merchant_logo WHERE account_id = :account_id RETURNING account_id;
 
 -- name: logo
-SELECT digest, width, height, image FROM merchant_logo WHERE account_id = :account_id;
+SELECT width, height, image FROM merchant_logo WHERE account_id = :account_id;
 
 -- name: logo_shown
 -- As payers are shown it: nothing of a merchant that is blocked.
-SELECT l.digest, l.width, l.height, l.image
+SELECT l.width, l.height, l.image
 FROM merchant_logo l JOIN account a ON a.account_id = l.account_id
 WHERE l.account_id = :account_id AND a.kyc <> 'blocked';
 

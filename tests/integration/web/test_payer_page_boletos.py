@@ -20,6 +20,7 @@ from PIL import Image, ImageDraw
 from pypdf import PdfReader
 
 from commands.merchants.merchants import create_merchant
+from commands.merchants.profile.logo import read_logo, remove_logo, set_logo
 from domain.boleto.codes import printed_line
 from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms
 from domain.instants import iso
@@ -29,6 +30,7 @@ from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.boletos import BR_CODE, PAYER, happen, issue, redate
 from tests.support.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, tab, until
+from tests.support.pictures import a_logo
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
 THURSDAY = date(2026, 12, 10)
@@ -186,6 +188,24 @@ OVER: dict[str, dict[str, Any]] = {
     "refunded": {"status": "refunded", "paid_at": iso(NOW)},
     "failed": {"status": "failed"},
 }
+
+
+async def test_the_paper_has_the_merchants_logo(
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
+) -> None:
+    doc = await boleto(hybrid=True)
+    logo = read_logo(a_logo())
+    async with pool.acquire() as conn:
+        await set_logo(conn, UUID(doc.account_id), logo, now=NOW)
+    async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
+        file = await answer.read()
+    async with pool.acquire() as conn:
+        assert await remove_logo(conn, UUID(doc.account_id))
+    image: Any = PdfReader(io.BytesIO(file)).pages[0].images[0]
+    assert image.image.size == (logo.width, logo.height)
+    with pypdfium2.PdfDocument(file) as document:
+        paper = document[0].render(scale=200 / 72, grayscale=True).to_pil()
+    assert scanned(paper) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
 
 
 @pytest.mark.parametrize("state", OVER)

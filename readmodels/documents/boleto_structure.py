@@ -1,0 +1,175 @@
+"""What each box of a boleto is to whoever has it read aloud, and in which order (ISO 32000-1, 14.7 and 14.8).
+
+A form has the whole structure, of what is printed on it and of what is written into it later: that is named by the
+number of its box, so a boleto adds nothing to the structure but, where it has a logo, what the logo is called.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pypdf import PdfWriter
+from pypdf.generic import (
+    ArrayObject,
+    BooleanObject,
+    DictionaryObject,
+    FloatObject,
+    IndirectObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
+
+from readmodels.documents.content_stream import Box
+
+# fmt: off
+READING: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("P",      ("test",)),
+    ("H1",     ("recibo_title",)),
+    ("Span",   ("logo",)),
+    ("P",      ("mark", "mark_text")),
+    ("P",      ("recibo_mark",)),
+    ("P",      ("recibo_beneficiary",)),
+    ("P",      ("recibo_payer",)),
+    ("P",      ("recibo_amount",)),
+    ("P",      ("recibo_due", "recibo_grace")),
+    ("P",      ("recibo_line",)),
+    ("H2",     ("pix_title",)),
+    ("P",      ("pix_amount",)),
+    ("Figure", ("qr",)),
+    ("P",      ("pix_how",)),
+    ("P",      ("pix_copy",)),
+    ("P",      ("text",)),
+    ("P",      ("how",)),
+    ("P",      ("recibo_bank", "recibo_code")),
+    ("P",      ("recibo_nosso_numero",)),
+    ("P",      ("recibo_seu_numero",)),
+    ("P",      ("recibo_document_date",)),
+    ("P",      ("recibo_processing_date",)),
+    ("P",      ("recibo_agency",)),
+    ("P",      ("recibo_authentication",)),
+    ("H1",     ("ficha_authentication",)),
+    ("P",      ("ficha_bank", "ficha_code")),
+    ("P",      ("ficha_line",)),
+    ("P",      ("ficha_place", "ficha_anywhere")),
+    ("P",      ("ficha_due", "ficha_grace")),
+    ("P",      ("ficha_beneficiary",)),
+    ("P",      ("ficha_agency",)),
+    ("P",      ("ficha_document_date",)),
+    ("P",      ("ficha_seu_numero",)),
+    ("P",      ("ficha_especie_doc",)),
+    ("P",      ("ficha_aceite",)),
+    ("P",      ("ficha_processing_date",)),
+    ("P",      ("ficha_nosso_numero",)),
+    ("P",      ("ficha_bank_use",)),
+    ("P",      ("ficha_carteira",)),
+    ("P",      ("ficha_currency",)),
+    ("P",      ("ficha_quantity",)),
+    ("P",      ("ficha_unit",)),
+    ("P",      ("ficha_amount",)),
+    ("P",      ("ficha_instructions",)),
+    ("P",      ("ficha_discount",)),
+    ("P",      ("ficha_deductions",)),
+    ("P",      ("ficha_fine",)),
+    ("P",      ("ficha_additions",)),
+    ("P",      ("ficha_charged",)),
+    ("P",      ("ficha_payer",)),
+    ("P",      ("ficha_drawer",)),
+    ("Figure", ("bars",)),
+)
+"""Kind and boxes of each element; a box that a form does not have is passed over."""
+FIGURES: Final = {
+    "qr":   "QR Code Pix. O mesmo código está escrito em Pix copia e cola.",
+    "bars": "Código de barras. O mesmo número está na linha digitável.",
+}
+# fmt: on
+DRAWN: Final = frozenset(("recibo_rule", "ficha_rule", "cut", "scissors", "watermark", "pix", "how_frame"))
+"""Lines, frames and what tells where to cut: nothing to be read."""
+PRINTED: Final = frozenset((
+    "test", "recibo_title", "recibo_authentication", "pix_title", "pix_how", "how", "ficha_authentication",
+    "ficha_place", "ficha_anywhere", "ficha_bank_use", "ficha_quantity", "ficha_unit", "ficha_discount",
+    "ficha_deductions", "ficha_fine", "ficha_additions", "ficha_charged", "ficha_drawer",
+))  # fmt: skip
+"""What the form says by itself; into all others a boleto writes."""
+
+
+def filled_boxes(boxes: Mapping[str, Box]) -> list[str]:
+    """Those of the form that a boleto writes into."""
+    return [name for _, names in READING for name in names if name in boxes and name not in PRINTED]
+
+
+def add_structure(
+    writer: PdfWriter,
+    page: Any,
+    boxes: Mapping[str, Box],
+    printed: Sequence[str],
+    filled: Mapping[str, int],
+    figures: Mapping[str, str],
+) -> IndirectObject:
+    """Give the page its structure; answers the element of the logo.
+
+    `printed` has the box of each mark of the form's own texts, by number, `filled` the number of each box that is
+    written into, `figures` what is said of those that something is drawn in, and nothing written.
+    """
+    tree, document, elements = DictionaryObject(), DictionaryObject(), ArrayObject()
+    tree_at, document_at = writer._add_object(tree), writer._add_object(document)
+    parents: dict[int, IndirectObject] = {}
+    logo = None
+    for kind, names in READING:
+        marks = [mark for name in names for mark in _marks_of(name, printed, filled)]
+        if not marks:
+            continue
+        said = figures.get(names[0])
+        element = _dictionary(
+            S=NameObject("/P" if kind == "Figure" and said is None else f"/{kind}"),
+            P=document_at,
+            Pg=page.indirect_reference,
+            K=ArrayObject(map(NumberObject, marks)),
+        )
+        if said is not None:
+            as_figure(element, boxes[names[0]], TextStringObject(said))
+        at = writer._add_object(element)
+        elements.append(at)
+        parents |= dict.fromkeys(marks, at)
+        if names == ("logo",):
+            logo = at
+    assert parents.keys() == set(range(len(printed) + len(filled))), "every mark is somewhere in what is read"
+    assert logo is not None, "each form has room for one"
+    document.update(_dictionary(S=NameObject("/Document"), P=tree_at, K=elements))
+    in_order = ArrayObject(parents[mark] for mark in sorted(parents))
+    tree.update(
+        _dictionary(
+            Type=NameObject("/StructTreeRoot"),
+            K=document_at,
+            ParentTree=_dictionary(Nums=ArrayObject([NumberObject(0), in_order])),
+            ParentTreeNextKey=NumberObject(1),
+        )
+    )
+    page.update(_dictionary(StructParents=NumberObject(0), Tabs=NameObject("/S")))
+    writer.root_object.update(
+        _dictionary(
+            StructTreeRoot=tree_at,
+            MarkInfo=_dictionary(Marked=BooleanObject(True)),
+            ViewerPreferences=_dictionary(DisplayDocTitle=BooleanObject(True)),
+            Lang=TextStringObject("pt-BR"),
+        )
+    )
+    return logo
+
+
+def as_figure(element: Any, box: Box, said: Any) -> Any:
+    """The element, as of something drawn in the box, with the words that stand for it."""
+    left, bottom, width, height = box.corners
+    bounds = ArrayObject(FloatObject(round(each, 2)) for each in (left, bottom, left + width, bottom + height))
+    element.update(_dictionary(S=NameObject("/Figure"), Alt=said, A=_dictionary(O=NameObject("/Layout"), BBox=bounds)))
+    return element
+
+
+def _marks_of(name: str, printed: Sequence[str], filled: Mapping[str, int]) -> Iterator[int]:
+    """What the form says in the box, then what is written into it."""
+    yield from (number for number, box in enumerate(printed) if box == name)
+    if name in filled:
+        yield filled[name]
+
+
+def _dictionary(**entries: Any) -> DictionaryObject:
+    return DictionaryObject({NameObject(f"/{name}"): value for name, value in entries.items()})

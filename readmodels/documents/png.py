@@ -1,0 +1,36 @@
+"""A PNG as a PDF image: its compressed rows are what PDF's Flate filter with PNG's predictors reads, so they are taken
+as they are (ISO 32000-1, 7.4.4.4)."""
+
+import struct
+from typing import Final
+
+_HEAD: Final = struct.Struct(">LLBBBBB")
+_CHUNK: Final = struct.Struct(">L4s")
+_RGB, _PALETTE = 2, 3
+
+
+def image_object(number: int, png: bytes) -> bytes:
+    """The object of that number. The PNG is one of our own: RGB or with a palette, opaque, not interlaced."""
+    at, palette, rows = 8, b"", []
+    while at < len(png):
+        length, kind = _CHUNK.unpack_from(png, at)
+        data = png[at + 8 : at + 8 + length]
+        at += 12 + length
+        if kind == b"IHDR":
+            width, height, bits, colours, _, _, interlaced = _HEAD.unpack(data)
+        elif kind == b"PLTE":
+            palette = data
+        elif kind == b"IDAT":
+            rows.append(data)
+    assert colours in (_RGB, _PALETTE), "commands/merchants/profile/logo.py makes no others"
+    assert not interlaced
+    space, parts = b"/DeviceRGB", 3
+    if colours == _PALETTE:
+        space, parts = b"[/Indexed/DeviceRGB %d<%b>]" % (len(palette) // 3 - 1, palette.hex().encode()), 1
+    stream = b"".join(rows)
+    read_as = b"<</Predictor 15/Colors %d/BitsPerComponent %d/Columns %d>>" % (parts, bits, width)
+    return (
+        b"%d 0 obj\n<</Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b/BitsPerComponent %d"
+        b"/Filter/FlateDecode/DecodeParms%b/Length %d>>stream\n%b\nendstream\nendobj\n"
+        % (number, width, height, space, bits, read_as, len(stream), stream)
+    )

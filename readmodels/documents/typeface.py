@@ -1,0 +1,90 @@
+"""The typeface of boletos: what is embedded of it, and how wide its signs are.
+
+Every boleto has all of cp1252 in regular and bold (readmodels/documents/fonts/README.md), so that what is stamped needs
+no look at what the form has.
+"""
+
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_HERE: Final = Path(__file__).with_name("fonts")
+_WIN_UNICODE: Final = (3, 1)
+_CAP_HEIGHT_AT: Final = 88  # in OS/2, from its version 2 on
+_BLANK: Final = {0xA0: 0x20, 0xAD: 0x2D}
+"""As WinAnsiEncoding has them (ISO 32000-1, D.1): the no-break blank is a blank, the soft hyphen a hyphen."""
+
+
+class Face(NamedTuple):
+    """A font file. Measures are thousandths of the size; `widths` by cp1252 byte, 0 for what it has no sign for."""
+
+    name: str
+    file: bytes
+    widths: tuple[int, ...]
+    ascent: int
+    descent: int
+    cap_height: int
+    bounds: tuple[int, int, int, int]
+
+
+def _read(name: str) -> Face:
+    """What of a TrueType file (OpenType 1.9) says how large it is; the file is ours, so it is well formed."""
+    file = (_HERE / f"{name}.ttf").read_bytes()
+    (count,) = struct.unpack_from(">H", file, 4)
+    tables = {}
+    for number in range(count):
+        tag, _, at, _ = struct.unpack_from(">4sLLL", file, 12 + 16 * number)
+        tables[tag.decode("ascii")] = at
+    (units,) = struct.unpack_from(">H", file, tables["head"] + 18)
+
+    def thousandths(value: int) -> int:
+        return round(value * 1000 / int(units))
+
+    bounds = struct.unpack_from(">4h", file, tables["head"] + 36)
+    ascent, descent = struct.unpack_from(">2h", file, tables["hhea"] + 4)
+    (measured,) = struct.unpack_from(">H", file, tables["hhea"] + 34)
+    glyphs = _glyphs(file, tables["cmap"])
+
+    def width(byte: int) -> int:
+        sign = bytes((_BLANK.get(byte, byte),)).decode("cp1252", "ignore")
+        glyph = glyphs.get(ord(sign)) if sign else None
+        if glyph is None:
+            return 0
+        (wide,) = struct.unpack_from(">H", file, tables["hmtx"] + 4 * min(glyph, measured - 1))
+        return thousandths(wide)
+
+    return Face(
+        name,
+        file,
+        tuple(width(byte) for byte in range(256)),
+        thousandths(ascent),
+        thousandths(descent),
+        thousandths(struct.unpack_from(">h", file, tables["OS/2"] + _CAP_HEIGHT_AT)[0]),
+        tuple(map(thousandths, bounds)),  # type: ignore[arg-type]
+    )
+
+
+def _glyphs(file: bytes, cmap: int) -> dict[int, int]:
+    """Glyphs by code point, of the table for Unicode (format 4)."""
+    (count,) = struct.unpack_from(">H", file, cmap + 2)
+    found = (struct.unpack_from(">HHL", file, cmap + 4 + 8 * number) for number in range(count))
+    at = cmap + next(place for *kind, place in found if tuple(kind) == _WIN_UNICODE)
+    (twice,) = struct.unpack_from(">H", file, at + 6)
+    ends, starts, deltas, offsets = (
+        struct.unpack_from(f">{twice // 2}{kind}", file, at + 14 + place)
+        for place, kind in ((0, "H"), (twice + 2, "H"), (2 * twice + 2, "h"), (3 * twice + 2, "H"))
+    )
+    glyphs = {}
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        for code in range(start, end + 1):
+            glyph = code
+            if offsets[number]:
+                place = at + 14 + 3 * twice + 2 + 2 * number + offsets[number] + 2 * (code - start)
+                (glyph,) = struct.unpack_from(">H", file, place)
+            if glyph:
+                glyphs[code] = (glyph + deltas[number]) & 0xFFFF
+    return glyphs
+
+
+TEXT: Final = _read("Arimo-Regular")
+BOLD: Final = _read("Arimo-Bold")

@@ -1,0 +1,181 @@
+"""The boleto for whoever does not see it, and on whatever machine: tagged, in order, with its own fonts; its logo."""
+
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from PIL import Image, ImageChops
+from pypdf import PdfReader
+from reportlab.pdfbase import pdfmetrics
+
+from commands.merchants.profile.logo import read_logo
+from domain.boleto import codes
+from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto, Void
+from readmodels.documents.boleto_structure import FIGURES
+from readmodels.documents.logo import Logo
+from readmodels.documents.typeface import BOLD, TEXT, Face
+from tests.integration.readmodels.test_boleto_pdf import BOLETOS, DPI, HYBRID, PLAIN, decoded, expected, rendered
+from tests.support.pictures import a_logo, encoded
+from tests.support.tagged import Tagged, read_tagged
+
+replace = msgspec.structs.replace
+VOID = replace(HYBRID, void=Void("PAGO", "Pago em 20/11/2026. Não pague de novo."))
+ALL = {**BOLETOS, "void": VOID, "changed": replace(HYBRID, changed=1)}
+BYTES_MAX = 40 * 1024
+PHOTO = Image.effect_noise((900, 300), 90).convert("RGB")
+
+
+def logo_of(file: bytes) -> Logo:
+    kept = read_logo(file)
+    return Logo(kept.width, kept.height, kept.image)
+
+
+@pytest.fixture(scope="module")
+def printer() -> BoletoPrinter:
+    return BoletoPrinter()
+
+
+def aloud(printer: BoletoPrinter, boleto: PrintedBoleto) -> Tagged:
+    return read_tagged(printer.stamp(boleto))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_all_that_is_shown_is_in_the_structure_once_or_marked_as_decoration(name: str, printer: BoletoPrinter) -> None:
+    found = aloud(printer, ALL[name])
+    assert found.unmarked == []
+    assert found.twice == []
+    assert found.parents_agree
+    assert {each.kind for each in found.elements if each.drawn} <= {"/Figure"}
+    assert all(each.drawn for each in found.elements if each.kind == "/Figure")
+
+
+def test_who_is_paid_how_much_until_when_and_by_which_codes_is_read_in_this_order(printer: BoletoPrinter) -> None:
+    found = aloud(printer, HYBRID)
+    said = [each.text or each.alt for each in found.elements]
+    wanted = [
+        "Recibo do pagador",
+        "Beneficiário Padaria Aurora Ltda CNPJ 12.345.678/0001-90 Rua das Laranjeiras, 1200, Laranjeiras,"
+        " Rio de Janeiro - RJ, CEP 22240-003",
+        "Pagador José da Conceição Araújo CPF 123.456.789-09 Av. São João, 45, apto 12, São Paulo - SP, CEP 01035-000",
+        "Valor do documento R$ 1.234,56",
+        "Vencimento 19/12/2026 pagável até 21/12/2026",
+        f"Linha digitável {codes.printed_line(HYBRID.line)}",
+        "Pague com Pix",
+        FIGURES["qr"],
+        f"Pix copia e cola {HYBRID.qr_code}",
+        "Autenticação mecânica - Ficha de compensação",
+        codes.printed_line(HYBRID.line),
+        "Vencimento 19/12/2026 pagável até 21/12/2026",
+        "(=) Valor do documento 1.234,56",
+        FIGURES["bars"],
+    ]
+    # Found one behind the other.
+    at = -1
+    for each in wanted:
+        assert each in said[at + 1 :], each
+        at = said.index(each, at + 1)
+    assert [each.text for each in found.elements if each.kind.startswith("/H")] == [
+        "Recibo do pagador", "Pague com Pix", "Autenticação mecânica - Ficha de compensação",
+    ]  # fmt: skip
+
+
+def test_what_is_drawn_has_words_and_what_is_not_drawn_has_none(printer: BoletoPrinter) -> None:
+    def figures(boleto: PrintedBoleto) -> list[str]:
+        return [each.alt for each in aloud(printer, boleto).elements if each.kind == "/Figure"]
+
+    assert figures(HYBRID) == [FIGURES["qr"], FIGURES["bars"]]
+    assert figures(PLAIN) == [FIGURES["bars"]]
+    assert figures(VOID) == [], "no code stands on it"
+    named = replace(PLAIN, logo=logo_of(a_logo()), beneficiary_name="Açaí (e) Cia \\ Иван")
+    assert figures(named) == ["Logotipo de Açaí (e) Cia \\ Иван", FIGURES["bars"]]
+    assert "PAGO Pago em 20/11/2026. Não pague de novo." in [each.text for each in aloud(printer, VOID).elements]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_file_says_its_language_its_title_and_that_it_is_tagged(name: str, printer: BoletoPrinter) -> None:
+    root: Any = PdfReader(io.BytesIO(printer.stamp(ALL[name]))).trailer["/Root"]
+    assert root["/Lang"] == "pt-BR"
+    assert root["/MarkInfo"]["/Marked"]
+    assert root["/ViewerPreferences"]["/DisplayDocTitle"], "a window is called by the boleto, not by its file"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_font_is_embedded_and_the_file_stays_small(name: str, printer: BoletoPrinter) -> None:
+    paper = printer.stamp(ALL[name])
+    page: Any = PdfReader(io.BytesIO(paper)).pages[0]
+    fonts = page["/Resources"]["/Font"]
+    for font in (each.get_object() for each in fonts.values()):
+        assert re.fullmatch(r"/[A-Z]{6}\+Arimo-(Regular|Bold)", font["/BaseFont"])
+        assert len(font["/FontDescriptor"]["/FontFile2"].get_data()) > 10_000
+    assert len(paper) < BYTES_MAX * (1.2 if name == "full" else 1), "a code of 512 characters is 6 KB of shapes"
+
+
+@pytest.mark.parametrize(("face", "helvetica"), [(TEXT, "Helvetica"), (BOLD, "Helvetica-Bold")])
+def test_every_sign_that_may_be_written_is_in_the_font_and_as_wide_as_the_form_was_made_for(
+    face: Face, helvetica: str
+) -> None:
+    signs = [byte for byte in range(32, 256) if byte not in (0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D)]
+    assert all(face.widths[byte] > 0 for byte in signs)
+    other = pdfmetrics.getFont(helvetica).widths
+    assert {bytes((byte,)).decode("cp1252") for byte in signs if face.widths[byte] != other[byte]} == set("¯±µ·÷")
+
+
+@pytest.mark.skipif(shutil.which("pdfinfo") is None, reason="poppler-utils are not installed")
+def test_another_reader_finds_the_same_structure_and_fonts(printer: BoletoPrinter, tmp_path: Path) -> None:
+    file = tmp_path / "boleto.pdf"
+    file.write_bytes(printer.stamp(replace(HYBRID, logo=logo_of(a_logo()))))
+
+    def told(*command: str) -> str:
+        done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=20, check=True)
+        assert done.stderr == ""
+        return done.stdout
+
+    assert re.search(r"^Tagged: +yes$", told("pdfinfo"), re.M)
+    structure = told("pdfinfo", "-struct-text")
+    assert structure.count("Figure") == 3
+    assert structure.index("Padaria Aurora") < structure.index("R$ 1.234,56") < structure.index("00190.00009")
+    fonts = told("pdffonts").splitlines()[2:]
+    assert len(fonts) == 2
+    assert all(re.search(r"TrueType +WinAnsi +yes yes", each) for each in fonts)
+
+
+# The logo
+
+
+@pytest.mark.parametrize(
+    "file", [a_logo(), a_logo("JPEG", size=(500, 500)), encoded(PHOTO)], ids=["flat", "square", "photo"]
+)
+@pytest.mark.parametrize("name", ["hybrid", "plain", "sandbox hybrid", "full", "void"])
+def test_the_logo_stands_on_the_receipt_and_covers_no_code_and_no_word(
+    name: str, file: bytes, printer: BoletoPrinter
+) -> None:
+    boleto = ALL[name]
+    plain, paper = printer.stamp(boleto), printer.stamp(replace(boleto, logo=logo_of(file)))
+    image = rendered(paper)
+    assert decoded(image) == ({} if boleto.void else expected(boleto))
+    difference = ImageChops.difference(image, rendered(plain)).getbbox()
+    assert difference is not None
+    per_mm = DPI / 25.4
+    assert difference[1] > 65 * per_mm, "below the boxes of the receipt"
+    assert difference[3] < 140 * per_mm, "above the cut"
+    reader = PdfReader(io.BytesIO(paper), strict=True)
+    assert len(reader.pages) == 1
+    shown: Any = reader.pages[0].images[0]
+    logo = logo_of(file)
+    kept = Image.open(io.BytesIO(logo.image)).convert("RGB")
+    assert ImageChops.difference(shown.image.convert("RGB"), kept).getbbox() is None
+    found = read_tagged(paper)
+    assert (found.unmarked, found.twice, found.parents_agree) == ([], [], True)
+    assert len(paper) < len(plain) + len(logo.image) + 2_500
+
+
+def test_with_a_logo_the_instructions_are_still_there(printer: BoletoPrinter) -> None:
+    boleto = replace(BOLETOS["full"], logo=logo_of(a_logo()))
+    said = [each.text for each in aloud(printer, boleto).elements]
+    (text,) = (each for each in said if each.startswith("Descrição"))
+    assert "Instruções Vencimento alterado" in text
