@@ -9,6 +9,7 @@ from litestar import Request
 from litestar.types import Receive, Scope
 
 from api.body.reading import fingerprint, read_object
+from api.body.redaction import READ_MAX
 from api.callers import Caller
 from api.context import ApiContext
 from api.exchange import Exchange
@@ -34,6 +35,8 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
         raise
     now = context.now()
     caller = exchange.caller = await _caller(context, scope, now)
+    if caller.test and route.method != "GET":
+        exchange.sent = len(raw)
     await _spend(context, caller, exchange)
     if route.mode is not None and caller.mode is not route.mode:
         raise Refused(Code.SANDBOX_ONLY, message=_OTHER_MODE[route.mode])
@@ -45,6 +48,8 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
     if route.body is not None:
         if raw or not route.body_optional:
             body = read_object(raw)
+            if exchange.sent is not None and len(raw) <= READ_MAX:
+                exchange.sent = body
         if route.key:
             # The path as asked for: a key used for one charge is not another charge's.
             mark = fingerprint(route.method, scope["path"], body)

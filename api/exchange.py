@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import structlog
 from litestar.exceptions import HTTPException
@@ -31,14 +32,25 @@ class Exchange(Struct):
     caller: Caller | None = None
     refused: Refused | None = None
     """The refusal, where it was one."""
+    sent: dict[str, Any] | int | None = None
+    """Of a write in the sandbox: its body as it was read, or the bytes of one that could not be, or is long. Never of
+    production."""
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
         return [*self.headers, (b"x-request-id", self.request_id.encode())]
 
     def record(
-        self, method: str, route: str, scope: Scope, status: int, headers: Headers, context: ApiContext, meter: Meter
+        self,
+        method: str,
+        route: str,
+        scope: Scope,
+        status: int,
+        headers: Headers,
+        body: bytes,
+        context: ApiContext,
+        meter: Meter,
     ) -> None:
-        """`headers` are the answer's."""
+        """`headers` and `body` are the answer's."""
         took_s = meter.finish(method, route, status, self.started, self.request_id)
         if self.caller is None:
             return
@@ -59,6 +71,8 @@ class Exchange(Struct):
                 self.refused,
                 made,
                 agent,
+                self.sent,
+                None if self.sent is None else body,
             )
         )
 

@@ -97,20 +97,24 @@ class Recorded:
     def __call__(self, app: ASGIApp) -> ASGIApp:
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
             exchange = scope["state"]["exchange"] = new_exchange(self._meter.start())
+            started: Any = None
 
             async def recording(message: Message) -> None:
+                nonlocal started
                 if message["type"] == "http.response.start":
                     message["headers"] = [*message["headers"], *exchange.all_headers()]
-                    exchange.record(
-                        self._method,
-                        self._path,
-                        scope,
-                        message["status"],
-                        message["headers"],
-                        self._context(),
-                        self._meter,
-                    )
+                    started = message
+                    if exchange.sent is None:
+                        record(b"")
+                elif message["type"] == "http.response.body" and started is not None:
+                    record(message["body"])  # our answers have one part
                 await send(message)
+
+            def record(body: bytes) -> None:
+                nonlocal started
+                status, headers, started = started["status"], started["headers"], None
+                context = self._context()
+                exchange.record(self._method, self._path, scope, status, headers, body, context, self._meter)
 
             await app(scope, receive, recording)
 
@@ -138,12 +142,13 @@ class HotRoute:
         except Exception as error:
             answer = failure(error, scope, exchange, context.settings.docs_url)
         answer.raw_headers += exchange.all_headers()
-        exchange.record(route.method, route.path, scope, answer.status_code, answer.raw_headers, context, self._meter)
+        status, headers = answer.status_code, answer.raw_headers
+        exchange.record(route.method, route.path, scope, status, headers, answer.body, context, self._meter)
         whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
         if whole is None:
             await answer(scope, receive, send)
         else:  # the server's own (cli/run/http_cycle.py), and nobody between us wants to see the messages
-            await whole(answer.status_code, answer.raw_headers, answer.body)
+            await whole(status, headers, answer.body)
 
 
 def in_front(asgi: ASGIApp, routes: Iterable[Route], context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:

@@ -3,22 +3,23 @@
 Off the path of a request, which costs one small tuple here (and 3 us later, when it is written). Nothing waits for it
 and nothing fails of it: what is more than ROWS_MAX while PostgreSQL does not take rows is left out and counted, and a
 process that is killed takes its last second with it. A batch whose outcome is not known is left out rather than
-written twice. Only requests of a known credential are written down: the others are nobody's. Neither a body nor a query
-nor a header is, but the User-Agent of one that was refused, with the names of the fields that were wrong: who debugs
-has to know which of his programs it was, and where.
+written twice. Only requests of a known credential are written down: the others are nobody's. Neither a query nor a
+header is, but the User-Agent of one that was refused, with the names of the fields that were wrong: who debugs has to
+know which of his programs it was, and where. Of production no body is. Of writes in the sandbox they are, redacted
+(api/body/redaction.py), so many a day: of a load test nobody looks at more than the first thousand.
 """
 
 import asyncio
-import re
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import structlog
 from prometheus_client import Counter
 
 from api.answers import encode
+from api.body.redaction import NAME, redacted_answer, redacted_body
 from api.callers import Caller
 from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
@@ -28,6 +29,10 @@ OF_ACCOUNT_MAX = 500_000
 """Of an account and mode, a day and process; beyond it one in BEYOND_EACH is kept, so that a flood stays visible. All
 requests at the usual rate limit would be 80 million rows a day."""
 BEYOND_EACH = 100
+BODIES_MAX = 1_000
+"""Of an account's writes of a day in a process that succeeded, and as many again of those that were refused."""
+BODIES_WAITING_MAX = 500
+"""Of one process, not written yet: 8 MB of them and more as objects, and no more however the database does."""
 _DAY_S = 86_400
 ROWS_MAX = 20_000
 """Of one process: some seconds at full speed, 10 MB."""
@@ -40,18 +45,17 @@ dropped_total = Counter("request_log_dropped_total", "Requests left out of the r
 _TABLE = "request_log"
 _COLUMNS = (
     "account_id", "test", "at", "request_id", "client_id", "method", "path", "status", "code", "duration_us", "made",
-    "refusal",
+    "refusal", "sent", "answered",
 )  # fmt: skip
 
 _MESSAGE_MAX = 300
 _FIELDS_MAX = 20
 _AGENT_MAX = 120
-# A body may have anything for a name, a document too: what looks like no name of a field is not kept.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
 
 
 class LoggedRequest(NamedTuple):
-    """`at` in Unix seconds; `made` is the Location of what it made, `agent` the User-Agent of one that was refused."""
+    """`at` in Unix seconds; `made` is the Location of what it made, `agent` the User-Agent of one that was refused.
+    `sent` and `answered` are the bodies of a write in the sandbox (Exchange.sent)."""
 
     caller: Caller
     at: float
@@ -63,6 +67,8 @@ class LoggedRequest(NamedTuple):
     refused: Refused | None = None
     made: bytes | None = None
     agent: bytes | None = None
+    sent: dict[str, Any] | int | None = None
+    answered: bytes | None = None
 
 
 class RequestLog:
@@ -71,6 +77,8 @@ class RequestLog:
         self._rows: list[LoggedRequest] = []
         self._day = 0
         self._asked: dict[tuple[UUID, bool], int] = {}
+        self._bodies: dict[tuple[UUID, bool], int] = {}
+        self._bodies_waiting = 0
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -79,6 +87,8 @@ class RequestLog:
         if len(rows) >= ROWS_MAX or not self._keeps(request.caller, request.at):
             dropped_total.inc()
             return
+        if request.sent is not None:
+            request = self._with_bodies(request)
         rows.append(request)
         if self._task is None:
             self._task = asyncio.create_task(self._keep_writing())
@@ -87,10 +97,20 @@ class RequestLog:
         """Whether this one of its account's requests of the day (UTC) is written down."""
         day = int(now_s // _DAY_S)
         if day != self._day:
-            self._day, self._asked = day, {}
+            self._day, self._asked, self._bodies = day, {}, {}
         whose = (caller.account_id, caller.test)
         asked = self._asked[whose] = self._asked.get(whose, 0) + 1
         return asked <= OF_ACCOUNT_MAX or asked % BEYOND_EACH == 0
+
+    def _with_bodies(self, request: LoggedRequest) -> LoggedRequest:
+        """The request with its bodies, or without them where there are enough."""
+        whose = (request.caller.account_id, request.refused is not None)
+        kept = self._bodies.get(whose, 0)
+        if kept >= BODIES_MAX or self._bodies_waiting >= BODIES_WAITING_MAX:
+            return request._replace(sent=None, answered=None)
+        self._bodies[whose] = kept + 1
+        self._bodies_waiting += 1
+        return request
 
     async def close(self) -> None:
         """Write what is left, for _CLOSE_S at most."""
@@ -121,7 +141,7 @@ class RequestLog:
                 waited = True
             except Exception:
                 dropped_total.inc(len(self._rows))
-                self._rows = []
+                self._rows, self._bodies_waiting = [], 0
                 _log.exception("request_log_broken")
 
     async def _write(self) -> None:
@@ -129,6 +149,7 @@ class RequestLog:
             async with session(self._pool) as conn:
                 batch = [_record(row) for row in islice(self._rows, _BATCH)]
                 del self._rows[: len(batch)]
+                self._bodies_waiting -= sum(each[-1] is not None for each in batch)
                 try:
                     # COPY: half of what rows cost in a statement, on this loop and over there.
                     await conn.copy_records_to_table(_TABLE, records=batch, columns=_COLUMNS)
@@ -153,13 +174,15 @@ def _record(row: LoggedRequest) -> tuple[object, ...]:
         took_us,
         None if row.made is None else row.made.decode(),
         None if refused is None else _refusal(refused, row.agent),
+        None if row.sent is None else redacted_body(row.sent),
+        None if row.answered is None else redacted_answer(row.answered),
     )
 
 
 def _refusal(refused: Refused, agent: bytes | None) -> str:
     """As readmodels/dashboard/request_log.LoggedRefusal reads it."""
     fields = {
-        name if _NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
+        name if NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
         for name, message in islice((refused.fields or {}).items(), _FIELDS_MAX)
     }
     said = {"message": _storable(refused.message[:_MESSAGE_MAX]), "fields": fields}

@@ -1049,7 +1049,11 @@ CREATE TABLE request_log (
     code text,
     duration_us integer NOT NULL,
     made text,
-    refusal text
+    refusal text,
+    sent text,
+    answered text,
+    CONSTRAINT request_log_check CHECK (sent IS NULL OR test),
+    CONSTRAINT request_log_check1 CHECK (answered IS NULL OR test)
 ) PARTITION BY RANGE (at);
 CREATE INDEX request_log_broken ON ONLY request_log USING btree (account_id, test, at, request_id) WHERE status >= 500;
 CREATE INDEX request_log_id ON ONLY request_log USING btree ("left"(request_id, 12));

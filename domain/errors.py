@@ -61,6 +61,7 @@ class Code(Enum):
     SCHEDULE_NOT_FOUND         = 404, False, "No such schedule."
     SCHEDULE_ENDED             = 409, False, "The schedule has ended."
     DELIVERY_NOT_FOUND         = 404, False, "No such webhook delivery."
+    REQUEST_NOT_FOUND          = 404, False, "No such request in the log."
     HEADERS_TOO_LARGE          = 431, False, "The headers are larger than 32 KiB."
     INTERNAL_ERROR             = 500, True,  "Something went wrong on our side; the request id finds it in our logs."
     SERVICE_UNAVAILABLE        = 503, True,  "The service cannot answer right now. Try again."

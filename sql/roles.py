@@ -137,7 +137,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "verification": _ANY,
     "verification_part": _ROWS,
     "verification_difference": _KEPT,
-    "request_log": _KEPT,
+    "request_log": Rights("SI", ("sent", "answered")),
     "migration": Rights("S"),
     # Cells: written by the owner alone, but for `quita rekey`.
     "this_cell": Rights("S"),

@@ -82,6 +82,7 @@ _templates.filters.update(
     parse_day=parse_day,
     instant=rows.instant,
     cents=rows.cents,
+    indented=rows.indented,
     reference=rows.reference,
 )
 

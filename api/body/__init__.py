@@ -1,1 +1,1 @@
-"""Bodies of requests: read strictly, their fields and payers."""
+"""Bodies of requests: read strictly, their fields and payers, and what is kept of them."""

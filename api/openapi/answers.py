@@ -148,10 +148,11 @@ def _events(components: dict[str, Any]) -> None:
     components["EventItem"]["additionalProperties"] = True
     # An HTTP status, not a charge's.
     components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
-    request = components["RequestItem"]["properties"]
-    request["status"] = {"type": "integer", "minimum": 200, "maximum": 599}
-    request["method"] = {"type": "string"}
-    request["at"] = INSTANT
+    for each in ("RequestItem", "RequestWithBodies"):
+        request = components[each]["properties"]
+        request["status"] = {"type": "integer", "minimum": 200, "maximum": 599}
+        request["method"] = {"type": "string"}
+        request["at"] = INSTANT
 
 
 def _schedules(components: dict[str, Any]) -> None:

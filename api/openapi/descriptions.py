@@ -187,6 +187,10 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("RequestItem", "resource"): "The path of what was created; null where nothing was.",
     ("RequestItem", "duration_ms"): "How long the answer took, in milliseconds.",
     ("WithdrawalProjection", "fee"): "What the withdrawal costs, debited beside its amount, in decimal reais.",
+    ("RequestWithBodies", "request_body"): "Of a write in the sandbox: the JSON that was sent, with the kind of each "
+        "character (9, A, a) in the place of values that may tell of a payer; its size where it was no JSON or long; "
+        "cut at 4096 characters. Null of production, of reads, and beyond a day's share.",
+    ("RequestWithBodies", "response_body"): "What was answered to it, in the same way.",
     ("LedgerItem", "type"): "What moved the balance.",
     ("LedgerItem", "amount"): "Decimal reais, without a sign: see direction.",
     ("StatusSummary", "status"): "Of these charges.",
@@ -194,6 +198,8 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("SandboxPayment", "amount"): "Decimal reais; what the charge costs on that day unless given.",
     ("EventItem", "status"): "Of the charge, or of the withdrawal, once this happened.",
 }
+_EXTENDED: Final = {"RequestWithBodies": "RequestItem"}
+"""Schemas that have all fields of another."""
 _PARAMETERS: Final[dict[str, str]] = {
     "account_id": "The token's own account.",
     "anomaly": "Only payments with this anomaly; may be repeated.",
@@ -209,6 +215,7 @@ _PARAMETERS: Final[dict[str, str]] = {
     "payment_id": "Only refunds of this payment.",
     "payment_method": "Only charges of this kind; may be repeated.",
     "refund_id": "Of the refund.",
+    "request_id": "Of the request: X-Request-Id of its answer.",
     "schedule_id": "Of the schedule.",
     "state": "Only deliveries that stand here; may be repeated.",
     "status": "Only what stands here; may be repeated.",
@@ -229,7 +236,7 @@ def describe_fields(components: dict[str, Any]) -> None:
 
 
 def _describe(component: str, field: str, schema: dict[str, Any], properties: dict[str, Any]) -> None:
-    of_schema = _OF_SCHEMAS.get((component, field))
+    of_schema = _OF_SCHEMAS.get((component, field)) or _OF_SCHEMAS.get((_EXTENDED.get(component, ""), field))
     if of_schema is None and "description" in schema:
         return
     inner = schema.get("anyOf", [{}])[0]

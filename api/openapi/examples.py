@@ -37,6 +37,18 @@ _REQUEST: Final = {
 }  # fmt: skip
 
 
+_BODIES: Final = {
+    "path": "/v1/charges/pix", "status": 400, "code": "VALIDATION_ERROR",
+    "message": "The request is not valid: see fields.",
+    "fields": [{"field": "payer.document", "message": "must be 11 or 14 digits"}],
+    "request_body": '{"account_id":"' + ACCOUNT_ID + '","amount":"149.90","external_id":"order-1001",'
+    '"payer":{"name":"Aaa Aaaaa","document":"999.999.999-99"}}',
+    "response_body": '{"error":{"code":"VALIDATION_ERROR","message":"The request is not valid: see fields.",'
+    '"request_id":"req_2bXkq3cVQyq0eQfZb1m5Zw","fields":[{"field":"payer.document",'
+    '"message":"must be 11 or 14 digits"}]}}',
+}  # fmt: skip
+
+
 def examples(app_url: str) -> dict[str, Any]:
     """Of each answer by its schema's name, and of an operation by its own where that says more."""
     charge, slip = _pix_charge(app_url), _boleto_charge(app_url)
@@ -71,6 +83,7 @@ def examples(app_url: str) -> dict[str, Any]:
         "Delivery": _DELIVERY,
         "RangeRedelivered": {"deliveries": 17},
         "RequestItem": _REQUEST,
+        "RequestWithBodies": _REQUEST | _BODIES,
         "KeyState": {
             "key": "order-1001-issue", "state": "completed", "resource_type": "charge", "resource_id": CHARGE_ID,
             "first_used_at": _CREATED, "replay_count": 1,

@@ -1,25 +1,29 @@
-"""GET /v1/requests: what the account's own programs asked of this API, and what they were answered."""
+"""/v1/requests: what the account's own programs asked of this API, and what they were answered."""
 
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Struct
 
-from api.answers import Answer, Field
+from api.answers import Answer, Field, encode
 from api.context import ApiContext
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
+from domain.errors import Code, Refused, required
 from domain.instants import iso
 from readmodels.dashboard.request_log import (
+    ID_MAX,
     KEPT,
     RequestFilters,
     RequestPosition,
     RequestRow,
     StatusClass,
+    find_request,
     request_page,
 )
 from readmodels.filters import OneOf
 from readmodels.page import ListFilters
+from runtime.postgres import session
 
 CLASSES: Final = tuple(each.value for each in StatusClass if each)
 
@@ -33,7 +37,7 @@ class AskedFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class RequestItem(Struct, frozen=True, kw_only=True):
-    """A request and its answer. Neither a body nor a query is kept."""
+    """A request and its answer. Its query is not kept."""
 
     request_id: str
     at: str
@@ -47,6 +51,14 @@ class RequestItem(Struct, frozen=True, kw_only=True):
     user_agent: str | None
     resource: str | None
     duration_ms: float
+
+
+class RequestWithBodies(RequestItem, frozen=True, kw_only=True):
+    """A request and its answer, with the bodies of a write in the sandbox: their shape, and the values that tell of
+    nobody (docs/sandbox.md)."""
+
+    request_body: str | None
+    response_body: str | None
 
 
 RequestPage = page_of(RequestItem, "RequestPage")
@@ -66,22 +78,37 @@ async def list_requests(context: ApiContext, call: Call) -> Answer:
     return await asked.page(partial(request_page, since=call.at - KEPT), _shown, filters=filters)
 
 
+async def look_up(context: ApiContext, call: Call) -> Answer:
+    request_id, owner = call.path("request_id"), call.caller.owner
+    if len(request_id) > ID_MAX or not (request_id.isascii() and request_id.isprintable()):
+        raise Refused(Code.REQUEST_NOT_FOUND)
+    async with session(context.pool) as conn:
+        found = await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
+    row = required(found, Code.REQUEST_NOT_FOUND)
+    return Answer(encode(RequestWithBodies(**_told(row), request_body=row.sent, response_body=row.answered)))
+
+
 def _shown(row: RequestRow) -> RequestItem:
+    return RequestItem(**_told(row))
+
+
+def _told(row: RequestRow) -> dict[str, Any]:
+    """The fields of a RequestItem."""
     refused = row.refused
-    return RequestItem(
-        request_id=row.request_id,
-        at=iso(row.at),
-        client_id=row.client_id,
-        method=row.method,
-        path=row.path,
-        status=row.status,
-        code=row.code,
-        message=refused.message or None,
-        fields=[Field(name, message) for name, message in refused.fields.items()] or None,
-        user_agent=refused.agent,
-        resource=row.made,
-        duration_ms=row.duration_us / 1000,
-    )
+    return {
+        "request_id": row.request_id,
+        "at": iso(row.at),
+        "client_id": row.client_id,
+        "method": row.method,
+        "path": row.path,
+        "status": row.status,
+        "code": row.code,
+        "message": refused.message or None,
+        "fields": [Field(name, message) for name, message in refused.fields.items()] or None,
+        "user_agent": refused.agent,
+        "resource": row.made,
+        "duration_ms": row.duration_us / 1000,
+    }
 
 
 REQUESTS = PagedList(
@@ -107,5 +134,15 @@ ROUTES = routes_of(
         query=REQUESTS.parameters,
         answers={200: RequestPage},
         errors=REQUESTS.errors,
+    ),
+    Route(
+        method="GET",
+        path="/v1/requests/{request_id:str}",
+        name="getRequest",
+        summary="Look up a request, with its bodies in the sandbox",
+        handle=look_up,
+        scopes=("charges:read",),
+        answers={200: RequestWithBodies},
+        errors=(Code.REQUEST_NOT_FOUND,),
     ),
 )

@@ -15,6 +15,7 @@ from sql import Connection
 
 KEPT: Final = timedelta(days=30)
 """How long a request is shown; a worker drops its day afterwards."""
+ID_MAX: Final = 64
 LOOK = 5_000
 """Requests a page looks at before it leaves the search to the next one."""
 
@@ -70,6 +71,14 @@ class RequestRow(Struct, frozen=True):
         return LoggedRefusal() if self.refusal is None else _read_refusal(self.refusal)
 
 
+class RequestDetail(RequestRow, frozen=True):
+    """`sent` and `answered`: JSON text of a write in the sandbox, redacted and cut, or how large it was
+    (api/body/redaction.py); None of production, of reads, and of writes beyond a day's share."""
+
+    sent: str | None
+    answered: str | None
+
+
 class _Looked(RequestRow, frozen=True):
     last: bool
     fits: bool
@@ -77,7 +86,7 @@ class _Looked(RequestRow, frozen=True):
 
 _read_refusal = msgspec.json.Decoder(LoggedRefusal).decode
 _page = sql.list_of("request_log.page", _Looked)
-find_request = sql.maybe("request_log.one", RequestRow)
+find_request = sql.maybe("request_log.one", RequestDetail)
 """`request_id, account_id, test`."""
 
 

@@ -294,6 +294,11 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         errors=(*_LIST, NO_SCOPE),
     ),
     Endpoint(
+        operation="getRequest", where="contract 14", method="GET", path="/v1/requests/{request_id}", scopes=_READ,
+        answers="200 with the request; in the sandbox a write's bodies, redacted.",
+        errors=((Code.REQUEST_NOT_FOUND, "No such request, another merchant's, or of the other mode."), NO_SCOPE),
+    ),
+    Endpoint(
         operation="listWebhookDeliveries", where="contract 9", method="GET", path="/v1/webhook-deliveries",
         scopes=_EITHER, answers=_PAGE, errors=(*_LIST, RANGE, NO_SCOPE),
     ),

@@ -266,6 +266,17 @@ class World:
         delivery_id: str = page.json()["data"][0]["delivery_id"]
         return delivery_id
 
+    async def logged(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
+        """The id of a request in the log."""
+        account_id, request_id = (of or self.mine).account_id, f"req_{secrets.token_hex(8)}"
+        async with transaction(self.pool_of(account_id)) as conn:
+            await conn.execute(
+                "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status,"
+                " duration_us) VALUES ($1, $2, now(), $3, 'a_client', 'GET', '/v1/me', 200, 900)",
+                account_id, mode == "test", request_id,
+            )  # fmt: skip
+        return request_id
+
     # Circumstances
 
     @asynccontextmanager

@@ -165,6 +165,7 @@ async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema
             key=name,
             delivery_id="x",
             refund_id="x",
+            request_id="x",
             schedule_id="x",
             withdrawal_id="x",
         )

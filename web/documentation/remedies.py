@@ -115,6 +115,10 @@ REMEDIES: Final[dict[Code, str]] = {
         "Check the id and the credential: deliveries of another account or of the other mode are answered like this "
         "too. GET /v1/webhook-deliveries?event_id= finds the delivery of an event."
     ),
+    Code.REQUEST_NOT_FOUND: (
+        "Check the id (X-Request-Id of the answer) and the credential: requests of another account or of the other "
+        "mode are answered like this too. A request is in the log a second or two after its answer, and for 30 days."
+    ),
     Code.HEADERS_TOO_LARGE: "Send fewer headers: this service reads Authorization, Idempotency-Key and Content-Type.",
     Code.INTERNAL_ERROR: (
         "Repeat the same request with the same Idempotency-Key. If it goes on, tell us error.request_id."

@@ -115,6 +115,10 @@ REMEDIES_PT: Final[dict[Code, str]] = {
         "Confira o id e a credencial: entregas de outra conta ou do outro modo também são respondidas assim. "
         "GET /v1/webhook-deliveries?event_id= encontra a entrega de um evento."
     ),
+    Code.REQUEST_NOT_FOUND: (
+        "Confira o id (X-Request-Id da resposta) e a credencial: requisições de outra conta ou do outro modo também "
+        "são respondidas assim. Uma requisição está no registro um ou dois segundos depois da resposta, e por 30 dias."
+    ),
     Code.HEADERS_TOO_LARGE: ("Envie menos cabeçalhos: este serviço lê Authorization, Idempotency-Key e Content-Type."),
     Code.INTERNAL_ERROR: (
         "Repita a mesma requisição com a mesma Idempotency-Key. Se continuar, informe error.request_id."

@@ -86,3 +86,11 @@ def cents(text: str) -> Cents:
     if text.startswith("-"):
         return Cents(-cents(text[1:]))
     return Cents(0 if text == "0.00" else parse_amount(text, cents_max=_CENTS_MAX))
+
+
+def indented(text: str) -> str:
+    """JSON over several lines; as it is where it was cut, or is none. In bytes: how large it was."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        return text

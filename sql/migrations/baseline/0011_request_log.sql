@@ -1,4 +1,4 @@
--- Requests that programs made to the API: no body and no query. Partitioned by day; old days are dropped whole.
+-- Requests that programs made to the API: no query, and of production no body. Partitioned by day; old days are dropped whole.
 
 CREATE TABLE request_log (
     account_id   uuid NOT NULL,
@@ -14,7 +14,10 @@ CREATE TABLE request_log (
     -- Where what it made is: the Location of a 201.
     made         text,
     -- Of a refusal: {"message", "fields": {name: message}, "agent"}.
-    refusal      text
+    refusal      text,
+    -- Bodies of a write in the sandbox, redacted (api/body/redaction.py): what was sent and what was answered, or their sizes.
+    sent         text CHECK (sent IS NULL OR test),
+    answered     text CHECK (answered IS NULL OR test)
 ) PARTITION BY RANGE (at);
 -- Two indexes for every request and no more, and no key to check: a row costs the database 5 us and the API 3.
 CREATE INDEX request_log_page ON request_log (account_id, test, at, request_id);

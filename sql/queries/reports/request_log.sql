@@ -23,8 +23,8 @@ WHERE n = :look
 ORDER BY at {DESC}, request_id {DESC} LIMIT :limit;
 
 -- name: one
--- request_log_id; an id of another account or mode is not there.
-SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal
+-- request_log_id; an id of another account or mode is not there. With the bodies, which no list has.
+SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal, sent, answered
 FROM request_log
 WHERE left(request_id, 12) = left(:request_id, 12) AND request_id = :request_id AND account_id = :account_id AND test = :test LIMIT 1;
 

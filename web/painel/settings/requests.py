@@ -7,11 +7,12 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from readmodels.dashboard.request_log import (
+    ID_MAX,
     KEPT,
     LOOK,
+    RequestDetail,
     RequestFilters,
     RequestPosition,
-    RequestRow,
     StatusClass,
     find_request,
     request_page,
@@ -22,7 +23,6 @@ from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 
-_ID_MAX = 64
 _CLASSES = {
     StatusClass.FINE: "Aceitas (2xx)",
     StatusClass.REFUSED: "Recusadas (4xx)",
@@ -47,8 +47,8 @@ async def show(request: PageRequest) -> Response[Any]:
     return request.show("request.html", {"row": found})
 
 
-async def _find(request: PageRequest, request_id: str) -> RequestRow | None:
-    if len(request_id) > _ID_MAX or not (request_id.isascii() and request_id.isprintable()):
+async def _find(request: PageRequest, request_id: str) -> RequestDetail | None:
+    if len(request_id) > ID_MAX or not (request_id.isascii() and request_id.isprintable()):
         return None
     owner = request.owner
     async with session(request.pool) as conn:

@@ -1,0 +1,112 @@
+"""Bodies as the log of the sandbox's requests keeps them: their shape, and the values that tell of nobody.
+
+What is kept is listed, and not what is left out: under a name that is misspelt, or that we do not know, there may be
+anything. Of all other values the kind of each character is kept (9 for a digit, A and a for letters): that shows the
+dots in a document that must have none, and not whose it is.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from api.answers import encode
+
+TOLD_MAX: Final = 4_096
+"""Characters of a body that are kept."""
+READ_MAX: Final = 8 * 1024
+"""Bytes; of a longer one only the size is kept."""
+_DEPTH_MAX: Final = 8
+_ITEMS_MAX: Final = 20
+_TEXT_MAX: Final = 200
+_SHAPE_MAX: Final = 60
+_BITS_MAX: Final = 63
+
+_SENT: Final = frozenset((
+    "amount", "valorCents", "due_date", "dataVencimento", "expires_in", "tipo", "tipoPessoa", "person_type",
+    "payment_method", "frequency", "first_due_date", "end_date", "max_charges", "issue_days_before", "percent",
+    "percent_per_month", "amount_per_day", "until", "payable_days_after_due", "advance", "times", "paid_at",
+    "from_sequence", "to_sequence", "account_id", "charge_id", "payment_id", "external_id", "integrador_code",
+))  # fmt: skip
+_ANSWERED: Final = _SENT | {
+    "status", "version", "test", "method", "leg", "fee", "net_amount", "interest", "fine", "discount", "date",
+    "refunded_amount", "refunded_total", "refundable_remaining", "type", "tipo_cobranca", "data_vencimento",
+    "effective_due_date", "payable_until", "expires_at", "created_at", "credited_at", "cancelled_at", "completed_at",
+    "failed_at", "started_at", "delivered_at", "next_attempt_at", "next_due_date", "next_issue_at", "next_number",
+    "now", "real_time", "advanced_seconds", "sequence", "attempt", "attempt_count", "duration_ms", "outcome",
+    "deliveries", "txid", "nosso_numero", "seu_numero", "end_to_end_id", "return_id", "refund_id", "withdrawal_id",
+    "schedule_id", "email_id", "event_id", "delivery_id", "request_id", "code", "failure_code", "message",
+    "documentation_url",
+}  # fmt: skip
+"""An answer's `message` is ours; in a request it is a merchant's to a payer."""
+
+# A name may be anything too. What looks like none is not kept.
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
+_SHAPES: Final = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(0x80, 0x100)),
+    b"9" * 10 + b"A" * 26 + b"a" * 26 + b"a" * 0x80,
+)
+_CONTINUED: Final = bytes(range(0x80, 0xC0))
+"""The further bytes of a character in UTF-8: each character leaves one sign."""
+_decode = msgspec.json.Decoder().decode
+
+
+def redacted_body(body: dict[str, Any] | int) -> str:
+    """What was sent: the object, or the size of what was none, or too long."""
+    if isinstance(body, int):
+        return f"({body} bytes)"
+    return _told(_object(body, _SENT, 0))
+
+
+def redacted_answer(answer: bytes) -> str:
+    """An object, or the size of what is none, or too long."""
+    if len(answer) > READ_MAX or not answer.startswith(b"{"):
+        return f"({len(answer)} bytes)"
+    return _told(_object(_decode(answer), _ANSWERED, 0))
+
+
+def _told(value: object) -> str:
+    return encode(value)[:TOLD_MAX].decode("utf-8", "ignore")
+
+
+def _object(given: dict[str, Any], kept: frozenset[str], depth: int) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, value in given.items():
+        known = name in kept
+        if not known and NAME.fullmatch(name) is None:
+            name = "?" * (1 + sum(each[0] == "?" for each in told))
+        if value.__class__ is str:
+            if known:
+                told[name] = value[:_TEXT_MAX]
+            elif name == "field" and NAME.fullmatch(value) is not None:
+                told[name] = value  # what the refusal says it is about
+            else:
+                told[name] = _shape(value)
+        else:
+            told[name] = _other(value, kept, depth, known=known)
+    return told
+
+
+def _other(value: Any, kept: frozenset[str], depth: int, *, known: bool) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    if depth >= _DEPTH_MAX:
+        return "..."
+    if isinstance(value, dict):
+        return _object(value, kept, depth + 1)
+    if isinstance(value, list):
+        return [
+            (each[:_TEXT_MAX] if known else _shape(each))
+            if isinstance(each, str)
+            else _other(each, kept, depth + 1, known=known)
+            for each in value[:_ITEMS_MAX]
+        ]
+    if isinstance(value, int) and value.bit_length() > _BITS_MAX:
+        return "..."
+    if not known:
+        return _shape(str(value))
+    return value if isinstance(value, int) else str(value)[:_TEXT_MAX]
+
+
+def _shape(text: str) -> str:
+    return text[:_SHAPE_MAX].encode("utf-8", "replace").translate(_SHAPES, _CONTINUED).decode("ascii")
