@@ -18,9 +18,15 @@ _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 async def show(request: Request[Any, Any, Any]) -> Response[str]:
     settings = request.app.state.settings
     contact = settings.support_contact
-    link = f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact if contact.startswith("https://") else ""
-    values = {"title": "Quita", "docs_url": settings.docs_url, "contact": contact, "contact_link": link}
+    values = {
+        "title": "Quita", "docs_url": settings.docs_url, "contact": contact, "contact_link": support_link(contact),
+    }  # fmt: skip
     return page("front.html", values)
+
+
+def support_link(contact: str) -> str:
+    """Where SUPPORT_CONTACT leads; empty for what is neither an e-mail address nor a page."""
+    return f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact if contact.startswith("https://") else ""
 
 
 @get("/robots.txt")

@@ -79,8 +79,9 @@ def _invitation(
         ),
         "due_day": (f"Vence hoje: {amount} para {merchant}", "Sua cobrança vence hoje"),
     }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {due_text}", "Você recebeu uma cobrança"))
-    facts = [("Para", merchant), ("Vencimento", due_text)]
+    facts = [("Para", merchant)]
     if doc.boleto is not None:
+        facts.append(("Vencimento", due_text))
         last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
         if last != due:
             facts.append(("Pagável até", f"{day(last)}, porque no vencimento os bancos não abrem"))
@@ -88,7 +89,7 @@ def _invitation(
             told = printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due)
             facts.append(("Condições", " ".join(told)))
     elif doc.expires_at is not None:
-        facts.append(("Pagável até", moment(datetime.fromisoformat(doc.expires_at))))
+        facts.append(("Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"))
     facts += _described(doc)
     codes = []
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
@@ -118,7 +119,7 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
         parts = (("Multa", payment.fine_cents), ("Juros", payment.interest_cents), ("Desconto", payment.discount_cents))
         facts += [(name, brl(cents)) for name, cents in parts if cents]
         facts.append(("Pago em", moment(datetime.fromisoformat(payment.paid_at))))
-        facts.append(("Forma", "PIX" if payment.method == "pix" else "Boleto"))
+        facts.append(("Forma", "Pix" if payment.method == "pix" else "Boleto"))
         if payment.end_to_end_id is not None:
             facts.append(("ID da transação", payment.end_to_end_id))
     if doc.refunded_cents:

@@ -42,6 +42,7 @@ from runtime.servers.standby import Reads
 from runtime.settings import Settings
 from web.cells import CellPages, form_key
 from web.context import WebContext
+from web.front import support_link
 from web.pages import page
 from web.painel import labels
 from web.painel.section import PAINEL, PLATAFORMA, Section
@@ -295,6 +296,7 @@ class PageRequest:
             "once": lambda: str(new_id()),
             "done": labels.DONE.get(done),
             "labels": labels,
+            "help": {"docs": f"{self.settings.docs_url}/pt", "support": support_link(self.settings.support_contact)},
             "find_cep": f"{self.section.root}/cep/" if self.settings.cep_url else "",
             **(values or {}),
         }

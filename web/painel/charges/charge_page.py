@@ -12,6 +12,7 @@ from msgspec import Struct
 from commands.charges.expire import expire_account
 from commands.mail import MAILED
 from domain.boleto.terms import amount_due
+from domain.brazilian import brl
 from domain.charge import Status
 from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO, iso, parse_day
@@ -58,6 +59,12 @@ class TimelineEntry(Struct, frozen=True):
     chip: str = ""
     chip_tone: str = ""
     link: str = ""
+
+
+def _for_payer(request: PageRequest, doc: ChargeDoc) -> dict[str, str]:
+    link = f"{request.settings.app_url}/pagar/{doc.public_id}"
+    said = f"Cobrança de {request.session.name}: {brl(doc.amount_cents)}. Veja e pague aqui: {link}"
+    return {"payer_link": link, "share_text": said}
 
 
 async def show_boleto(request: PageRequest) -> Response[bytes]:
@@ -119,7 +126,7 @@ async def show_charge(
         "mail": mail
         or Filled(shown={"to": request.payers.email(payer.email if payer else "") or "", "attach_pdf": "yes"}),
         "base": request.here(f"/cobrancas/{charge_id}"),
-        "payer_link": f"{request.settings.app_url}/pagar/{doc.public_id}",
+        **_for_payer(request, doc),
     }
     return request.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
 
