@@ -10,7 +10,7 @@ from prometheus_client import Histogram
 
 from banks.boletos import NotYet
 from banks.lists import TooWide
-from banks.protocol import Bank, BoletoBank, NotFound, PixBank, Rejected, TransferBank, Unknown
+from banks.protocol import Bank, BoletoBank, CobvBank, NotFound, PixBank, Rejected, TransferBank, Unknown
 from runtime.tracing.traces import Traces
 
 bank_call_seconds = Histogram(
@@ -76,6 +76,7 @@ class MeasuredBank:
 
     def __init__(self, code: str, bank: Bank, traces: Traces | None = None) -> None:
         self.pix: PixBank = cast("PixBank", _MeasuredApi(code, bank.pix, traces))
+        self.cobvs: CobvBank = cast("CobvBank", _MeasuredApi(code, bank.cobvs, traces))
         self.boletos: BoletoBank = cast("BoletoBank", _MeasuredApi(code, bank.boletos, traces))
         self.transfers: TransferBank = cast("TransferBank", _MeasuredApi(code, bank.transfers, traces))
 

@@ -61,6 +61,23 @@ class Cob(Struct, frozen=True, kw_only=True):
     payer_document: str | None = None
 
 
+class Cobv(Struct, frozen=True, kw_only=True):
+    """A charge with a due date to register (API Pix, cobv). What it costs goes by its terms, counted from the effective
+    due date as those of a boleto are; it can be paid until their last day. The txid is ours, as that of a cob."""
+
+    txid: str
+    amount_cents: int
+    due_on: date
+    terms: PaymentTerms
+    location_id: int
+    pix_key: str
+    payer_name: str
+    payer_document: str
+    """The standard has no cobv without its payer."""
+    description: str | None = None
+    """As of a cob."""
+
+
 class CobState(Struct, frozen=True, kw_only=True):
     """A cob as the bank has it. `status`: ATIVA (also past its time), CONCLUIDA, REMOVIDA_PELO_..."""
 
@@ -114,6 +131,31 @@ class PixBank(Protocol):
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
         """Have the bank POST `{url}/pix` when money arrives on the key."""
+        ...
+
+
+class CobvBank(Protocol):
+    """PIX charges with a due date. What they were paid with is listed with all other PIX."""
+
+    async def create_cobv_location(self) -> Done[Location] | Rejected | Unknown:
+        """A new location, which takes a cobv and no cob. One whose answer was lost is lost."""
+        ...
+
+    async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected | Unknown:
+        """Register a cobv. Asked again with the same txid it is registered once."""
+        ...
+
+    async def get_cobv(self, txid: str) -> CobState | NotFound | Unknown: ...
+
+    async def remove_cobv(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
+        """As `remove_cob`."""
+        ...
+
+    async def revise_cobv(
+        self, txid: str, due_on: date, terms: PaymentTerms
+    ) -> Done[None] | NotFound | Rejected | Unknown:
+        """Move the due date, and with it what the terms count from it. Done when it has that date, however often
+        asked; Rejected when it is over."""
         ...
 
 
@@ -184,6 +226,9 @@ class BoletoBank(Protocol):
 class Bank(Protocol):
     @property
     def pix(self) -> PixBank: ...
+
+    @property
+    def cobvs(self) -> CobvBank: ...
 
     @property
     def boletos(self) -> BoletoBank: ...

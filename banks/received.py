@@ -29,6 +29,10 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     paid_at: datetime
     payer_name: str | None = None
     payer_document: str | None = None
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+    """Parts of the amount, as far as the bank tells them: of a charge with a due date."""
     boleto_number: str | None = None
     """Of the boleto whose PIX side it paid: its money is that boleto's, which the bank lists as well."""
     returned: tuple[PixReturn, ...] = ()

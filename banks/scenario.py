@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
 
-from banks.protocol import Bank, BoletoBank, PixBank, Rejected, TransferBank, Unknown
+from banks.protocol import Bank, BoletoBank, CobvBank, PixBank, Rejected, TransferBank, Unknown
 
 SCENARIOS: Final = ("unavailable", "slow", "lost_reply", "refuse")
 SLOW_S = 3.0
@@ -33,6 +33,9 @@ _RULES: Final = {
     "remove_cob": _Rule(),
     "revise_cob": _Rule(),
     "create_locations": _Rule(),
+    "put_cobv": _Rule("CobVOperacaoInvalida"),
+    "remove_cobv": _Rule(),
+    "revise_cobv": _Rule(),
     "return_pix": _Rule("PixDevolucaoInvalida"),
     "send_pix": _Rule("TransferenciaInvalida"),
     "register_boleto": _BOLETO,
@@ -53,6 +56,7 @@ class Acting:
         self._scenario = scenario
         self._attempt = attempt
         self.pix = cast(PixBank, _ActingPart(bank.pix, self._act))
+        self.cobvs = cast(CobvBank, _ActingPart(bank.cobvs, self._act))
         self.boletos = cast(BoletoBank, _ActingPart(bank.boletos, self._act))
         self.transfers = cast(TransferBank, _ActingPart(bank.transfers, self._act))
 

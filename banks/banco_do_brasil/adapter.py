@@ -12,6 +12,7 @@ from msgspec import Struct
 from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.banco_do_brasil.cobrancas import DETAIL_AGE_S, Cobrancas
+from banks.banco_do_brasil.cobv import ApiCobv
 from banks.banco_do_brasil.pix import ApiPix
 from banks.banco_do_brasil.transfers import PixTransfers
 from banks.banco_do_brasil.transport import READ_S, WRITE_S, Transport
@@ -39,6 +40,7 @@ CALLBACKS: Final[Mapping[str, Callable[[bytes], dict[str, str]]]] = {
 
 class BancoDoBrasil(Struct, frozen=True):
     pix: ApiPix
+    cobvs: ApiCobv
     boletos: Cobrancas
     transfers: PixTransfers
 
@@ -87,7 +89,12 @@ def open_bank(
         now=now,
         detail_age_s=detail_age_s,
     )
-    return BancoDoBrasil(pix, boletos, PixTransfers(of_pix, api_url=pix_url, transfers_url=transfers_url))
+    return BancoDoBrasil(
+        pix,
+        ApiCobv(of_pix, api_url=pix_url),
+        boletos,
+        PixTransfers(of_pix, api_url=pix_url, transfers_url=transfers_url),
+    )
 
 
 def agreement_of(settings: Settings) -> ConvenioAgreement:

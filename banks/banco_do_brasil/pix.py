@@ -11,14 +11,22 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
+from banks.banco_do_brasil.charges import (
+    ACTIVE,
+    REMOVED,
+    ChargesOfKind,
+    WireCharge,
+    create_location,
+    is_charge,
+    said_of,
+    state_of,
+)
 from banks.banco_do_brasil.pix_list import ReceivedList, instant, read_received
-from banks.banco_do_brasil.text import pix_cents, safe_text
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page
 from banks.protocol import (
-    DESCRIPTION_CHARACTERS_MAX,
     RECEIVED_WIDTH_MAX,
     Cob,
     CobState,
@@ -34,22 +42,11 @@ from domain.money import reais
 
 COB = ("cob.read", "cob.write")
 PIX = ("pix.read",)
-LOCATIONS = ("payloadlocation.read", "payloadlocation.write")
 WEBHOOK = ("webhook.read", "webhook.write")
 
 _PER_PAGE = 100
 _LOCATION_CALLS = 128
-_REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
-_ACTIVE: Final = "ATIVA"
-
-
-class _Valor(Struct, frozen=True):
-    original: str
-
-
-class _Loc(Struct, frozen=True):
-    id: int | None = None
-    location: str | None = None
+_REFUSED: Final = "CobOperacaoInvalida"
 
 
 class _Calendario(Struct, frozen=True):
@@ -59,21 +56,8 @@ class _Calendario(Struct, frozen=True):
     expiracao: int | str | None = None
 
 
-class _Cob(Struct, frozen=True):
-    txid: str
-    status: str
-    valor: _Valor
-    revisao: int = 0
-    chave: str | None = None
-    location: str | None = None
-    loc: _Loc | None = None
+class _Cob(WireCharge, frozen=True):
     calendario: _Calendario | None = None
-    pix: list[Raw] | None = None
-
-
-class _Location(Struct, frozen=True):
-    id: int
-    location: str
 
 
 class ApiPix:
@@ -90,28 +74,29 @@ class ApiPix:
         self._transport = transport
         self._api_url = api_url
         self._now = now
+        self._charges = ChargesOfKind(transport, url=f"{api_url}/cob", scopes=COB, shape=_Cob, refused=_REFUSED)
         # Of all who ask for locations: slices that are made side by side share it.
         self._location_calls = asyncio.Semaphore(location_calls)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         body = self._cob_body(cob)
-        heard = await self._ask("PUT", f"/cob/{cob.txid}", COB, body=body)
+        heard = await self._charges.ask("PUT", cob.txid, body)
         if isinstance(heard, Heard) and heard.ok:
             put = read(heard, _Cob)
-            if put is not None and _same(put, cob) and (state := _state(put)) is not None:
+            if put is not None and _same(put, cob) and (state := state_of(put)) is not None:
                 return Done(state)
         # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
         no = refusal(heard)
-        found = await self._find(cob.txid)
+        found = await self._charges.find(cob.txid)
         match found:
             case _Cob():
                 if not _same(found, cob):
                     return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
-                state = _state(found)
+                state = state_of(found)
                 if state is None:
                     return Unknown("unreadable cob")
-                if state.status == _REMOVED:
-                    return no or Rejected("CobOperacaoInvalida", "The charge was removed at the bank.")
+                if state.status == REMOVED:
+                    return no or Rejected(_REFUSED, "The charge was removed at the bank.")
                 return Done(state)
             case NotFound():
                 return no or unknown(heard)
@@ -119,31 +104,13 @@ class ApiPix:
                 return found
 
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
-        found = await self._find(txid)
-        if not isinstance(found, _Cob):
-            return found
-        return _state(found) or Unknown("unreadable cob")
+        return await self._charges.state(txid)
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
-        body = {"status": _REMOVED}
-        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body=body)
-        if isinstance(heard, Heard) and heard.ok:
-            patched = read(heard, _Cob)
-            if patched is not None and patched.txid == txid and patched.status == _REMOVED:
-                return Done(None)
-        found = await self._find(txid)
-        match found:
-            case _Cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR" | "REMOVIDA_PELO_PSP"):
-                return Done(None)
-            case _Cob(status="CONCLUIDA"):
-                return Rejected("CobOperacaoInvalida", "The charge is paid.")
-            case _Cob():
-                return unknown(heard)
-            case _:
-                return found
+        return await self._charges.remove(txid)
 
     async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:
-        found = await self._find(txid)
+        found = await self._charges.find(txid)
         if not isinstance(found, _Cob):
             return found
         lifetime_s = _lifetime_s(found, expires_at)
@@ -151,9 +118,9 @@ class ApiPix:
             return Unknown("unreadable cob")
         if (told := _revised(found, lifetime_s)) is not None:
             return told
-        heard = await self._ask("PATCH", f"/cob/{txid}", COB, body={"calendario": {"expiracao": lifetime_s}})
+        heard = await self._charges.ask("PATCH", txid, {"calendario": {"expiracao": lifetime_s}})
         # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
-        found = await self._find(txid)
+        found = await self._charges.find(txid)
         if not isinstance(found, _Cob):
             return found
         return _revised(found, lifetime_s) or unknown(heard)
@@ -166,7 +133,7 @@ class ApiPix:
             async with self._location_calls:
                 if failures:
                     return  # a bank that is away would be asked in vain for each of the others
-                answer = await self._create_location()
+                answer = await create_location(self._transport, self._api_url, "cob")
                 if isinstance(answer, Location):
                     made.append(answer)
                 else:
@@ -216,27 +183,6 @@ class ApiPix:
             return Unknown("unreadable pix, or more of one txid than a page holds")
         return [pix for pix in page.value.items if pix.txid == txid]
 
-    async def _find(self, txid: str) -> _Cob | NotFound | Unknown:
-        heard = await self._ask("GET", f"/cob/{txid}", COB)
-        if isinstance(heard, Heard) and heard.ok:
-            found = read(heard, _Cob)
-            return found if found is not None and found.txid == txid else Unknown("unreadable cob")
-        # A gateway's 404 page is not the bank saying "no such charge".
-        no = refusal(heard)
-        if no is None or not isinstance(heard, Heard):
-            return unknown(heard)
-        nothing = heard.status == 404 or no.code == NOTHING_FOUND
-        return NotFound() if nothing else unknown(heard)
-
-    async def _create_location(self) -> Location | Rejected | Unknown:
-        heard = await self._ask("POST", "/loc", LOCATIONS, body={"tipoCob": "cob"})
-        if isinstance(heard, Heard) and heard.ok:
-            made = read(heard, _Location)
-            if made is not None and 0 < len(made.location) <= 77 and "://" not in made.location:
-                return Location(made.id, made.location)
-            return Unknown("unreadable location")
-        return refusal(heard) or unknown(heard)
-
     async def _list(self, since: datetime, until: datetime, page: int, of: Mapping[str, str]) -> Heard | Unknown:
         """`of` narrows the list, by names of API Pix."""
         query = {
@@ -251,20 +197,12 @@ class ApiPix:
     def _cob_body(self, cob: Cob) -> dict[str, Any]:
         # The bank counts from the moment it registers: an order that waited leaves the payer less.
         left_s = int((cob.created_at + timedelta(seconds=cob.expires_in_s) - self._now()).total_seconds())
-        body: dict[str, Any] = {
+        return said_of(cob.description, cob.payer_name, cob.payer_document) | {
             "calendario": {"expiracao": max(left_s, 1)},
             "valor": {"original": reais(cob.amount_cents)},
             "chave": cob.pix_key,
             "loc": {"id": cob.location_id},
         }
-        text = safe_text(cob.description or "", DESCRIPTION_CHARACTERS_MAX)
-        if text:
-            body["solicitacaoPagador"] = text
-        name = safe_text(cob.payer_name or "", 200)
-        if name and cob.payer_document is not None:
-            kind = "cpf" if len(cob.payer_document) == 11 else "cnpj"
-            body["devedor"] = {kind: cob.payer_document, "nome": name}
-        return body
 
     async def _ask(
         self,
@@ -294,13 +232,8 @@ def _rfc3339(at: datetime) -> str:
 
 
 def _same(found: _Cob, cob: Cob) -> bool:
-    """Is this the charge we asked for? Its lifetime may differ: the bank counts from its own moment."""
-    location_id = found.loc.id if found.loc is not None else None
-    return (
-        found.txid == cob.txid
-        and pix_cents(found.valor.original) == cob.amount_cents
-        and found.chave in (None, cob.pix_key)
-        and location_id in (None, cob.location_id)
+    return is_charge(
+        found, txid=cob.txid, amount_cents=cob.amount_cents, pix_key=cob.pix_key, location_id=cob.location_id
     )
 
 
@@ -312,23 +245,7 @@ def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:
 
 def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Rejected | None:
     """What is decided about a new expiracao already: it has it, or takes none any more."""
-    if cob.status != _ACTIVE:
-        return Rejected("CobOperacaoInvalida", f"The charge is {cob.status}.")
+    if cob.status != ACTIVE:
+        return Rejected(_REFUSED, f"The charge is {cob.status}.")
     assert cob.calendario is not None
     return Done(None) if str(cob.calendario.expiracao) == str(lifetime_s) else None
-
-
-def _state(cob: _Cob) -> CobState | None:
-    received, unreadable = read_received(cob.pix or (), txid=cob.txid)
-    cents = pix_cents(cob.valor.original)
-    if cents is None or unreadable:
-        return None
-    return CobState(
-        txid=cob.txid,
-        status=cob.status,
-        revisao=cob.revisao,
-        amount_cents=cents,
-        pix_key=cob.chave,
-        location=cob.location or (cob.loc.location if cob.loc is not None else None),
-        received=received,
-    )

@@ -25,12 +25,25 @@ class _Payer(Struct, frozen=True):
     nome: str | None = None
 
 
+class _Part(Struct, frozen=True):
+    valor: str = "0.00"
+
+
+class _Parts(Struct, frozen=True):
+    """Of componentesValor: what was added to a charge with a due date, and taken off."""
+
+    juros: _Part = _Part()
+    multa: _Part = _Part()
+    desconto: _Part = _Part()
+
+
 class _Pix(Struct, frozen=True, rename="camel"):
     end_to_end_id: str
     valor: str
     horario: str
     txid: str | None = None
     pagador: _Payer | None = None
+    componentes_valor: Raw = Raw(b"{}")
     devolucoes: list[Raw] | None = None
 
 
@@ -57,6 +70,7 @@ class ReceivedList(Struct, frozen=True):
 
 
 _read_pix = msgspec.json.Decoder(_Pix).decode
+_read_parts = msgspec.json.Decoder(_Parts).decode
 _read_return = msgspec.json.Decoder(_Devolucao).decode
 _read_any = msgspec.json.Decoder().decode
 
@@ -98,6 +112,7 @@ def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
     cents, paid_at = pix_cents(pix.valor), instant(pix.horario)
     if cents is None or paid_at is None or not pix.end_to_end_id.isalnum():
         return None
+    interest_cents, fine_cents, discount_cents = _parts(pix.componentes_valor)
     payer = pix.pagador or _Payer()
     document = payer.cpf or payer.cnpj
     of = (pix.txid or txid or "").strip() or None
@@ -108,9 +123,21 @@ def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
         paid_at=paid_at,
         payer_name=payer.nome,
         payer_document=document if document and well_formed(document, letters=True) else None,
+        interest_cents=interest_cents,
+        fine_cents=fine_cents,
+        discount_cents=discount_cents,
         boleto_number=number_of_txid(of),
         returned=tuple(each for each in _returns(pix) if isinstance(each, PixReturn)),
     )
+
+
+def _parts(told: Raw) -> tuple[int, int, int]:
+    """Interest, fine and discount in cents; nothing of what cannot be read, since the money is there all the same."""
+    try:
+        parts = _read_parts(told)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        parts = _Parts()
+    return pix_cents(parts.juros.valor) or 0, pix_cents(parts.multa.valor) or 0, pix_cents(parts.desconto.valor) or 0
 
 
 def _returns(pix: _Pix) -> list[PixReturn | str | None]:

@@ -20,6 +20,7 @@ from banks.banco_do_brasil.adapter import agreement_of
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import BoletoWire
+from banks.simulated.cobv_wire import CobvWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
@@ -104,7 +105,14 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
         try:
             app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[books_may_be_away])
             app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-            app.add_routes([*boleto_wire.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
+            app.add_routes(
+                [
+                    *CobvWire(wire).routes(),
+                    *boleto_wire.routes(),
+                    *ReturnWire(wire, bank.transfers).routes(),
+                    *wire.routes(),
+                ]
+            )
             yield app
         finally:
             telling.cancel()

@@ -5,7 +5,7 @@ Pix over HTTP. Each call is one statement in a transaction of its own: a transac
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -26,7 +26,10 @@ from banks.protocol import (
 )
 from banks.received import PixReturn, ReceivedPix
 from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
+from banks.simulated.cobvs import REMOVED, CobPayer, SimulatedCobvs, add_locations, sealed_payer
 from banks.simulated.returns import SimulatedReturns
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
+from domain.instants import SAO_PAULO
 from domain.sandbox_clock import on_clock
 from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
@@ -42,7 +45,6 @@ PAGE = 100
 
 _PIX_OF_COB_MAX = 100
 
-REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
 # By what the statement says became of a cob.
 _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
@@ -67,6 +69,22 @@ class BookedCob(Struct, frozen=True):
     expires_in_s: int
     location_id: int
     location: str
+    due_on: date | None
+    """Of a cobv."""
+    terms: bytes | None
+
+    @property
+    def ends_at(self) -> datetime:
+        return self.created_at + timedelta(seconds=self.expires_in_s)
+
+    @property
+    def agreed(self) -> PaymentTerms | None:
+        return None if self.terms is None else _read_terms(self.terms)
+
+    def due(self, at: datetime) -> AmountDue:
+        """What a payer's bank takes at that moment."""
+        on = at.astimezone(SAO_PAULO).date()
+        return amount_due(self.agreed, amount_cents=self.amount_cents, due=self.due_on or on, on=on)
 
 
 class BookedPix(Struct, frozen=True):
@@ -79,6 +97,10 @@ class BookedPix(Struct, frozen=True):
     payer_document: str
     garbled: bool
     """To be listed so that it cannot be read."""
+    interest_cents: int
+    fine_cents: int
+    discount_cents: int
+    """Parts of the amount, of a cobv."""
 
 
 class Untold(BookedPix, frozen=True):
@@ -101,16 +123,14 @@ class PayerPix(Struct, frozen=True, kw_only=True):
     amount_cents: int
     paid_at: datetime
     garbled: bool = False
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
 
 
 class _Put(Struct, frozen=True):
     txid: str
     became: str
-
-
-class _Added(Struct, frozen=True):
-    location_id: int
-    location: str
 
 
 class _Removed(Struct, frozen=True):
@@ -131,14 +151,6 @@ class PlayedFault(Struct, frozen=True):
     """Of `slow`: of each answer; None for the usual one."""
 
 
-class CobPayer(Struct, frozen=True):
-    """The devedor of a cob; kept sealed."""
-
-    name: str | None
-    document: str | None
-
-
-add_locations = sql.many("simulated_bank.add_locations", _Added)
 put_cobs = sql.many("simulated_bank.put_cobs", _Put)
 find_cobs = sql.many("simulated_bank.cobs", BookedCob)
 find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
@@ -157,8 +169,8 @@ mark_told = sql.run("simulated_bank.told")
 set_fault = sql.run("simulated_bank.set_fault")
 find_fault = sql.maybe("simulated_bank.fault", PlayedFault)
 
-_encode = msgspec.json.Encoder().encode
 _read_payer = msgspec.json.Decoder(CobPayer).decode
+_read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 class SimulatedBank:
@@ -171,6 +183,7 @@ class SimulatedBank:
         self._url = url
         self._prefix = f"{url.partition('://')[2]}/pix/v2/"
         self.now = now
+        self.cobvs = SimulatedCobvs(pool, seal, world=world, prefix=self._prefix, now=now, look=self.get_cob)
         self.transfers = SimulatedReturns(pool, world=world, now=now)
         self.boletos = SimulatedBoletos(pool, seal, world=world, url=url, now=now)
 
@@ -202,7 +215,7 @@ class SimulatedBank:
                 world=self.world,
                 cobs=cobs,
                 descriptions=[(cob.description or "")[:DESCRIPTION_CHARACTERS_MAX] or None for cob in cobs],
-                payers=[self._sealed_payer(cob) for cob in cobs],
+                payers=[sealed_payer(self._seal, cob.payer_name, cob.payer_document, cob.txid) for cob in cobs],
             )
             await self.conclude(conn, [cob.txid for cob in cobs])
         became = {row.txid: row.became for row in rows}
@@ -343,11 +356,6 @@ class SimulatedBank:
             return None
         return _read_payer(self._seal.open(cob.payer_sealed, SIMULATED_COB_PAYER, cob.txid))
 
-    def _sealed_payer(self, cob: Cob) -> bytes | None:
-        if cob.payer_name is None and cob.payer_document is None:
-            return None
-        return self._seal.seal(_encode(CobPayer(cob.payer_name, cob.payer_document)), SIMULATED_COB_PAYER, cob.txid)
-
     async def _received(self, pix: Sequence[BookedPix]) -> list[ReceivedPix]:
         returned: dict[str, list[PixReturn]] = {}
         for each in await self.transfers.returns_of([each.end_to_end_id for each in pix]):
@@ -362,6 +370,9 @@ class SimulatedBank:
                 paid_at=each.paid_at,
                 payer_name=each.payer_name,
                 payer_document=each.payer_document,
+                interest_cents=each.interest_cents,
+                fine_cents=each.fine_cents,
+                discount_cents=each.discount_cents,
                 boleto_number=number_of_txid(each.txid),
                 returned=tuple(returned.get(each.end_to_end_id, ())),
             )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.terms import AMOUNT, DISCOUNTS, PERCENT
-from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, discount_of
+from domain.boleto.terms import AmountDue, Discount, Fine, Interest, PaymentTerms, discount_of
 from domain.money import reais
 
 _NUMBER = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,2}))?")
@@ -77,6 +77,17 @@ def shown_terms(terms: PaymentTerms | None, fine_from: date | None, late_days: i
             f"data{which}DescontoTitulo": _text(discount.until),
         }
     return shown
+
+
+def due_value(amount_cents: int, asked: AmountDue) -> dict[str, str]:
+    """Of the payload of a charge with a due date: what the payer's bank takes that day, and its parts as far as there
+    are any."""
+    parts = {"multa": asked.fine_cents, "juros": asked.interest_cents, "desconto": asked.discount_cents}
+    return {
+        "original": reais(amount_cents),
+        **{name: reais(cents) for name, cents in parts.items() if cents},
+        "final": reais(asked.total_cents),
+    }
 
 
 def read_fine_from(change: object, *, due_on: date, late_days: int) -> date:

@@ -30,11 +30,10 @@ from banks.boletos import (
 from banks.lists import BankPage, unreadable_item
 from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
-from banks.simulated.boleto_terms import WireTerms
+from banks.simulated.boleto_terms import WireTerms, due_value
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, days_taken_late, fine_begins
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
-from domain.money import reais
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
 from runtime.ids import ordered_token
@@ -565,24 +564,13 @@ def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
             "validadeAposVencimento": (booked.last_day - effective_due_date(booked.due_on)).days,
         },
         "txid": booked.txid,
-        "valor": _value(booked, day_of(now)),
+        "valor": due_value(booked.amount_cents, booked.due(day_of(now))),
         "chave": PIX_KEY,
         "status": status,
     }
     if booked.description is not None:
         shown["solicitacaoPagador"] = booked.description[:140]
     return _encode(shown)
-
-
-def _value(booked: BookedBoleto, on: date) -> dict[str, str]:
-    """What the payer's bank takes on this day, and its parts as far as there are any."""
-    asked = booked.due(on)
-    parts = {"multa": asked.fine_cents, "juros": asked.interest_cents, "desconto": asked.discount_cents}
-    return {
-        "original": reais(booked.amount_cents),
-        **{name: reais(cents) for name, cents in parts.items() if cents},
-        "final": reais(asked.total_cents),
-    }
 
 
 def _wire_terms(boleto: NewBoleto) -> WireTerms:

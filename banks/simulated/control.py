@@ -1,7 +1,6 @@
 """The simulated bank's control API: pay, make the bank fail; and its callbacks to receivers."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.shown import shown_pix
 from banks.simulated.wire import FAULTS, Wire
+from domain.boleto.terms import AmountDue
 from domain.instants import iso, to_millisecond
 from domain.money import PIX_CENTS_MAX, reais
 from runtime.postgres import DB_UNAVAILABLE
@@ -84,12 +84,16 @@ class ControlRoutes:
             self._check_payable(cob)
         # To the millisecond, as the SPI settles; the same payment `times` over is several of one instant.
         now = to_millisecond(self._bank.now())
+        asked = cob.due(now) if amount_cents is None else AmountDue(total_cents=amount_cents)
         paid = [
             PayerPix(
                 end_to_end_id=new_end_to_end_id(now),
                 txid=txid,
-                amount_cents=amount_cents or cob.amount_cents,
+                amount_cents=asked.total_cents,
                 paid_at=now,
+                interest_cents=asked.interest_cents,
+                fine_cents=asked.fine_cents,
+                discount_cents=asked.discount_cents,
             )
             for _ in range(times)
         ]
@@ -125,7 +129,7 @@ class ControlRoutes:
     def _check_payable(self, cob: BookedCob) -> None:
         if cob.status != "ATIVA":
             raise Wrong(409, f"the charge is {cob.status} at the bank")
-        if cob.created_at + timedelta(seconds=cob.expires_in_s) <= self._bank.now():
+        if cob.ends_at <= self._bank.now():
             raise Wrong(409, "the charge's time has passed")
 
     async def set_fault(self, request: web.Request) -> web.Response:

@@ -13,7 +13,7 @@ def shown_pix(pix: BookedPix, returns: Sequence[dict[str, Any]] = ()) -> dict[st
     shown: dict[str, Any] = {
         "endToEndId": pix.end_to_end_id,
         "valor": "" if pix.garbled else reais(pix.amount_cents),
-        "componentesValor": {"original": {"valor": reais(pix.amount_cents)}},
+        "componentesValor": _parts(pix),
         "horario": iso(pix.paid_at),
         "pagador": {"cpf": pix.payer_document, "nome": pix.payer_name},
     }
@@ -24,6 +24,15 @@ def shown_pix(pix: BookedPix, returns: Sequence[dict[str, Any]] = ()) -> dict[st
     if returns:
         shown["devolucoes"] = list(returns)
     return shown
+
+
+def _parts(pix: BookedPix) -> dict[str, Any]:
+    original_cents = pix.amount_cents - pix.interest_cents - pix.fine_cents + pix.discount_cents
+    added = {"juros": pix.interest_cents, "multa": pix.fine_cents, "desconto": pix.discount_cents}
+    return {
+        "original": {"valor": reais(original_cents)},
+        **{name: {"valor": reais(cents)} for name, cents in added.items() if cents},
+    }
 
 
 def shown_return(returns: SimulatedReturns, booked: BookedReturn) -> dict[str, Any]:

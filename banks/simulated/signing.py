@@ -23,6 +23,7 @@ from msgspec import Struct
 
 import sql
 from banks.simulated.bank import BookedCob
+from banks.simulated.boleto_terms import due_value
 from domain.instants import iso
 from domain.money import reais
 from runtime.postgres import Pool, session
@@ -96,16 +97,20 @@ async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Sig
 
 
 def payload(cob: BookedCob, *, now: datetime) -> bytes:
-    """The payload of a cob as it stands. Anybody with the QR may read it, so it does not name the payer."""
+    """The payload of a cob or cobv as it stands. Anybody with the QR may read it, so it does not name the payer."""
+    calendar: dict[str, object] = {"criacao": iso(cob.created_at), "apresentacao": iso(now)}
+    value: dict[str, object] = {"original": reais(cob.amount_cents), "modalidadeAlteracao": 0}
+    if cob.due_on is None or cob.agreed is None:
+        calendar["expiracao"] = cob.expires_in_s
+    else:
+        calendar["dataDeVencimento"] = cob.due_on.isoformat()
+        calendar["validadeAposVencimento"] = cob.agreed.payable_days
+        value = {**due_value(cob.amount_cents, cob.due(now))}
     shown: dict[str, object] = {
         "revisao": cob.revisao,
-        "calendario": {
-            "criacao": iso(cob.created_at),
-            "apresentacao": iso(now),
-            "expiracao": cob.expires_in_s,
-        },
+        "calendario": calendar,
         "txid": cob.txid,
-        "valor": {"original": reais(cob.amount_cents), "modalidadeAlteracao": 0},
+        "valor": value,
         "chave": cob.pix_key,
         "status": cob.status,
     }

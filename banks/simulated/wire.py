@@ -18,7 +18,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, RECEIVED_WIDTH_MAX, Cob, Location, NotFound, Rejected
-from banks.simulated.bank import NOT_ACTIVE, PAGE, REMOVED, BookedCob, BookedPix, PlayedFault, SimulatedBank
+from banks.simulated.bank import NOT_ACTIVE, PAGE, BookedCob, BookedPix, PlayedFault, SimulatedBank
+from banks.simulated.cobvs import REMOVED
 from banks.simulated.shown import shown_pix, shown_return
 from banks.simulated.signing import JWKS_PATH, MEDIA_TYPE, PROBLEM_TYPE, Signer, payload, problem
 from domain.documents import well_formed
@@ -35,7 +36,7 @@ SLOW_S = 5.0
 PAGES_MAX = 1_000
 SCOPES: Final = frozenset(
     {
-        "cob.read", "cob.write", "pix.read", "pix.write", "webhook.read", "webhook.write",
+        "cob.read", "cob.write", "cobv.read", "cobv.write", "pix.read", "pix.write", "webhook.read", "webhook.write",
         "payloadlocation.read", "payloadlocation.write", "cobrancas.boletos-info", "cobrancas.boletos-requisicao",
     }
 )  # fmt: skip
@@ -244,7 +245,7 @@ class Wire:
     # Charges
 
     async def put_cob(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await asked_json(request)
         if self.fault == "refuse":
             raise Invalid("CobOperacaoInvalida", 400, "Recusada a pedido.", of="cob")
         cob = _cob(request.match_info["txid"], body, now=self.bank.now())
@@ -257,7 +258,7 @@ class Wire:
         return web.json_response(self.shown(put_now), status=200 if "put_200" in self._quirks else 201)
 
     async def patch_cob(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await asked_json(request)
         txid = request.match_info["txid"]
         if list(body) == ["calendario"]:
             revised = await self.bank.revise(txid, _lifetime_s(body))
@@ -274,15 +275,16 @@ class Wire:
 
     async def get_cob(self, request: web.Request) -> web.Response:
         cob = await self._booked(request.match_info["txid"])
-        shown = self.shown(cob)
+        return web.json_response(self.shown(cob) | await self.received_of(cob))
+
+    async def received_of(self, cob: BookedCob) -> dict[str, Any]:
+        """What it was paid with, left out when that is nothing."""
         pix = await self.bank.pix_of(cob.txid)
-        if pix:
-            shown["pix"] = await self._shown(pix)
-        return web.json_response(shown)
+        return {"pix": await self._shown(pix)} if pix else {}
 
     async def _booked(self, txid: str) -> BookedCob:
         cob = await self._looks.submit(txid)
-        if cob is None:
+        if cob is None or cob.due_on is not None:
             raise _not_found()
         return cob
 
@@ -312,11 +314,11 @@ class Wire:
     # Locations
 
     async def post_location(self, request: web.Request) -> web.Response:
-        body = await _body(request)
-        if body.get("tipoCob") != "cob":
-            raise Invalid("PayloadLocationOperacaoInvalida", 400, "Só cob é aceito.", of="tipoCob")
+        kind = (await asked_json(request)).get("tipoCob")
+        if kind not in ("cob", "cobv"):
+            raise Invalid("PayloadLocationOperacaoInvalida", 400, "Só cob e cobv são aceitos.", of="tipoCob")
         location = await self._places.submit(None)
-        shown = {"id": location.location_id, "location": location.location, "tipoCob": "cob"}
+        shown = {"id": location.location_id, "location": location.location, "tipoCob": kind}
         return web.json_response({**shown, "criacao": iso(self.bank.now())}, status=201)
 
     async def _make_places(self, asked: Sequence[None]) -> list[Location]:
@@ -367,7 +369,7 @@ class Wire:
     # Callbacks
 
     async def put_webhook(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+        body = await asked_json(request)
         url = body.get("webhookUrl")
         if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > 2048:
             raise Invalid("WebhookOperacaoInvalida", 400, "A URL não é aceita.", of="webhookUrl")
@@ -430,7 +432,7 @@ def _lifetime_s(body: dict[str, Any]) -> int:
     return lifetime_s
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
+async def asked_json(request: web.Request) -> dict[str, Any]:
     if request.content_type != "application/json":
         raise Invalid("RequisicaoInvalida", 400, "O conteúdo deve ser application/json.")
     body = await request.read()

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from banks.boletos import NOT_FOUND, PAID, WRITTEN_OFF, BoletoState, PaidBoleto
-from banks.protocol import Bank, Cob, CobState, Done, NotFound, Rejected
+from banks.protocol import Bank, Cob, CobState, Cobv, Done, NotFound, Rejected
 from banks.received import ReceivedPix
 from banks.simulated.bank import SANDBOX, PayerPix, SimulatedBank
 from banks.simulated.boletos import BoletoRules
 from banks.transfers import PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, expires_at
 from domain.instants import to_millisecond
 from runtime.ids import new_id
 from runtime.postgres import Pool
@@ -40,6 +42,16 @@ class Subject:
             "location_id": made.value[0].location_id, "pix_key": str(new_id()),
         }  # fmt: skip
         return Cob(**(given | fields))
+
+    async def cobv(self, **fields: Any) -> Cobv:
+        made = await self.bank.cobvs.create_cobv_location()
+        assert isinstance(made, Done)
+        given: dict[str, Any] = {
+            "txid": new_id().hex, "amount_cents": 12345, "due_on": today() + timedelta(days=10), "terms": TERMS,
+            "location_id": made.value.location_id, "pix_key": str(new_id()), "payer_name": "João da Silva",
+            "payer_document": "11144477735",
+        }  # fmt: skip
+        return Cobv(**(given | fields))
 
     async def paid(self, cob: Cob) -> str:
         """The endToEndId of a payment of the cob."""
@@ -115,6 +127,83 @@ async def test_a_revised_cob_ends_when_it_was_told_to(subject: Subject) -> None:
     booked = await subject.books.booked(cob.txid)
     assert booked is not None
     assert abs((booked.created_at + timedelta(seconds=booked.expires_in_s) - until).total_seconds()) <= 2
+
+
+# PIX charges with a due date
+
+
+TERMS = PaymentTerms(
+    fine=Fine(percent_bps=200), interest=Interest(day_cents=3), payable_days=5,
+    discounts=(Discount(until=today() + timedelta(days=2), amount_cents=500),),
+)  # fmt: skip
+
+
+async def test_a_cobv_put_twice_is_one_with_the_terms_it_was_asked_for_with(subject: Subject) -> None:
+    cobv = await subject.cobv()
+    assert [await subject.bank.cobvs.put_cobv(cobv) for _ in range(2)] == [Done(None), Done(None)]
+    booked = await subject.books.booked(cobv.txid)
+    assert booked is not None
+    assert (booked.agreed, booked.due_on, booked.revisao) == (TERMS, cobv.due_on, 0)
+    assert (booked.amount_cents, booked.due(utc_now()).total_cents) == (12345, 11845)
+    assert abs((booked.ends_at - expires_at(TERMS, cobv.due_on)).total_seconds()) <= 1
+    taken = Cobv(**structs.asdict(cobv) | {"txid": new_id().hex})
+    assert isinstance(await subject.bank.cobvs.put_cobv(taken), Rejected)
+
+
+async def test_terms_in_amounts_and_in_percents_arrive_as_they_were_asked_for(subject: Subject) -> None:
+    days = [today() + timedelta(days=each) for each in (1, 2, 3)]
+    for terms in (
+        PaymentTerms(fine=Fine(amount_cents=200), interest=Interest(month_bps=100), payable_days=30),
+        PaymentTerms(discounts=tuple(Discount(until=day, percent_bps=300 - 100 * at) for at, day in enumerate(days))),
+        PaymentTerms(payable_days=2),
+    ):
+        cobv = await subject.cobv(terms=terms)
+        assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
+        booked = await subject.books.booked(cobv.txid)
+        assert booked is not None
+        assert booked.agreed == terms
+
+
+async def test_a_cobv_nobody_registered_is_not_found(subject: Subject) -> None:
+    txid = new_id().hex
+    assert await subject.bank.cobvs.get_cobv(txid) == NotFound()
+    assert await subject.bank.cobvs.remove_cobv(txid) == NotFound()
+    assert await subject.bank.cobvs.revise_cobv(txid, today(), TERMS) == NotFound()
+
+
+async def test_a_removed_cobv_stays_removed_however_often_asked(subject: Subject) -> None:
+    cobv = await subject.cobv()
+    assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
+    assert [await subject.bank.cobvs.remove_cobv(cobv.txid) for _ in range(2)] == [Done(None), Done(None)]
+    assert isinstance(await subject.bank.cobvs.put_cobv(cobv), Rejected)
+    assert isinstance(await subject.bank.cobvs.revise_cobv(cobv.txid, cobv.due_on, TERMS), Rejected)
+
+
+async def test_a_new_due_date_of_a_cobv_takes_its_terms_along(subject: Subject) -> None:
+    cobv = await subject.cobv()
+    assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
+    later = cobv.due_on + timedelta(days=40)
+    assert [await subject.bank.cobvs.revise_cobv(cobv.txid, later, TERMS) for _ in range(2)] == [Done(None), Done(None)]
+    booked = await subject.books.booked(cobv.txid)
+    assert booked is not None
+    assert (booked.due_on, booked.agreed) == (later, TERMS)
+    assert abs((booked.ends_at - expires_at(TERMS, later)).total_seconds()) <= 1
+
+
+async def test_a_paid_cobv_shows_its_parts_and_is_not_removed(subject: Subject) -> None:
+    cobv = await subject.cobv()
+    assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
+    paid = PayerPix(
+        end_to_end_id=f"E00000000{new_id().hex[:23]}", txid=cobv.txid, amount_cents=12345 + 247 + 6, paid_at=utc_now(),
+        fine_cents=247, interest_cents=6,
+    )  # fmt: skip
+    await subject.books.receive([paid], tell=False)
+    state = await subject.bank.cobvs.get_cobv(cobv.txid)
+    assert isinstance(state, CobState)
+    (pix,) = state.received
+    assert (state.status, pix.amount_cents) == ("CONCLUIDA", 12598)
+    assert (pix.fine_cents, pix.interest_cents, pix.discount_cents) == (247, 6, 0)
+    assert isinstance(await subject.bank.cobvs.remove_cobv(cobv.txid), Rejected)
 
 
 async def test_locations_are_made_ahead_and_are_short_enough_for_a_code(subject: Subject) -> None:

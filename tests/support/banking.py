@@ -13,6 +13,7 @@ from aiohttp import web
 
 from banks.banco_do_brasil.adapter import BancoDoBrasil, agreement_of
 from banks.banco_do_brasil.cobrancas import Cobrancas
+from banks.banco_do_brasil.cobv import ApiCobv
 from banks.banco_do_brasil.pix import ApiPix
 from banks.banco_do_brasil.transfers import PixTransfers
 from banks.banco_do_brasil.transport import Transport
@@ -82,7 +83,8 @@ def adapter_at(
         detail_age_s=detail_age_s,
     )
     sends = f"{url}/transfers/v1" if transfers_url == "" else transfers_url
-    return BancoDoBrasil(pix, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=sends))
+    cobvs = ApiCobv(transport, api_url=f"{url}/pix/v2")
+    return BancoDoBrasil(pix, cobvs, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=sends))
 
 
 AGREEMENT: Final = agreement_of(settings_for())

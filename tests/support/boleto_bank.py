@@ -18,6 +18,7 @@ from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import BoletoWire
+from banks.simulated.cobv_wire import CobvWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
@@ -121,7 +122,9 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         telling = asyncio.create_task(teller.run())
         app = web.Application(middlewares=[note, books_may_be_away])
         app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-        app.add_routes([*boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
+        app.add_routes(
+            [*CobvWire(wire).routes(), *boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
+        )
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from banks.protocol import Bank, BoletoBank, PixBank, Rejected, TransferBank, Unknown
+from banks.protocol import Bank, BoletoBank, CobvBank, PixBank, Rejected, TransferBank, Unknown
 from banks.scenario import acting
 
-PORT = {"pix": PixBank, "boletos": BoletoBank, "transfers": TransferBank}
+PORT = {"pix": PixBank, "cobvs": CobvBank, "boletos": BoletoBank, "transfers": TransferBank}
 CHANGES = {
     "put_cob", "remove_cob", "revise_cob", "create_locations", "return_pix", "send_pix", "register_boleto",
-    "redate_boleto", "write_off_boleto",
+    "redate_boleto", "write_off_boleto", "put_cobv", "remove_cobv", "revise_cobv",
 }  # fmt: skip
-REFUSED = CHANGES - {"remove_cob", "revise_cob", "create_locations"}
+REFUSED = CHANGES - {"remove_cob", "revise_cob", "create_locations", "remove_cobv", "revise_cobv"}
 METHODS = [
     (part, name)
     for part, protocol in PORT.items()

@@ -26,6 +26,7 @@ from banks.choice import Banks
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import BoletoWire
+from banks.simulated.cobv_wire import CobvWire
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
 from banks.simulated.returns import ReturnRules
@@ -458,7 +459,7 @@ async def _serving_bank(
     telling = asyncio.create_task(teller.run())
     app = web.Application(middlewares=[books_may_be_away])
     app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-    app.add_routes([*BoletoWire(wire, bank.boletos, signer, agreement).routes()])
+    app.add_routes([*CobvWire(wire).routes(), *BoletoWire(wire, bank.boletos, signer, agreement).routes()])
     app.add_routes([*ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
     try:
         async with _listening(app, port):

@@ -52,6 +52,9 @@ ORDER_KINDS: Final[dict[str, str]] = {
 BANK_OPERATIONS: Final[dict[str, str]] = {
     "put_cob": "Registrar um Pix", "get_cob": "Consultar um Pix", "remove_cob": "Cancelar um Pix",
     "revise_cob": "Mudar o prazo de um Pix", "create_locations": "Reservar QR Codes",
+    "create_cobv_location": "Reservar um QR Code com vencimento", "put_cobv": "Registrar um Pix com vencimento",
+    "get_cobv": "Consultar um Pix com vencimento", "remove_cobv": "Cancelar um Pix com vencimento",
+    "revise_cobv": "Mudar o vencimento de um Pix",
     "received_page": "Listar Pix recebidos", "sent_page": "Listar Pix enviados",
     "register_callback": "Registrar o aviso do banco",
     "return_pix": "Devolver um Pix", "find_return": "Consultar uma devolução", "send_pix": "Enviar um Pix",

@@ -27,7 +27,11 @@ CREATE TABLE simulated_cob (
     created_at    timestamptz NOT NULL,
     expires_in_s  integer NOT NULL CHECK (expires_in_s > 0),
     location_id   bigint NOT NULL,
-    PRIMARY KEY (world, txid)
+    -- Of a cobv, which has no expiracao: it ends with the last day of its terms (domain/boleto/terms.py).
+    due_on        date,
+    terms         jsonb,
+    PRIMARY KEY (world, txid),
+    CHECK ((due_on IS NULL) = (terms IS NULL))
 ) WITH (fillfactor = 85);
 -- Not unique: a statement that puts a hundred cobs refuses the one whose location is taken, instead of failing whole.
 CREATE INDEX simulated_cob_location ON simulated_cob (world, location_id);
@@ -47,6 +51,10 @@ CREATE TABLE simulated_pix (
     tell_attempts   integer NOT NULL DEFAULT 0,
     -- Listed without what a list must have, for tests of those who read it.
     garbled         boolean NOT NULL DEFAULT false,
+    -- Parts of the amount, of a cobv on that day.
+    interest_cents  bigint NOT NULL DEFAULT 0 CHECK (interest_cents >= 0),
+    fine_cents      bigint NOT NULL DEFAULT 0 CHECK (fine_cents >= 0),
+    discount_cents  bigint NOT NULL DEFAULT 0 CHECK (discount_cents >= 0),
     PRIMARY KEY (world, end_to_end_id)
 );
 CREATE INDEX simulated_pix_of_cob ON simulated_pix (world, txid);

@@ -43,7 +43,7 @@ FROM placed p LEFT JOIN put ON put.txid = p.txid;
 
 -- name: cobs
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
-       c.expires_in_s, c.location_id, l.location
+       c.expires_in_s, c.location_id, l.location, c.due_on, c.terms
 FROM simulated_cob c
 JOIN simulated_location l ON l.world = c.world AND l.location_id = c.location_id
 WHERE c.world = :world AND c.txid = ANY(:txids::text[]);
@@ -51,10 +51,46 @@ WHERE c.world = :world AND c.txid = ANY(:txids::text[]);
 -- name: cob_at
 -- What a payer's bank finds behind the address in the QR.
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
-       c.expires_in_s, c.location_id, l.location
+       c.expires_in_s, c.location_id, l.location, c.due_on, c.terms
 FROM simulated_location l
 JOIN simulated_cob c ON c.world = l.world AND c.location_id = l.location_id
 WHERE l.token = :token AND l.world = :world;
+
+-- name: put_cobv
+-- One cobv; what became of it as above. A PUT of one that is ATIVA says anew what it is.
+WITH placed AS (
+    SELECT l.location_id,
+           EXISTS (SELECT FROM simulated_cob o
+                   WHERE o.world = :world AND o.location_id = l.location_id AND o.txid <> :txid) AS taken
+    FROM simulated_location l WHERE l.world = :world AND l.location_id = :location_id
+), put AS (
+    INSERT INTO simulated_cob AS c (world, txid, status, amount_cents, pix_key, description, payer_sealed, created_at,
+                                    expires_in_s, location_id, due_on, terms)
+    SELECT :world, :txid, 'ATIVA', :amount_cents, :pix_key, :description, :payer_sealed, :created_at, :expires_in_s,
+           location_id, :due_on, :terms
+    FROM placed WHERE NOT taken
+    ON CONFLICT (world, txid) DO UPDATE
+    SET revisao = c.revisao + (c.amount_cents <> excluded.amount_cents OR c.due_on <> excluded.due_on)::integer,
+        amount_cents = excluded.amount_cents, pix_key = excluded.pix_key, description = excluded.description,
+        payer_sealed = excluded.payer_sealed, location_id = excluded.location_id, due_on = excluded.due_on,
+        terms = excluded.terms, created_at = excluded.created_at, expires_in_s = excluded.expires_in_s
+    WHERE c.status = 'ATIVA' AND c.due_on IS NOT NULL
+    RETURNING c.txid
+)
+SELECT CASE WHEN EXISTS (SELECT FROM put) THEN 'put'
+            WHEN NOT EXISTS (SELECT FROM placed) THEN 'no_location'
+            WHEN (SELECT taken FROM placed) THEN 'location_taken'
+            ELSE 'not_active' END AS became;
+
+-- name: standing
+SELECT status, created_at FROM simulated_cob WHERE world = :world AND txid = :txid AND due_on IS NOT NULL;
+
+-- name: redate_cobv
+-- Only an ATIVA one; the same day again is no new revision.
+UPDATE simulated_cob
+SET revisao = revisao + (due_on <> :due_on)::integer, due_on = :due_on, terms = :terms, expires_in_s = :expires_in_s
+WHERE world = :world AND txid = :txid AND status = 'ATIVA' AND due_on IS NOT NULL
+RETURNING txid;
 
 -- name: remove_cob
 -- Only an ATIVA cob can be removed; no row: there is none, or it is past that.
@@ -66,7 +102,7 @@ RETURNING txid;
 -- Only an ATIVA cob takes another expiracao, also one past its time; the same one again is no new revision.
 UPDATE simulated_cob
 SET revisao = revisao + (expires_in_s <> :expires_in_s)::integer, expires_in_s = :expires_in_s
-WHERE world = :world AND txid = :txid AND status = 'ATIVA'
+WHERE world = :world AND txid = :txid AND status = 'ATIVA' AND due_on IS NULL
 RETURNING txid;
 
 -- name: receive
@@ -75,8 +111,8 @@ RETURNING txid;
 WITH given AS (
     SELECT * FROM unnest(
         :paid.end_to_end_id::text[], :paid.txid::text[], :paid.amount_cents::bigint[], :paid.paid_at::timestamptz[],
-        :paid.garbled::boolean[]
-    ) AS g (end_to_end_id, txid, amount_cents, paid_at, garbled)
+        :paid.garbled::boolean[], :paid.interest_cents::bigint[], :paid.fine_cents::bigint[], :paid.discount_cents::bigint[]
+    ) AS g (end_to_end_id, txid, amount_cents, paid_at, garbled, interest_cents, fine_cents, discount_cents)
 ), concluded AS (
     UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
     FROM (SELECT DISTINCT txid FROM given) g
@@ -85,9 +121,9 @@ WITH given AS (
     SELECT g.*, c.pix_key FROM given g LEFT JOIN simulated_cob c ON c.world = :world AND c.txid = g.txid
 )
 INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name,
-                                payer_document, tell_at, garbled)
+                                payer_document, tell_at, garbled, interest_cents, fine_cents, discount_cents)
 SELECT :world, g.end_to_end_id, g.txid, g.amount_cents, g.pix_key, g.paid_at, :payer_name, :payer_document,
-       :tell_at::timestamptz, g.garbled
+       :tell_at::timestamptz, g.garbled, g.interest_cents, g.fine_cents, g.discount_cents
 FROM booked g
 ON CONFLICT DO NOTHING;
 
@@ -102,12 +138,14 @@ FROM paid p
 WHERE c.world = :world AND c.txid = p.txid AND c.status = 'ATIVA';
 
 -- name: pix_of_cob
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled, interest_cents, fine_cents,
+       discount_cents
 FROM simulated_pix WHERE world = :world AND txid = :txid
 ORDER BY paid_at, end_to_end_id LIMIT :limit;
 
 -- name: pix
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled, interest_cents, fine_cents,
+       discount_cents
 FROM simulated_pix WHERE world = :world AND end_to_end_id = :end_to_end_id;
 
 -- name: count_received
@@ -118,7 +156,8 @@ WHERE p.world = :world AND p.paid_at BETWEEN :since AND :until
 
 -- name: received
 -- Pages by number, as the standard has them, hence OFFSET.
-SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled
+SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled, interest_cents, fine_cents,
+       discount_cents
 FROM simulated_pix p
 WHERE p.world = :world AND p.paid_at BETWEEN :since AND :until
   AND (NOT :returned::boolean OR EXISTS (
@@ -144,7 +183,8 @@ WITH due AS (
         tell_at = CASE WHEN p.tell_attempts + 1 < :attempts_max::integer
                        THEN :now::timestamptz + least(0.5 * 2 ^ p.tell_attempts, 60) * interval '1 second' END
     FROM due d WHERE p.world = d.world AND p.end_to_end_id = d.end_to_end_id
-    RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document, p.garbled
+    RETURNING p.end_to_end_id, p.txid, p.amount_cents, p.pix_key, p.paid_at, p.payer_name, p.payer_document, p.garbled,
+              p.interest_cents, p.fine_cents, p.discount_cents
 )
 SELECT t.*, c.url FROM tried t JOIN simulated_callback c ON c.world = :world AND c.pix_key = t.pix_key;
 

@@ -1,0 +1,148 @@
+"""What a cob and a cobv have in common on the wire: found and removed by txid, put at a location, whose it is.
+
+After a request that was not plainly answered, GET by txid decides.
+"""
+
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+from banks.banco_do_brasil.pix_list import read_received
+from banks.banco_do_brasil.text import pix_cents, safe_text
+from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, CobState, Done, Location, NotFound, Rejected, Unknown
+
+LOCATIONS: Final = ("payloadlocation.read", "payloadlocation.write")
+REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+ACTIVE: Final = "ATIVA"
+_CONCLUDED: Final = "CONCLUIDA"
+_LOCATION_CHARACTERS_MAX: Final = 77
+
+
+class Value(Struct, frozen=True):
+    original: str
+
+
+class Place(Struct, frozen=True):
+    id: int | None = None
+    location: str | None = None
+
+
+class WireCharge(Struct, frozen=True):
+    """What both are read by."""
+
+    txid: str
+    status: str
+    valor: Value
+    revisao: int = 0
+    chave: str | None = None
+    location: str | None = None
+    loc: Place | None = None
+    pix: list[Raw] | None = None
+
+
+Charge = TypeVar("Charge", bound=WireCharge)
+
+
+class _Location(Struct, frozen=True):
+    id: int
+    location: str
+
+
+class ChargesOfKind(Generic[Charge]):
+    """Charges of one kind, over HTTP at `url` (".../pix/v2/cob"); `refused` is the standard's name for a no to one."""
+
+    def __init__(
+        self, transport: Transport, *, url: str, scopes: tuple[str, ...], shape: type[Charge], refused: str
+    ) -> None:
+        self._transport = transport
+        self._url = url
+        self._scopes = scopes
+        self._shape = shape
+        self.refused = refused
+
+    async def ask(self, method: str, txid: str, body: object = None) -> Heard | Unknown:
+        return await self._transport.ask(method, f"{self._url}/{txid}", self._scopes, body=body)
+
+    async def find(self, txid: str) -> Charge | NotFound | Unknown:
+        heard = await self.ask("GET", txid)
+        if isinstance(heard, Heard) and heard.ok:
+            found = read(heard, self._shape)
+            return found if found is not None and found.txid == txid else Unknown("unreadable charge")
+        # A gateway's 404 page is not the bank saying "no such charge".
+        no = refusal(heard)
+        if no is None or not isinstance(heard, Heard):
+            return unknown(heard)
+        nothing = heard.status == 404 or no.code == NOTHING_FOUND
+        return NotFound() if nothing else unknown(heard)
+
+    async def state(self, txid: str) -> CobState | NotFound | Unknown:
+        found = await self.find(txid)
+        if not isinstance(found, WireCharge):
+            return found
+        return state_of(found) or Unknown("unreadable charge")
+
+    async def remove(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
+        heard = await self.ask("PATCH", txid, {"status": REMOVED})
+        if isinstance(heard, Heard) and heard.ok:
+            patched = read(heard, self._shape)
+            if patched is not None and patched.txid == txid and patched.status == REMOVED:
+                return Done(None)
+        found = await self.find(txid)
+        if not isinstance(found, WireCharge):
+            return found
+        if found.status == _CONCLUDED:
+            return Rejected(self.refused, "The charge is paid.")
+        return Done(None) if found.status.startswith("REMOVIDA_") else unknown(heard)
+
+
+async def create_location(transport: Transport, api_url: str, kind: str) -> Location | Rejected | Unknown:
+    """A location that takes a charge of this kind: cob or cobv."""
+    heard = await transport.ask("POST", f"{api_url}/loc", LOCATIONS, body={"tipoCob": kind})
+    if isinstance(heard, Heard) and heard.ok:
+        made = read(heard, _Location)
+        if made is not None and 0 < len(made.location) <= _LOCATION_CHARACTERS_MAX and "://" not in made.location:
+            return Location(made.id, made.location)
+        return Unknown("unreadable location")
+    return refusal(heard) or unknown(heard)
+
+
+def state_of(charge: WireCharge) -> CobState | None:
+    """None when what was paid for it cannot all be read."""
+    received, unreadable = read_received(charge.pix or (), txid=charge.txid)
+    cents = pix_cents(charge.valor.original)
+    if cents is None or unreadable:
+        return None
+    return CobState(
+        txid=charge.txid,
+        status=charge.status,
+        revisao=charge.revisao,
+        amount_cents=cents,
+        pix_key=charge.chave,
+        location=charge.location or (charge.loc.location if charge.loc is not None else None),
+        received=received,
+    )
+
+
+def is_charge(found: WireCharge, *, txid: str, amount_cents: int, pix_key: str, location_id: int) -> bool:
+    """Whether it is the charge we asked for. Its time may differ: the bank counts from its own moment, and a due date
+    is moved."""
+    found_at = found.loc.id if found.loc is not None else None
+    return (
+        found.txid == txid
+        and pix_cents(found.valor.original) == amount_cents
+        and found.chave in (None, pix_key)
+        and found_at in (None, location_id)
+    )
+
+
+def said_of(description: str | None, name: str | None, document: str | None) -> dict[str, Any]:
+    """What a payer reads of a charge, and whose it is."""
+    body: dict[str, Any] = {}
+    text = safe_text(description or "", DESCRIPTION_CHARACTERS_MAX)
+    if text:
+        body["solicitacaoPagador"] = text
+    folded = safe_text(name or "", 200)
+    if folded and document is not None:
+        body["devedor"] = {"cpf" if len(document) == 11 else "cnpj": document, "nome": folded}
+    return body

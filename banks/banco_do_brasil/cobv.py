@@ -1,0 +1,158 @@
+"""API Pix v2, charges with a due date (cobv): the payer's bank takes what one costs on the day it is paid.
+
+The standard counts as boletos are counted: a due date on a day without banks moves, and validity, fine, interest and
+discounts with it. Fine and interest have no day of their own, so a new due date takes them along.
+"""
+
+from datetime import date
+from typing import Any, Final
+
+from msgspec import Struct
+
+from banks.banco_do_brasil.charges import (
+    ACTIVE,
+    REMOVED,
+    ChargesOfKind,
+    WireCharge,
+    create_location,
+    is_charge,
+    said_of,
+)
+from banks.banco_do_brasil.transport import Heard, Transport, read, refusal, unknown
+from banks.protocol import CobState, Cobv, Done, Location, NotFound, Rejected, Unknown
+from domain.boleto.terms import PaymentTerms
+from domain.money import reais
+
+COBV: Final = ("cobv.read", "cobv.write")
+_REFUSED: Final = "CobVOperacaoInvalida"
+_NAMELESS: Final = "PAGADOR"
+"""A name in another script: nothing of it is in letters that the bank takes."""
+# Kinds (`modalidade`): of a fine, of interest by calendar days, of a discount until fixed days.
+AMOUNT: Final = 1
+PERCENT: Final = 2
+PERCENT_PER_MONTH: Final = 3
+
+
+class _Calendar(Struct, frozen=True, rename={"due": "dataDeVencimento", "days_after": "validadeAposVencimento"}):
+    """The bank writes numbers as text now and then."""
+
+    due: str | None = None
+    days_after: int | str | None = None
+
+
+class _Cobv(WireCharge, frozen=True):
+    calendario: _Calendar | None = None
+
+
+class ApiCobv:
+    """At `api_url` (".../pix/v2")."""
+
+    def __init__(self, transport: Transport, *, api_url: str) -> None:
+        self._transport = transport
+        self._api_url = api_url
+        self._charges = ChargesOfKind(transport, url=f"{api_url}/cobv", scopes=COBV, shape=_Cobv, refused=_REFUSED)
+
+    async def create_cobv_location(self) -> Done[Location] | Rejected | Unknown:
+        made = await create_location(self._transport, self._api_url, "cobv")
+        return Done(made) if isinstance(made, Location) else made
+
+    async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected | Unknown:
+        heard = await self._charges.ask("PUT", cobv.txid, _body(cobv))
+        if isinstance(heard, Heard) and heard.ok:
+            put = read(heard, _Cobv)
+            if put is not None and _same(put, cobv):
+                return Done(None)
+        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
+        no = refusal(heard)
+        found = await self._charges.find(cobv.txid)
+        match found:
+            case _Cobv():
+                if not _same(found, cobv):
+                    return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
+                if found.status == REMOVED:
+                    return no or Rejected(_REFUSED, "The charge was removed at the bank.")
+                return Done(None)
+            case NotFound():
+                return no or unknown(heard)
+            case Unknown():
+                return found
+
+    async def get_cobv(self, txid: str) -> CobState | NotFound | Unknown:
+        return await self._charges.state(txid)
+
+    async def remove_cobv(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
+        return await self._charges.remove(txid)
+
+    async def revise_cobv(
+        self, txid: str, due_on: date, terms: PaymentTerms
+    ) -> Done[None] | NotFound | Rejected | Unknown:
+        found = await self._charges.find(txid)
+        if not isinstance(found, _Cobv):
+            return found
+        calendar = _calendar(due_on, terms)
+        if (told := _revised(found, calendar)) is not None:
+            return told
+        heard = await self._charges.ask("PATCH", txid, {"calendario": calendar})
+        # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
+        found = await self._charges.find(txid)
+        if not isinstance(found, _Cobv):
+            return found
+        return _revised(found, calendar) or unknown(heard)
+
+
+def terms_value(terms: PaymentTerms) -> dict[str, Any]:
+    """Of `valor`: multa, juros and desconto. Amounts and percents are both decimal text."""
+    value: dict[str, Any] = {}
+    if (fine := terms.fine) is not None:
+        value["multa"] = _kind(fine.amount_cents, fine.percent_bps, PERCENT)
+    if (interest := terms.interest) is not None:
+        value["juros"] = _kind(interest.day_cents, interest.month_bps, PERCENT_PER_MONTH)
+    if terms.discounts:
+        value["desconto"] = {
+            "modalidade": AMOUNT if terms.discounts[0].amount_cents else PERCENT,
+            "descontoDataFixa": [
+                {"data": each.until.isoformat(), "valorPerc": reais(each.amount_cents or each.percent_bps)}
+                for each in terms.discounts
+            ],
+        }
+    return value
+
+
+def _kind(cents: int, bps: int, percent: int) -> dict[str, Any]:
+    return {"modalidade": AMOUNT if cents else percent, "valorPerc": reais(cents or bps)}
+
+
+def _body(cobv: Cobv) -> dict[str, Any]:
+    said = said_of(cobv.description, cobv.payer_name, cobv.payer_document)
+    if "devedor" not in said:
+        said |= said_of(None, _NAMELESS, cobv.payer_document)
+    return said | {
+        "calendario": _calendar(cobv.due_on, cobv.terms),
+        "valor": {"original": reais(cobv.amount_cents), **terms_value(cobv.terms)},
+        "chave": cobv.pix_key,
+        "loc": {"id": cobv.location_id},
+    }
+
+
+def _calendar(due_on: date, terms: PaymentTerms) -> dict[str, Any]:
+    return {"dataDeVencimento": due_on.isoformat(), "validadeAposVencimento": terms.payable_days}
+
+
+def _same(found: _Cobv, cobv: Cobv) -> bool:
+    return is_charge(
+        found,
+        txid=cobv.txid,
+        amount_cents=cobv.amount_cents,
+        pix_key=cobv.pix_key,
+        location_id=cobv.location_id,
+    )
+
+
+def _revised(cobv: _Cobv, calendar: dict[str, Any]) -> Done[None] | Rejected | None:
+    """What is decided about new days already: it has them, or takes none any more."""
+    if cobv.status != ACTIVE:
+        return Rejected(_REFUSED, f"The charge is {cobv.status}.")
+    if cobv.calendario is None:
+        return None
+    has = (cobv.calendario.due, str(cobv.calendario.days_after))
+    return Done(None) if has == (calendar["dataDeVencimento"], str(calendar["validadeAposVencimento"])) else None
