@@ -1,4 +1,4 @@
-"""Fine, interest and discounts of a boleto, as bodies say them."""
+"""Fine, interest and discounts of a boleto, and of the PIX leg beside it, as bodies say them."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -20,7 +20,6 @@ from domain.boleto.terms import (
     PaymentTerms,
     wrong_terms,
 )
-from domain.charge import DUAL
 from domain.errors import Code, Refused
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, parse_amount, reais
@@ -107,13 +106,12 @@ def refuse_terms(body: Mapping[str, Any]) -> None:
     if asked:
         raise Refused(
             Code.VALIDATION_ERROR,
-            message="Fine, interest and discounts are of POST /v1/charges/boleto, for boleto and boleto_hibrido.",
+            message="Fine, interest and discounts are of POST /v1/charges/boleto and /v1/charges/dual.",
             fields=dict.fromkeys(asked, "is not available here"),
         )
 
 
 def payment_terms(
-    kind: str,
     fine: FineTerms | None,
     interest: InterestTerms | None,
     discounts: list[DiscountTerms] | None,
@@ -127,15 +125,6 @@ def payment_terms(
     would register, or no law allows."""
     if fine is None and interest is None and not discounts and payable_days is None:
         return None
-    if kind == DUAL:
-        raise Refused(
-            Code.VALIDATION_ERROR,
-            message="A boleto with a PIX charge beside it has one amount: fine, interest and discounts are for boleto "
-            "and boleto_hibrido.",
-            fields={
-                "tipo": "must be boleto or boleto_hibrido with fine, interest, discounts or payable_days_after_due"
-            },
-        )
     wrong = _one_sided(fine, interest, discounts or [])
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)

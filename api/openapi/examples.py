@@ -123,7 +123,9 @@ def _of_operations(app_url: str) -> dict[str, Any]:
         "sandboxFail": over
         | {"status": "failed", "failure": {"code": "BANK_REFUSED", "message": "The bank refused the charge."}},
         "createBoletoCharge": slip | _TERMS,
-        "createDualCharge": _dual_charge(app_url),
+        "createDualCharge": _dual_charge(app_url)
+        | _TERMS
+        | {"pix": _pix(CHARGE_ID.replace("-", ""), None), "expires_at": "2027-01-12T03:00:00.000Z"},
         "changeDueDate": slip | {"version": 2},
         "pauseSchedule": _SCHEDULE | {"status": "paused", "next_issue_at": None, "version": 2},
         "cancelSchedule": _SCHEDULE
@@ -150,9 +152,9 @@ def _pix_charge(app_url: str) -> dict[str, Any]:
     return _charge(app_url) | {"pix": _pix(txid), "expires_at": "2026-11-22T10:45:02.201Z"}
 
 
-def _pix(txid: str) -> dict[str, Any]:
+def _pix(txid: str, amount_cents: int | None = 14_990) -> dict[str, Any]:
     code = dynamic_br_code(
-        location=f"pix.example.com/qr/v2/{txid}", amount_cents=14_990, name="Padaria Aurora", city="Recife"
+        location=f"pix.example.com/qr/v2/{txid}", amount_cents=amount_cents, name="Padaria Aurora", city="Recife"
     )
     return {"txid": txid, "qr_code": code, "qr_code_image": png_data_uri(code)}
 

@@ -82,7 +82,6 @@ async def create(context: ApiContext, call: Call) -> Answer:
     context.spend_test_charge(call.caller)
     amount_cents, due_on = boleto_cents(asked.valorCents), due_day(asked.dataVencimento)
     terms = payment_terms(
-        asked.tipo,
         asked.fine,
         asked.interest,
         asked.discounts,

@@ -21,9 +21,9 @@ from api.body.fields import (
     due_day,
     own_account,
 )
-from api.body.payers import ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
+from api.body.payers import COMPANY, ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
 from api.body.reading import shaped
-from api.body.terms import refuse_terms
+from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
 from api.charge_answers import issue_boleto
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
@@ -31,7 +31,7 @@ from api.route import Call, Route, routes_of
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
-from domain.errors import Code
+from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeProjection
 from runtime.ids import new_id
 
@@ -48,18 +48,42 @@ class CreateDual(Struct, frozen=True, kw_only=True):
     description: Annotated[Description | None, Meta(description="Printed on the boleto.")] = None
     expires_in: Annotated[
         Lifetime | None,
-        Meta(description="Seconds the PIX leg lives; as long as the boleto unless given, and never longer."),
+        Meta(
+            description="Seconds the PIX leg lives; as long as the boleto unless given, and never longer. Not with a "
+            "fine, interest, discounts or payable_days_after_due: then both legs cost the same on the same days."
+        ),
     ] = None
     integrador_code: IntegradorCode = None
     send_email: bool | None = None
     metadata: Metadata | None = None
+    fine: FineField = None
+    interest: InterestField = None
+    discounts: DiscountsField = None
+    payable_days_after_due: PayableDays = None
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """As of a boleto; the cob of the PIX leg is registered right after."""
     asked = shaped(call.body, CreateDual)
-    refuse_terms(call.body)
     context.spend_test_charge(call.caller)
+    amount_cents, due_on = boleto_cents(asked.amount), due_day(asked.due_date)
+    terms = payment_terms(
+        asked.fine,
+        asked.interest,
+        asked.discounts,
+        asked.payable_days_after_due,
+        amount_cents=amount_cents,
+        due=due_on,
+        company=asked.payer.person_type == COMPANY,
+    )
+    if terms is not None and asked.expires_in is not None:
+        # A cobv, which costs by the day, is payable by days: until the boleto's last one.
+        raise Refused(
+            Code.EXPIRES_IN_INVALID,
+            message="With a fine, interest, discounts or payable_days_after_due the PIX is payable as long as the "
+            "boleto: leave expires_in out.",
+            fields={"expires_in": "must be left out with fine, interest, discounts or payable_days_after_due"},
+        )
     payer = boleto_payer(
         pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
     )
@@ -72,8 +96,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
         fingerprint=call.fingerprint,
         request_id=call.request_id,
         kind=DUAL,
-        amount_cents=boleto_cents(asked.amount),
-        due_on=due_day(asked.due_date),
+        amount_cents=amount_cents,
+        due_on=due_on,
+        terms=terms,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
         external_id=asked.external_id,

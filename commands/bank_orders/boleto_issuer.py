@@ -83,7 +83,7 @@ class BoletoIssuer:
         stays registered.
         """
         location = None
-        if request.kind == DUAL:
+        if request.kind == DUAL and request.terms is None:
             # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
             location = await self._reserve.take(request.issuer.mode, request.issuer.account_id)
         order = await self.compose(request, location, until=until)

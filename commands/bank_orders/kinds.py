@@ -19,6 +19,8 @@ from readmodels.charges.charge import ChargeDoc
 
 
 class CobRequest(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """Of a dual charge with terms it is a cobv, whose days and terms are the boleto's when the bank is asked."""
+
     amount_cents: int
     expires_in_s: int
     created_at: datetime
@@ -34,7 +36,8 @@ class CobRemoval(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CobRevision(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The cob is to end with the boleto, as that stands when the bank is asked, or at `until` when that is earlier."""
+    """The cob is to end with the boleto, as that stands when the bank is asked, or at `until` when that is earlier. A
+    cobv is to have the boleto's due date."""
 
     until: datetime | None = None
 
@@ -58,11 +61,17 @@ class Payload(Struct, frozen=True, gc=False):
 
 class PixLeg(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """Where the cob of a dual charge will be, and how long it lives: `lifetime_s` counted from the charge's creation,
-    but never longer than the boleto; as long as that when None."""
+    but never longer than the boleto; as long as that when None.
 
-    location_id: int
-    location: str
+    A charge with terms has a cobv instead. Locations of those are not kept ready: who registers the boleto has one
+    made, and until then both fields are None."""
+
+    location_id: int | None = None
+    location: str | None = None
     pix_key: str
+    name: str
+    city: str
+    """The merchant's, for the BR Code."""
     lifetime_s: int | None = None
 
 

@@ -13,17 +13,15 @@ from datetime import date, datetime, timedelta
 from itertools import accumulate
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct, structs
 
 import sql
 from banks.boletos import BoletoState
 from banks.received import ReceivedPix
+from commands.charges.agreed_amount import Agreed, Parts, read_terms
 from commands.charges.change import COMMANDS_MAX, Outcome, lock_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
-from domain.boleto.business_days import effective_due_date
-from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
-from domain.instants import SAO_PAULO, day_begins, day_ends, to_millisecond
+from domain.instants import day_begins, day_ends, to_millisecond
 from domain.merchants.fees import FeeTerms
 from runtime.seal import Seal
 from sql import Connection
@@ -56,21 +54,9 @@ class Part(Struct, frozen=True):
     by_pix: bool = False
 
 
-class _Agreed(Struct, frozen=True):
-    """What a boleto costs on which day."""
-
-    amount_cents: int
-    due_on: date
-    terms: PaymentTerms | None
-
-    def on(self, at: datetime) -> AmountDue:
-        return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=_day_of(at))
-
-
 find_of_numbers = sql.many("boleto.of_numbers", _Of)
 find_standing = sql.many("boleto.standing", _Standing)
 carry_over = sql.run("boleto.booked")
-_read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 async def confirm_boletos(
@@ -185,12 +171,12 @@ def _may_be_several(part: Part, amount_cents: int) -> bool:
     return part.pix is None and part.amount_cents > amount_cents and part.amount_cents % amount_cents == 0
 
 
-def _agreed(booked: _Standing, amount_cents: int) -> _Agreed:
-    return _Agreed(amount_cents, booked.due_on, None if booked.terms is None else _read_terms(booked.terms))
+def _agreed(booked: _Standing, amount_cents: int) -> Agreed:
+    return Agreed(amount_cents, booked.due_on, None if booked.terms is None else read_terms(booked.terms))
 
 
 def _confirmations(
-    state: BoletoState, booked: _Standing, parts: Sequence[Part], agreed: _Agreed, now: datetime
+    state: BoletoState, booked: _Standing, parts: Sequence[Part], agreed: Agreed, now: datetime
 ) -> list[Confirmation]:
     totals = accumulate((part.amount_cents for part in parts), initial=booked.booked_cents)
     return [
@@ -200,11 +186,12 @@ def _confirmations(
 
 
 def _confirmation(
-    state: BoletoState, booked: _Standing, part: Part, before_cents: int, agreed: _Agreed, now: datetime
+    state: BoletoState, booked: _Standing, part: Part, before_cents: int, agreed: Agreed, now: datetime
 ) -> Confirmation:
     pix, by_pix = part.pix, part.pix is not None or part.by_pix
     paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
-    asked = _asked(state, part, agreed, paid_at, first=before_cents == 0)
+    # What the bank tells of the boleto is of its first payment.
+    told = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if before_cents == 0 else None
     return Confirmation(
         charge_id=booked.charge_id,
         end_to_end_id=None if pix is None else pix.end_to_end_id,
@@ -218,37 +205,9 @@ def _confirmation(
             nosso_numero=state.number,
             integrador_code=booked.integrador_code,
             txid=state.txid if by_pix else None,
-            interest_cents=asked.interest_cents,
-            fine_cents=asked.fine_cents,
-            discount_cents=asked.discount_cents,
-            asked_cents=None if agreed.terms is None else asked.total_cents,
-            late_from=None if agreed.terms is None else day_ends(effective_due_date(agreed.due_on)),
         ),
+        owed=agreed.owed(part.amount_cents, paid_at, told),
     )
-
-
-def _asked(state: BoletoState, part: Part, agreed: _Agreed, paid_at: datetime, *, first: bool) -> AmountDue:
-    """What was to be paid with this payment, and its parts.
-
-    The bank has the terms and asked for the money: parts it tells that make up what came are what it asked for, also
-    where it counts days otherwise. What they do not explain (a PIX whose parts it does not tell, several payments in
-    one total, another amount) is held against the terms here.
-    """
-    told = AmountDue(
-        total_cents=agreed.amount_cents + state.interest_cents + state.fine_cents - state.discount_cents,
-        interest_cents=state.interest_cents if first else 0,
-        fine_cents=state.fine_cents if first else 0,
-        discount_cents=state.discount_cents if first else 0,
-    )
-    if agreed.terms is None or (first and told.total_cents == part.amount_cents):
-        return told
-    asked = agreed.on(paid_at)
-    # Of another amount nobody can say which part of it is the fine.
-    return asked if asked.total_cents == part.amount_cents else AmountDue(total_cents=asked.total_cents)
-
-
-def _day_of(at: datetime) -> date:
-    return at.astimezone(SAO_PAULO).date()
 
 
 def _paid_at(state: BoletoState, now: datetime) -> datetime:

@@ -18,11 +18,12 @@ import sql
 from banks.boletos import Agreement
 from banks.protocol import Location
 from commands.bank_orders.kinds import CobRequest, Payload, PixLeg, Registration
-from commands.charges.issuer import Issuer, br_code_at
+from commands.charges.issuer import Issuer
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import PaymentTerms, expires_at
-from domain.charge import Status
+from domain.charge import DUAL, Status
 from domain.instants import iso, to_millisecond
+from domain.pix.br_code import dynamic_br_code
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from runtime.ids import new_id, page_token
@@ -141,8 +142,9 @@ def compose_boleto(
 ) -> RegistrationOrder:
     """The order to register it, with the charge as it will be; `location` is where the cob of a dual charge will be."""
     issuer, charge_id = request.issuer, request.charge_id
-    doc = _compose_doc(request, charge_id, control, location, agreement=agreement, now=now)
-    return RegistrationOrder(
+    assert location is None or (request.kind == DUAL and request.terms is None), "kept ready are places of cobs"
+    doc = _compose_doc(request, charge_id, control, agreement=agreement, now=now)
+    order = RegistrationOrder(
         order_id=new_id(),
         account_id=issuer.account_id,
         charge_id=charge_id,
@@ -160,15 +162,29 @@ def compose_boleto(
             payer_document_hash=request.payer_document_hash,
             payload=Payload(doc),
             scenario=request.scenario,
-            pix=None
-            if location is None
-            else PixLeg(
-                location_id=location.location_id,
-                location=location.location,
-                pix_key=issuer.pix_key,
-                lifetime_s=request.pix_lifetime_s,
-            ),
+            pix=PixLeg(pix_key=issuer.pix_key, name=issuer.name, city=issuer.city, lifetime_s=request.pix_lifetime_s)
+            if request.kind == DUAL
+            else None,
         ),
+    )
+    return order if location is None else replace(order, request=placed(order.request, location))
+
+
+def placed(request: Registration, location: Location) -> Registration:
+    """The same with a place for the PIX leg of a dual charge. What costs another amount another day has none in its
+    QR Code, which is printed once."""
+    leg, doc = request.pix, request.payload.charge
+    assert leg is not None, "only a dual charge has a PIX leg"
+    qr_code = dynamic_br_code(
+        location=location.location,
+        amount_cents=doc.amount_cents if doc.terms is None else None,
+        name=leg.name,
+        city=leg.city,
+    )
+    return replace(
+        request,
+        pix=replace(leg, location_id=location.location_id, location=location.location),
+        payload=Payload(replace(doc, qr_code=qr_code)),
     )
 
 
@@ -176,7 +192,6 @@ def _compose_doc(
     request: BoletoRequest,
     charge_id: UUID,
     control: int,
-    location: Location | None,
     *,
     agreement: Agreement,
     now: datetime,
@@ -196,8 +211,7 @@ def _compose_doc(
         version=1,
         amount_cents=request.amount_cents,
         description=request.description,
-        txid=None if location is None else charge_id.hex,
-        qr_code=None if location is None else br_code_at(location, issuer, request.amount_cents),
+        txid=charge_id.hex if request.kind == DUAL else None,
         nosso_numero=number,
         boleto=BoletoDoc(
             nosso_numero=number,
@@ -272,7 +286,7 @@ def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
     boleto = replace(doc.boleto, qr_code=qr_code)
     doc = replace(doc, boleto=boleto, created_at=iso(at))
     pix, cob = request.pix, None
-    if pix is not None:
+    if pix is not None and pix.location_id is not None:
         assert doc.expires_at is not None, "a boleto has its last instant"
         boleto_s = int((datetime.fromisoformat(doc.expires_at) - at).total_seconds())
         if pix.lifetime_s is not None:

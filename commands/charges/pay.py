@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from commands.bank_orders.kinds import CLOSE, CobRemoval, PixSimulation
+from commands.charges.agreed_amount import Owed
 from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
 from commands.journal import Entry, Event
 from commands.money.fees import FEE_CHARGED
@@ -36,12 +37,6 @@ class OfBoleto(Struct, frozen=True, kw_only=True):
     nosso_numero: str
     integrador_code: str | None
     txid: str | None
-    interest_cents: int = 0
-    fine_cents: int = 0
-    discount_cents: int = 0
-    asked_cents: int | None = None
-    late_from: datetime | None = None
-    """Both of a boleto with terms, as in Receipt."""
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
@@ -55,6 +50,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     payer_name: str | None = None
     payer_document: str | None = None
     boleto: OfBoleto | None = None
+    owed: Owed = Owed()
     integrador_code: str | None = None
     """Of the PIX leg of a dual charge; a boleto's is told with the boleto."""
     request_id: str | None = None
@@ -177,7 +173,7 @@ def book(
 
 
 def _receipt(confirmed: Confirmation) -> Receipt:
-    boleto = confirmed.boleto
+    boleto, owed = confirmed.boleto, confirmed.owed
     return Receipt(
         source=confirmed.source,
         method="pix" if boleto is None else boleto.method,
@@ -186,11 +182,11 @@ def _receipt(confirmed: Confirmation) -> Receipt:
         end_to_end_id=confirmed.end_to_end_id,
         payer_name=confirmed.payer_name,
         payer_document_masked=masked(confirmed.payer_document) if confirmed.payer_document else None,
-        interest_cents=boleto.interest_cents if boleto is not None else 0,
-        fine_cents=boleto.fine_cents if boleto is not None else 0,
-        discount_cents=boleto.discount_cents if boleto is not None else 0,
-        asked_cents=boleto.asked_cents if boleto is not None else None,
-        late_from=boleto.late_from if boleto is not None else None,
+        interest_cents=owed.interest_cents,
+        fine_cents=owed.fine_cents,
+        discount_cents=owed.discount_cents,
+        asked_cents=owed.asked_cents,
+        late_from=owed.late_from,
     )
 
 
@@ -221,7 +217,7 @@ def _seal_payer(payment: Payment, seal: Seal) -> bytes | None:
 
 def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime) -> dict[str, Any]:
     """The payment's document: money in cents, and nobody's name."""
-    receipt, boleto = payment.receipt, confirmed.boleto
+    receipt, boleto, owed = payment.receipt, confirmed.boleto, confirmed.owed
     fields: dict[str, Any] = {
         "payment_id": payment.payment_id,
         "charge_id": charge.charge_id,
@@ -237,18 +233,15 @@ def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *
     }
     if payment.fee_cents:
         fields["fee_cents"] = payment.fee_cents
-    if boleto is None:
-        fields["txid"] = charge.charge_id.hex
-        if confirmed.integrador_code is not None:
-            fields["integrador_code"] = confirmed.integrador_code
-        return fields
-    fields["nosso_numero"] = boleto.nosso_numero
-    told = {
-        "txid": boleto.txid,
-        "integrador_code": boleto.integrador_code,
-        "interest_cents": boleto.interest_cents,
-        "fine_cents": boleto.fine_cents,
-        "discount_cents": boleto.discount_cents,
+    told: dict[str, Any] = {
+        "interest_cents": owed.interest_cents,
+        "fine_cents": owed.fine_cents,
+        "discount_cents": owed.discount_cents,
     }
+    if boleto is None:
+        told |= {"txid": charge.charge_id.hex, "integrador_code": confirmed.integrador_code}
+    else:
+        fields["nosso_numero"] = boleto.nosso_numero
+        told |= {"txid": boleto.txid, "integrador_code": boleto.integrador_code}
     fields.update({name: value for name, value in told.items() if value})
     return fields

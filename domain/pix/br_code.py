@@ -17,20 +17,22 @@ CITY_CHARACTERS_MAX = 15
 _GUI = "br.gov.bcb.pix"
 
 
-def dynamic_br_code(*, location: str, amount_cents: int, name: str, city: str) -> str:
+def dynamic_br_code(*, location: str, amount_cents: int | None, name: str, city: str) -> str:
     """The BR Code of one charge: at most 220 characters, all ASCII (contract, section 5).
 
     `location` is host and path without a scheme; `name` and `city` are the merchant's as registered and are
-    folded here. The amount is only displayed: a payer's bank uses the signed payload at the location.
+    folded here. The amount is only displayed: a payer's bank uses the signed payload at the location. None of what
+    costs another amount another day.
     """
     assert 0 < len(location) <= LOCATION_CHARACTERS_MAX, "a location has 1 to 77 characters"
     assert "://" not in location, "a location carries no scheme"
-    assert amount_cents > 0, "a charge asks for something"
-    amount = reais(amount_cents)
+    assert amount_cents is None or amount_cents > 0, "a charge asks for something"
+    amount = "" if amount_cents is None else reais(amount_cents)
     assert len(amount) <= 13, "tag 54 has room for ten digits of reais"
+    shown = f"54{len(amount):02}{amount}" if amount else ""
     text = (
         f"00020101021226{len(location) + 22}0014{_GUI}25{len(location):02}{location}"
-        f"52040000530398654{len(amount):02}{amount}{_merchant_objects(name, city)}6304"
+        f"520400005303986{shown}{_merchant_objects(name, city)}6304"
     )
     return f"{text}{crc_hqx(text.encode('ascii'), 0xFFFF):04X}"
 

@@ -160,7 +160,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
             (Code.PIX_AVULSO_SUSPENDED, "Standalone PIX is suspended, in production."),
             (Code.AMOUNT_INVALID, "The amount is malformed."),
             (Code.INVALID_DUE_DATE, "due_date is impossible, or not in the future."),
-            (Code.EXPIRES_IN_INVALID, "expires_in is no whole number from 60 to 2592000."),
+            (Code.EXPIRES_IN_INVALID, "expires_in is no whole number from 60 to 2592000, or is given beside terms."),
             (Code.INTEGRADOR_CODE_INVALID, "The partner code does not exist or is inactive."),
             (Code.ACCOUNT_MISMATCH, "The account_id is not the token's account."),
             (Code.MERCHANT_ADDRESS_REQUIRED, "The beneficiary's own address is incomplete."),

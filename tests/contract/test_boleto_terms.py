@@ -105,7 +105,6 @@ async def test_a_boleto_without_terms_is_as_it_was(merchant: ApiMerchant, books:
         ({"payable_days_after_due": 1}, "payable_days_after_due"),
         ({"payable_days_after_due": 366}, "payable_days_after_due"),
         ({"payable_days_after_due": "30"}, "payable_days_after_due"),
-        ({"tipo": "boleto_pix", **LATE}, "tipo"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_agreed_is_refused_by_its_field(
@@ -123,14 +122,11 @@ async def test_where_boletos_have_no_terms_whoever_asks_for_them_is_told(merchan
         "name": "Ana Lima", "document": "52998224725", "person_type": "PESSOA_FISICA",
         "address": {"zip_code": "01310100", "street": "Avenida Paulista", "city": "São Paulo", "state": "SP"},
     }  # fmt: skip
-    dual = {"amount": "10.00", "due_date": in_days(5), "payer": payer}
     schedule = {
         "payment_method": "boleto", "amount": "10.00", "payer": payer, "frequency": "monthly",
         "first_due_date": in_days(20),
     }  # fmt: skip
-    for client, path, body in (
-        (merchant.sandbox, "/v1/charges/dual", dual), (merchant.production, "/v1/charge-schedules", schedule),
-    ):  # fmt: skip
+    for client, path, body in ((merchant.production, "/v1/charge-schedules", schedule),):
         answer = await client.ask("POST", path, json=body | {name: value}, key=str(uuid4()))
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), answer.raw
         assert [each["field"] for each in answer.body["error"]["fields"]] == [name]

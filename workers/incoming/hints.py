@@ -17,7 +17,7 @@ from runtime.postgres import DB_UNAVAILABLE, session
 from workers.concurrency import run_batched
 from workers.context import Context
 from workers.incoming.boleto_payments import BookingResult, look_at_boletos
-from workers.incoming.pix_payments import book_pix
+from workers.incoming.pix_payments import book_pix, charge_at_bank
 
 ATTEMPTS_MAX = 10
 """A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
@@ -148,7 +148,7 @@ class _Checks:
             ]
         try:
             async with asyncio.timeout(_CALL_S):
-                state = await self._context.banks.production[bank].pix.get_cob(about)
+                state = await charge_at_bank(self._context.banks.production[bank], about)
         except TimeoutError:
             return Unknown("no answer in time")
         if isinstance(state, CobState) and state.received:

@@ -9,7 +9,9 @@ import structlog
 from msgspec import Struct
 
 import sql
+from banks.protocol import Bank, CobState, NotFound, Unknown
 from banks.received import ReceivedPix
+from commands.charges.agreed_amount import Agreed, Owed, Parts, agreed_of
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.money.reversals import BankReturn, book_reversals
 from commands.money.suspense import SuspendedMoney, note_returned, suspend_money
@@ -33,6 +35,7 @@ class _Unbooked(Struct, frozen=True, gc=False):
     end_to_end_id: str
     known: bool
     integrador_code: str | None
+    dual: bool
 
 
 find_unbooked = sql.many("reconciled.unbooked_pix", _Unbooked)
@@ -70,8 +73,11 @@ async def _book_part(
         )
         known = [row for row in rows if row.known]
         new = [mine[row.end_to_end_id] for row in known]
+        # All of them, or two batches might wait for one another's charges.
+        held = (charge_of_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
+        agreed = await agreed_of(conn, {each for each in held if each is not None})
         confirmations = [
-            _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id))
+            _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id), agreed)
             for pix, row in zip(new, known, strict=True)
         ]
         outcomes = await confirm_payments(
@@ -130,6 +136,14 @@ def _stray(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
     )
 
 
+async def charge_at_bank(bank: Bank, txid: str) -> CobState | NotFound | Unknown:
+    """A charge of API Pix as a bank has it: a cob, or of a dual charge with terms a cobv."""
+    state = await bank.pix.get_cob(txid)
+    if isinstance(state, NotFound) and charge_of_txid(txid) is not None:
+        return await bank.cobvs.get_cobv(txid)
+    return state
+
+
 def charge_of_txid(txid: str | None) -> UUID | None:
     """The charge a txid of ours stands for; None for anybody else's."""
     if txid is None or len(txid) != 32:
@@ -140,9 +154,15 @@ def charge_of_txid(txid: str | None) -> UUID | None:
         return None
 
 
-def _confirmation(pix: ReceivedPix, integrador_code: str | None, request_id: str | None) -> Confirmation:
+def _confirmation(
+    pix: ReceivedPix, integrador_code: str | None, request_id: str | None, agreed: Mapping[UUID, Agreed]
+) -> Confirmation:
     of = charge_of_txid(pix.txid)
     assert of is not None
+    owed = Owed()
+    if of in agreed:
+        parts = Parts(pix.interest_cents, pix.fine_cents, pix.discount_cents)
+        owed = agreed[of].owed(pix.amount_cents, pix.paid_at, parts if any(parts) else None)
     return Confirmation(
         charge_id=of,
         end_to_end_id=pix.end_to_end_id,
@@ -150,6 +170,7 @@ def _confirmation(pix: ReceivedPix, integrador_code: str | None, request_id: str
         paid_at=pix.paid_at,
         payer_name=pix.payer_name,
         payer_document=pix.payer_document,
+        owed=owed,
         integrador_code=integrador_code,
         request_id=request_id,
     )

@@ -22,7 +22,7 @@ from runtime.ids import first_id
 from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
-from workers.incoming.pix_payments import book_pix, charge_of_txid
+from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_of_txid
 from workers.incoming.slices import BankSilent, NoList, slices
 
 DIFFERENCES_MAX: Final = 10_000
@@ -184,7 +184,7 @@ class _Statement:
             )  # fmt: skip
         for row in rows:
             # A list may show money late: the charge itself is asked for.
-            state = await self._at.pix.get_cob(row.charge_id.hex)
+            state = await charge_at_bank(self._at, row.charge_id.hex)
             if isinstance(state, Unknown):
                 raise BankSilent(state.detail)
             if isinstance(state, CobState) and any(row.reference == each.end_to_end_id for each in state.received):

@@ -23,7 +23,7 @@ from banks.simulated.boletos import ANNOUNCED
 from commands.bank_orders.boleto_orders import Outcome, give_up, order_reconciliation
 from commands.bank_orders.kinds import CobRemoval, OrderKind, Pay, Redate, WriteOff
 from commands.charges.change import lock_charges
-from commands.charges.create_boleto import ISSUED_MAX, RegistrationResult, issue_boletos, read_registration
+from commands.charges.create_boleto import ISSUED_MAX, RegistrationResult, issue_boletos, placed, read_registration
 from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.instants import parse_day
@@ -130,6 +130,15 @@ class BoletoOrderWorker:
         request = read_registration(order.request)
         if order.late(self._context.now()):
             return _PAST_DEADLINE
+        if request.pix is not None and request.pix.location_id is None:
+            match await bank.cobvs.create_cobv_location():
+                case Done(location):
+                    request = placed(request, location)
+                case Rejected(code, message):
+                    _log.warning("cobv_location_refused", code=code, message=message)
+                    return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
+                case Unknown(detail):
+                    return Later(detail=detail)
         boleto = boleto_of(self._context, request, ahead_s=order.ahead_s)
         answer = await bank.boletos.register_boleto(boleto)
         match answer:

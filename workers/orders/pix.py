@@ -6,20 +6,18 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
 import structlog
 from msgspec import Struct
 
 import sql
-from banks.protocol import Bank, Cob, Done, NotFound, Rejected, Unknown
+from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
-from banks.simulated.bank import PayerPix
-from commands.bank_orders.kinds import CobRemoval, CobRequest, CobRevision, OrderKind, PixSimulation
+from commands.bank_orders.kinds import CobRemoval, CobRevision, OrderKind
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from domain.charge import Charge, Status
@@ -28,14 +26,12 @@ from domain.sandbox_clock import on_clock
 from runtime.batching import Batcher
 from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
-from runtime.seal import CHARGE_PAYER
 from runtime.tracing.traces import Traces
 from workers.concurrency import run_batched
 from workers.context import Context
 from workers.orders.lease import (
     CALL_S,
     LEASE,
-    ClaimedOrder,
     Later,
     do_order,
     put_off,
@@ -45,15 +41,22 @@ from workers.orders.lease import (
     traced_as,
     wait_after,
 )
+from workers.orders.pix_requests import (
+    PixOrder,
+    asked_cob,
+    asked_cobv,
+    read_cob,
+    read_terms,
+    simulated_pix,
+)
 from workers.orders.sandbox import register_cobs
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
-_PACE_S = (
-    0.02  # between two statements that register at the sandbox's bank: the more orders in one, the less each costs
-)
+_PACE_S = 0.02
+"""Between two statements that register at the sandbox's bank: the more orders in one, the less each costs."""
 _DONE_MAX = 200
 _KEYS_MAX = 4
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
@@ -64,38 +67,17 @@ _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-class PixOrder(ClaimedOrder, frozen=True, gc=False):
-    """A claimed order, and its charge as it was at that moment."""
-
-    account_id: UUID | None
-    charge_id: UUID | None
-    status: str | None
-    expires_at: datetime | None
-    payer_sealed: bytes | None
-    registering: bool
-    callback_url: str | None
-    ahead_s: int
-    """By how much its account's clock is ahead of real time; 0 in production."""
-
-
-class _Payer(Struct, frozen=True):
-    name: str | None = None
-    document: str | None = None
-
-
 class _Ends(Struct, frozen=True, gc=False):
     expires_at: datetime
+    due_on: date
 
 
 claim = sql.many("bank_order.claim_pix", PixOrder)
 find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 
-_read_cob = msgspec.json.Decoder(CobRequest).decode
-_read_pix = msgspec.json.Decoder(PixSimulation).decode
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 _read_scenario = msgspec.json.Decoder(CobRemoval).decode  # of any request of this lane: X-Sandbox-Bank
-_read_payer = msgspec.json.Decoder(_Payer).decode
 
 Answer = Done[None] | Rejected | Unknown
 """What became of an order."""
@@ -131,7 +113,11 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
         begun: list[Coroutine[Any, Any, None]] = []
         alone = orders
         if mode is Mode.SANDBOX:
-            plain = [each for each in orders if each.kind in _TOGETHER and b'"scenario"' not in each.request]
+            plain = [
+                each
+                for each in orders
+                if each.kind in _TOGETHER and each.terms is None and b'"scenario"' not in each.request
+            ]
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
             if plain:
@@ -167,8 +153,14 @@ async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None]) 
 async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not _to_register(order, context.now()):
         return DONE
-    answer = await bank.pix.put_cob(_cob(context, order))
-    return DONE if isinstance(answer, Done) or _registered_before(order, answer) else answer
+    if order.terms is not None:
+        cobv = asked_cobv(context, order, order.terms)
+        if cobv is None:
+            return DONE
+        put: Done[Any] | Rejected | Unknown = await bank.cobvs.put_cobv(cobv)
+    else:
+        put = await bank.pix.put_cob(asked_cob(context, order))
+    return DONE if isinstance(put, Done) or _registered_before(order, put) else put
 
 
 async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -176,7 +168,8 @@ async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
         # Else it might be registered right after we were told that there is nothing to remove.
         return Unknown("its registration is under way")
     assert order.charge_id is not None
-    match await bank.pix.remove_cob(order.charge_id.hex):
+    remove = bank.pix.remove_cob if order.terms is None else bank.cobvs.remove_cobv
+    match await remove(order.charge_id.hex):
         case Done() | NotFound():
             return DONE
         case answer:
@@ -185,8 +178,8 @@ async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
     """Have the PIX leg of a dual charge end with its boleto: as that ends when the bank is asked, not as it did when
-    this
-    was ordered. Several may be under way at once, so each looks again whether what it told the bank still holds."""
+    this was ordered. Several may be under way at once, so each looks again whether what it told the bank still holds.
+    """
     if order.registering:
         return Unknown("its registration is under way")
     assert order.charge_id is not None
@@ -194,7 +187,12 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not _payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
         return DONE
     assert order.expires_at is not None
-    answer = await bank.pix.revise_cob(order.charge_id.hex, min(order.expires_at, until or order.expires_at))
+    assert order.due_on is not None, "a dual charge has a boleto"
+    txid = order.charge_id.hex
+    if order.terms is None:
+        answer = await bank.pix.revise_cob(txid, min(order.expires_at, until or order.expires_at))
+    else:
+        answer = await bank.cobvs.revise_cobv(txid, order.due_on, read_terms(order.terms))
     if isinstance(answer, NotFound):
         _log.error("cob_not_at_bank", charge_id=str(order.charge_id))
         return DONE
@@ -202,12 +200,13 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
         return answer
     async with session(context.pool) as conn:
         now_ends = await find_end(conn, charge_id=order.charge_id)
-    return DONE if now_ends is None or now_ends.expires_at == order.expires_at else Unknown("re-dated again")
+    told = (order.expires_at, order.due_on)
+    return DONE if now_ends is None or (now_ends.expires_at, now_ends.due_on) == told else Unknown("re-dated again")
 
 
 async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
     # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
-    await context.banks.sandbox.receive([_paid(order)], tell=False)
+    await context.banks.sandbox.receive([simulated_pix(order)], tell=False)
     return DONE
 
 
@@ -233,37 +232,6 @@ def _to_register(order: PixOrder, now: datetime) -> bool:
 def _registered_before(order: PixOrder, answer: Answer | Done[Any]) -> bool:
     """A cob that is concluded takes no second PUT: the first one's reply was lost, and its charge was paid since."""
     return isinstance(answer, Rejected) and order.status in _PAID
-
-
-def _cob(context: Context, order: PixOrder) -> Cob:
-    assert order.charge_id is not None
-    request = _read_cob(order.request)
-    payer = _Payer()
-    # The sandbox's books name no payer.
-    if order.payer_sealed is not None and not order.test:
-        payer = _read_payer(context.seal.open(order.payer_sealed, CHARGE_PAYER, order.charge_id))
-    return Cob(
-        txid=order.charge_id.hex,
-        amount_cents=request.amount_cents,
-        created_at=request.created_at,
-        expires_in_s=request.expires_in_s,
-        location_id=request.location_id,
-        pix_key=request.pix_key,
-        description=request.description,
-        payer_name=payer.name,
-        payer_document=payer.document,
-    )
-
-
-def _paid(order: PixOrder) -> PayerPix:
-    assert order.charge_id is not None
-    request = _read_pix(order.request)
-    return PayerPix(
-        end_to_end_id=request.end_to_end_id,
-        txid=order.charge_id.hex,
-        amount_cents=request.amount_cents,
-        paid_at=request.paid_at,
-    )
 
 
 async def _end(context: Context, done: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
@@ -313,13 +281,13 @@ async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[P
         wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _to_register(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
         if wanted:
-            answers = await bank.put_cobs([_cob(context, order) for order in wanted])
+            answers = await bank.put_cobs([asked_cob(context, order) for order in wanted])
             refused = [
                 (order, answer)
                 for order, answer in zip(wanted, answers, strict=True)
                 if isinstance(answer, Rejected) and not _registered_before(order, answer)
             ]
-        paid = [_paid(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
+        paid = [simulated_pix(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
         if paid:
             await bank.receive(paid, tell=False)
     except Exception as error:
@@ -368,7 +336,7 @@ def _keys_to_register(context: Context, orders: Sequence[PixOrder]) -> list[tupl
     """Keys for which the bank does not call us back yet, each after its bank's code."""
     url = callback_url(context)
     unknown = {
-        (order.bank, _read_cob(order.request).pix_key)
+        (order.bank, read_cob(order.request).pix_key)
         for order in orders
         if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
     }

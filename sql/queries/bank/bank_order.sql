@@ -12,7 +12,7 @@
 -- name: claim_pix
 -- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
 -- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
--- bank calls back.
+-- bank calls back; and of a dual charge with terms, whose PIX leg is a cobv, these and the due date.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
     WHERE lane = 'pix' AND test = :test AND state = 'waiting' AND due_at <= :now
@@ -24,10 +24,11 @@ UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
+LEFT JOIN boleto s ON c.payment_method = 'boleto_pix' AND s.charge_id = c.charge_id AND s.account_id = c.account_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
-          c.status, c.expires_at, c.payer_sealed,
+          c.status, c.expires_at, c.payer_sealed, s.due_on, s.terms,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register'
               OFFSET 0 -- else a plan may hash all registrations once, instead of looking one up for each order
@@ -81,8 +82,9 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
           o.outcome;
 
 -- name: ends
--- When a charge ends now, for a worker that has just told the bank; no row: it is not payable any more.
-SELECT expires_at FROM charge WHERE charge_id = :charge_id AND status = 'pending';
+-- When a dual charge is due and ends now, for a worker that has just told the bank; no row: it is not payable any more.
+SELECT c.expires_at, s.due_on FROM charge c JOIN boleto s ON s.charge_id = c.charge_id AND s.account_id = c.account_id
+WHERE c.charge_id = :charge_id AND c.status = 'pending';
 
 -- name: settle
 -- Orders end, those that are still this lease's: the number of attempts tells one lease from another.

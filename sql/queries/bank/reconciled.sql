@@ -15,8 +15,9 @@ SET until = excluded.until, goal = excluded.goal, window_until = excluded.window
 -- Which of these receipts are not on the books yet, and whether we know a production charge for them. Each is looked up
 -- by the payment's own unique key, so that asking about everything again costs little. What is in suspense is the
 -- staff's to decide, though its charge may be known by now. Of PIX charges only dual ones can have been brought by a
--- partner.
-SELECT g.end_to_end_id, c.charge_id IS NOT NULL AS known, r.integrador_code
+-- partner, and cost by terms.
+SELECT g.end_to_end_id, c.charge_id IS NOT NULL AS known, r.integrador_code,
+       coalesce(c.payment_method = 'boleto_pix', false) AS dual
 FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
 LEFT JOIN charge c ON c.charge_id = g.charge_id AND NOT c.test
 LEFT JOIN read_charge r

@@ -4,7 +4,8 @@
 -- name: register
 -- Registrations that are due: each cob is put, and its order ends, together and in one statement, so there is no lease. What
 -- nobody may pay any more ends without one; what was paid at once is put all the same, since its QR Code's location is
--- to answer. An order whose cob cannot be put, for its location or because there is one, is left for the port, which says why.
+-- to answer. An order whose cob cannot be put, for its location or because there is one, is left for the port, which says why;
+-- so is that of a dual charge, whose PIX leg may be a cobv.
 WITH due AS (
     SELECT order_id, account_id, charge_id, bank, attempts, created_at, request FROM bank_order
     WHERE lane = 'pix' AND test AND state = 'waiting' AND due_at <= :now
@@ -21,7 +22,7 @@ WITH due AS (
            AND NOT EXISTS (SELECT FROM simulated_cob o WHERE o.world = 'sandbox' AND o.location_id = r.location_id)
            AND row_number() OVER (PARTITION BY r.location_id ORDER BY d.order_id) = 1 AS free
     FROM due d
-    JOIN charge c ON c.charge_id = d.charge_id
+    JOIN charge c ON c.charge_id = d.charge_id AND c.payment_method = 'pix'
     LEFT JOIN sandbox_clock k ON k.account_id = d.account_id
     CROSS JOIN LATERAL jsonb_to_record(d.request) AS r (
         amount_cents bigint, pix_key text, description text, created_at timestamptz, expires_in_s integer, location_id bigint)

@@ -209,6 +209,10 @@ CROSS JOIN LATERAL (
 ) p
 WHERE s.bank = :bank AND s.number = ANY(:numbers::text[]);
 
+-- name: agreed
+-- Of these charges, locked by this transaction, those that cost by their terms.
+SELECT charge_id, due_on, terms FROM boleto WHERE charge_id = ANY(:charge_ids::uuid[]) AND terms IS NOT NULL;
+
 -- name: booked
 -- Store the bank's totals, with the payments that make them up.
 UPDATE boleto s SET booked_cents = g.booked_cents

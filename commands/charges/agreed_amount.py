@@ -1,0 +1,95 @@
+"""What was to be paid on the day of a payment, and its parts: of a charge whose amount goes by the day."""
+
+from collections.abc import Collection
+from datetime import date, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from commands.charges.change import lock_charges
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
+from domain.instants import SAO_PAULO, day_ends
+from sql import Connection
+
+
+class Owed(Struct, frozen=True, kw_only=True):
+    """Beside the amount that came; cents. The last two are of a charge with terms, as in domain.charge.Receipt."""
+
+    interest_cents: int = 0
+    fine_cents: int = 0
+    discount_cents: int = 0
+    asked_cents: int | None = None
+    late_from: datetime | None = None
+
+
+class Parts(NamedTuple):
+    """Of an amount, in cents."""
+
+    interest: int = 0
+    fine: int = 0
+    discount: int = 0
+
+
+class Agreed(Struct, frozen=True):
+    """What a boleto costs on which day, and the PIX leg beside it."""
+
+    amount_cents: int
+    due_on: date
+    terms: PaymentTerms | None
+
+    def on(self, at: datetime) -> AmountDue:
+        on = at.astimezone(SAO_PAULO).date()
+        return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=on)
+
+    def owed(self, paid_cents: int, paid_at: datetime, told: Parts | None) -> Owed:
+        """Of one payment; `told` is what the bank says it is made of, None when it says nothing of this one.
+
+        The bank has the terms and asked for the money: parts that make up what came are what it asked for, also where
+        it counts days otherwise. What they do not explain (a PIX whose parts it does not tell, several payments in one
+        total, another amount) is held against the terms here.
+        """
+        if self.terms is None:
+            return _owed(told or Parts())
+        late_from = day_ends(effective_due_date(self.due_on))
+        if told is not None and self.amount_cents + told.interest + told.fine - told.discount == paid_cents:
+            return _owed(told, asked_cents=paid_cents, late_from=late_from)
+        asked = self.on(paid_at)
+        parts = Parts(asked.interest_cents, asked.fine_cents, asked.discount_cents)
+        # Of another amount nobody can say which part of it is the fine.
+        explained = parts if asked.total_cents == paid_cents else Parts()
+        return _owed(explained, asked_cents=asked.total_cents, late_from=late_from)
+
+
+def _owed(parts: Parts, *, asked_cents: int | None = None, late_from: datetime | None = None) -> Owed:
+    return Owed(
+        interest_cents=parts.interest,
+        fine_cents=parts.fine,
+        discount_cents=parts.discount,
+        asked_cents=asked_cents,
+        late_from=late_from,
+    )
+
+
+class _Row(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    due_on: date
+    terms: bytes
+
+
+_find_agreed = sql.many("boleto.agreed", _Row)
+read_terms = msgspec.json.Decoder(PaymentTerms).decode
+
+
+async def agreed_of(conn: Connection, charge_ids: Collection[UUID]) -> dict[UUID, Agreed]:
+    """Of those that have terms: as they are until this transaction ends, which holds the charges."""
+    if not charge_ids:
+        return {}
+    charges = {each.charge_id: each for each in await lock_charges(conn, charge_ids=sorted(charge_ids))}
+    return {
+        row.charge_id: Agreed(charges[row.charge_id].amount_cents, row.due_on, read_terms(row.terms))
+        for row in await _find_agreed(conn, charge_ids=list(charges))
+    }

@@ -1,0 +1,218 @@
+"""Fine, interest and discounts of dual charges: both legs cost the same on each day, and the day's amount is what is
+booked, whichever leg is paid (docs/decisions/0054-terms-of-dual-charges.md)."""
+
+import asyncio
+from base64 import urlsafe_b64decode
+from datetime import date, datetime, timedelta
+from json import loads
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, expires_at
+from domain.brazilian import brl
+from tests.support.boleto_merchant import BOLETO, PAGADOR, in_days, redate, today
+from tests.support.br_code_reader import parse_br_code
+from tests.support.dual_merchant import (
+    DUAL,
+    PAYER,
+    at_rest,
+    becomes,
+    boleto_at_bank,
+    cob_at_bank,
+    cob_status,
+    dual,
+    dual_body,
+    issue_dual,
+    legs,
+    number_of,
+    pay_at_bank,
+    pix_boleto_body,
+)
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
+from tests.support.system import System
+
+LATE: dict[str, Any] = {"fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"}}
+REMOVED = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_read_terms = msgspec.json.Decoder(PaymentTerms).decode
+
+
+def parts(payment: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(payment[name] for name in ("amount", "fine", "interest", "discount"))
+
+
+async def payload_at(client: ApiClient, charge: dict[str, Any]) -> dict[str, Any]:
+    """What a payer's bank reads at the address in the QR Code."""
+    location = parse_br_code(charge["pix"]["qr_code"])["26-25"]
+    async with client.http.get(f"http://{location}") as answer:
+        assert answer.status == 200
+        _, payload, _ = (await answer.text()).split(".")
+    told: dict[str, Any] = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return told
+
+
+@pytest.mark.parametrize("mode", ["sandbox", "production"])
+@pytest.mark.parametrize("way", ["dual", "boleto"])
+async def test_both_legs_are_registered_with_what_was_agreed(
+    merchant: ApiMerchant, books: Books, mode: str, way: str
+) -> None:
+    client: ApiClient = getattr(merchant, mode)
+    asked = LATE | {"discounts": [{"until": in_days(3), "percent": "10"}], "payable_days_after_due": 5}
+    path, body = (DUAL, dual_body(**asked)) if way == "dual" else (BOLETO, pix_boleto_body(amount="150.00", **asked))
+    answer = await client.ask("POST", path, json=body, key=str(uuid4()))
+    assert answer.status == 201, answer.raw
+    charge = answer.body
+    due = date.fromisoformat(charge["due_date"])
+    last = effective_due_date(effective_due_date(due) + timedelta(days=5))
+    told = {
+        "fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"}, "payable_until": last.isoformat(),
+        "discounts": [{"until": in_days(3), "percent": "10.00"}],
+        "amount_due": {
+            "date": in_days(0), "amount": "135.00", "fine": "0.00", "interest": "0.00", "discount": "15.00",
+        },
+    }  # fmt: skip
+    assert told.items() <= charge.items()
+    assert await client.charge(charge["charge_id"]) == charge
+    terms = PaymentTerms(
+        fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=5,
+        discounts=(Discount(until=today() + timedelta(days=3), percent_bps=1000),),
+    )  # fmt: skip
+    # The PIX ends with the slip's last day, and its code names no amount: that goes by the day.
+    assert datetime.fromisoformat(charge["expires_at"]) == expires_at(terms, due)
+    assert "54" not in parse_br_code(charge["pix"]["qr_code"])
+    await at_rest(books, charge)
+    cob = await cob_at_bank(books, charge)
+    assert (cob["status"], cob["amount_cents"], cob["due_on"]) == ("ATIVA", 15000, due)
+    assert _read_terms(cob["terms"]) == terms
+    slip = await books.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number_of(charge))
+    assert slip is not None
+    assert (slip["fine_from"], due + timedelta(days=slip["late_days"])) == (
+        effective_due_date(due) + timedelta(days=1), last,
+    )  # fmt: skip
+    assert _read_terms(slip["terms"]).discounts == terms.discounts
+    told_payer = await payload_at(client, charge)
+    assert told_payer["valor"] == {"original": "150.00", "desconto": "15.00", "final": "135.00"}
+    assert told_payer["calendario"]["dataDeVencimento"] == charge["due_date"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "field"),
+    [
+        ({"fine": {"percent": "2.01"}}, "VALIDATION_ERROR", "fine.percent"),
+        ({"interest": {}}, "VALIDATION_ERROR", "interest"),
+        ({"discounts": [{"until": in_days(11), "amount": "1"}]}, "VALIDATION_ERROR", "discounts.0.until"),
+        ({"discounts": [{"until": in_days(-1), "amount": "1"}]}, "VALIDATION_ERROR", "discounts.0.until"),
+        ({"payable_days_after_due": 1}, "VALIDATION_ERROR", "payable_days_after_due"),
+        ({"expires_in": 3600, **LATE}, "EXPIRES_IN_INVALID", "expires_in"),
+        ({"expires_in": 3600, "payable_days_after_due": 5}, "EXPIRES_IN_INVALID", "expires_in"),
+    ],
+)
+async def test_what_cannot_be_agreed_is_refused_by_its_field(
+    merchant: ApiMerchant, wrong: dict[str, Any], code: str, field: str
+) -> None:
+    answer = await issue_dual(merchant.sandbox, **wrong)
+    assert (answer.status, answer.code) == (400, code), answer.raw
+    assert [each["field"] for each in answer.body["error"]["fields"]] == [field], answer.raw
+
+
+async def test_a_company_may_agree_on_more_than_a_person(merchant: ApiMerchant) -> None:
+    more: dict[str, Any] = {"fine": {"percent": "10.00"}, "interest": {"percent_per_month": "2.00"}}
+    company = {**PAYER, "document": "12345678000195", "person_type": "PESSOA_JURIDICA"}
+    assert (await issue_dual(merchant.sandbox, **more)).status == 400
+    assert (await issue_dual(merchant.sandbox, payer=company, **more)).status == 201
+
+
+@pytest.mark.parametrize("leg", ["pix", "boleto"])
+async def test_paid_early_by_either_leg_it_costs_less_and_closes_the_other(
+    merchant: ApiMerchant, system: System, books: Books, leg: str
+) -> None:
+    client = merchant.production
+    charge = await dual(client, discounts=[{"until": in_days(3), "amount": "20.00"}], **LATE)
+    await at_rest(books, charge)
+    assert await pay_at_bank(system, client, charge, leg) == 200
+    paid = await becomes(client, charge, "paid")
+    assert (paid["payment"]["method"], parts(paid["payment"])) == (leg, ("130.00", "0.00", "0.00", "20.00"))
+    assert (paid["payment"]["late"], paid["amount"]) == (False, "150.00")
+    other = "boleto" if leg == "pix" else "pix"
+    assert legs(paid) == {leg: "paid", other: "cancelled"}
+    (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
+    assert item["anomaly"] is None
+    await at_rest(books, charge)
+    closed = ("written_off", "CONCLUIDA") if leg == "pix" else ("paid", REMOVED)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == closed
+    back = await client.ask("POST", f"/v1/charges/{charge['charge_id']}/refunds", json={} if leg == "pix" else {
+        "destination": {"pix_key": "ana@example.com", "document": PAGADOR["documento"]}}, key=str(uuid4()))  # fmt: skip
+    assert (back.status, back.body["amount"]) == (201, "130.00"), back.raw
+    await becomes(client, charge, "refunded")
+    await asyncio.to_thread(assert_books_are_clean, system)
+
+
+@pytest.mark.parametrize("amount", [None, "150.00"])
+async def test_a_late_pix_costs_fine_and_interest_and_less_does_not_settle(
+    merchant: ApiMerchant, system: System, books: Books, amount: str | None
+) -> None:
+    client = merchant.production
+    charge = await dual(client, **LATE)
+    await at_rest(books, charge)
+    # Days pass: both legs were due the week before.
+    due = today() - timedelta(days=6)
+    late = (today() - effective_due_date(due)).days
+    assert late > 0
+    await books.execute("UPDATE simulated_cob SET due_on = $2 WHERE txid = $1", charge["pix"]["txid"], due)
+    await books.execute("UPDATE boleto SET due_on = $2 WHERE charge_id = $1", UUID(charge["charge_id"]), due)
+    interest = (2 * 15000 * 100 * late + 300_000) // 600_000
+    more = {} if amount is None else {"amount": amount}
+    assert await pay_at_bank(system, client, charge, "pix", **more) == 200
+    if amount is None:
+        paid = await becomes(client, charge, "paid")
+        total = f"{15000 + 300 + interest}"
+        assert parts(paid["payment"]) == (f"{total[:-2]}.{total[-2:]}", "3.00", f"0.{interest:02}", "0.00")
+        assert (paid["payment"]["method"], paid["payment"]["late"]) == ("pix", True)
+        return
+
+    items: list[dict[str, Any]] = await until_answer(lambda: client.all("/v1/payments", charge_id=charge["charge_id"]))
+    assert [(each["anomaly"], each["amount"]) for each in items] == [("amount_mismatch", "150.00")]
+    assert (await client.charge(charge["charge_id"]))["status"] == "pending"
+
+
+async def test_a_new_due_date_moves_both_legs_with_their_terms(merchant: ApiMerchant, books: Books) -> None:
+    client = merchant.production
+    charge = await dual(client, payable_days_after_due=5, discounts=[{"until": in_days(3), "amount": "1"}], **LATE)
+    assert (await redate(client, in_days(2), charge_id=charge["charge_id"])).code == "INVALID_DUE_DATE"
+    for days in (40, 20):
+        moved = await redate(client, in_days(days), charge_id=charge["charge_id"])
+        assert moved.status == 200, moved.raw
+        assert moved.body["pix"] == charge["pix"]
+        due = today() + timedelta(days=days)
+        last = effective_due_date(effective_due_date(due) + timedelta(days=5))
+        assert moved.body["payable_until"] == last.isoformat()
+        await at_rest(books, charge)
+        cob = await cob_at_bank(books, charge)
+        assert (cob["due_on"], _read_terms(cob["terms"]).payable_days) == (due, 5)
+        ends = cob["created_at"] + timedelta(seconds=cob["expires_in_s"])
+        assert abs((ends - datetime.fromisoformat(moved.body["expires_at"])).total_seconds()) <= 1
+
+
+async def test_cancelled_it_is_taken_back_on_both_legs(merchant: ApiMerchant, books: Books) -> None:
+    charge = await dual(merchant.production, **LATE)
+    await at_rest(books, charge)
+    assert (await merchant.production.cancel(charge["charge_id"])).body["status"] == "cancelled"
+    await at_rest(books, charge)
+    assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
+
+
+async def test_in_the_sandbox_it_is_paid_late_and_its_page_says_what_it_costs(merchant: ApiMerchant) -> None:
+    client = merchant.sandbox
+    charge = await dual(client, **LATE)
+    late = date.fromisoformat(charge["effective_due_date"]) + timedelta(days=2)
+    await client.post("/v1/sandbox/clock", {"to": f"{late.isoformat()}T15:00:00Z"})
+    async with client.http.get(charge["payment_url"]) as answer:
+        page = await answer.text()
+    assert brl(15310) in page
+    assert charge["pix"]["qr_code"] in page.replace("&#43;", "+")
+    assert charge["boleto"]["linha_digitavel"][:5] in page
+    paid = (await client.pay(charge["charge_id"])).body
+    assert (paid["status"], parts(paid["payment"])) == ("paid", ("153.10", "3.00", "0.10", "0.00"))
