@@ -20,9 +20,11 @@ from commands.bank_orders.pix_locations import PixLocation
 from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer
+from domain.boleto.terms import PaymentTerms
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
+from domain.schedules.terms import ScheduleTerms, terms_of_charge
 from runtime.ids import new_id
 from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
 from sql import Connection
@@ -63,6 +65,8 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     amount_cents: int
     recurrence: Recurrence
     issue_days_before: int
+    terms: ScheduleTerms | None = None
+    """Of boletos alone."""
     external_id: str | None
     description: str | None
     send_email: bool
@@ -84,6 +88,7 @@ class DueCharge(Struct, frozen=True, gc=False):
     end_date: date | None
     max_charges: int | None
     issue_days_before: int
+    terms: bytes | None
     external_id: str | None
     description: str | None
     send_email: bool
@@ -154,6 +159,7 @@ turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
+read_schedule_terms = msgspec.json.Decoder(ScheduleTerms).decode
 _read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _read_address = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -175,6 +181,7 @@ async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) 
         end_date=recurrence.end_date,
         max_charges=recurrence.max_charges,
         issue_days_before=new.issue_days_before,
+        terms=None if new.terms is None else _encode(new.terms),
         external_id=new.external_id,
         description=new.description,
         send_email=new.send_email,
@@ -265,6 +272,7 @@ async def order_boleto(
         kind=due.payment_method,
         amount_cents=due.amount_cents,
         due_on=due.due_date,
+        terms=_terms_of(due, now),
         payer_sealed=_payer_of(due, charge_id, seal),
         payer_document_hash=due.payer_document_hash,
         external_id=due.external_id,
@@ -282,6 +290,11 @@ async def order_boleto(
 
 def _metadata_of(due: DueCharge) -> dict[str, str] | None:
     return None if due.metadata is None else _read_metadata(due.metadata)
+
+
+def _terms_of(due: DueCharge, now: datetime) -> PaymentTerms | None:
+    terms = None if due.terms is None else read_schedule_terms(due.terms)
+    return terms_of_charge(terms, due.due_date, issued_on=now.astimezone(SAO_PAULO).date())
 
 
 def _payer_of(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:

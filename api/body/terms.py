@@ -1,6 +1,6 @@
-"""Fine, interest and discounts of a boleto, and of the PIX leg beside it, as bodies say them."""
+"""Fine, interest and discounts of boletos, of the PIX leg beside one, and of schedules, as bodies say them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Final
 
@@ -23,6 +23,8 @@ from domain.boleto.terms import (
 from domain.errors import Code, Refused
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, parse_amount, reais
+from domain.schedules.recurrence import ISSUE_DAYS_BEFORE_MAX
+from domain.schedules.terms import RelativeDiscount, ScheduleTerms, wrong_schedule_terms
 
 NAMES: Final = ("fine", "interest", "discounts", "payable_days_after_due")
 _PERCENT_BPS_MAX: Final = 9_999
@@ -70,6 +72,21 @@ class DiscountTerms(Struct, frozen=True, omit_defaults=True):
     amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
 
 
+class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
+    """Desconto for paying early, of each charge. Exactly one of percent and amount, the same in each discount."""
+
+    days_before_due: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=ISSUE_DAYS_BEFORE_MAX,
+            description="Its last day is so many days before the charge is due; at most `issue_days_before`.",
+        ),
+    ]
+    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+
+
 FineField = Annotated[
     FineTerms | None,
     Meta(
@@ -91,6 +108,13 @@ DiscountsField = Annotated[
         "not passed is given.",
     ),
 ]
+ScheduledDiscountsField = Annotated[
+    Annotated[list[ScheduledDiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
+    Meta(
+        description=f"For paying early, at most {DISCOUNTS_MAX}, the one with the most days first. One that has ended "
+        "when a charge is issued late is left out of it.",
+    ),
+]
 PayableDays = Annotated[
     Annotated[int, Meta(ge=PAYABLE_DAYS_MIN, le=PAYABLE_DAYS_MAX)] | None,
     Meta(
@@ -101,13 +125,13 @@ PayableDays = Annotated[
 
 
 def refuse_terms(body: Mapping[str, Any]) -> None:
-    """Of a body whose boletos have none: who asks for a fine is told that there will be none."""
+    """Of a schedule of PIX charges: who asks for a fine is told that there will be none."""
     asked = [name for name in NAMES if body.get(name) is not None]
     if asked:
         raise Refused(
             Code.VALIDATION_ERROR,
-            message="Fine, interest and discounts are of POST /v1/charges/boleto and /v1/charges/dual.",
-            fields=dict.fromkeys(asked, "is not available here"),
+            message="Fine, interest and discounts are of boletos: PIX charges of a schedule have one amount.",
+            fields=dict.fromkeys(asked, "is of payment_method boleto and boleto_hibrido"),
         )
 
 
@@ -125,36 +149,80 @@ def payment_terms(
     would register, or no law allows."""
     if fine is None and interest is None and not discounts and payable_days is None:
         return None
-    wrong = _one_sided(fine, interest, discounts or [])
-    if wrong:
-        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    late = fine is not None or interest is not None
+    _check_sides(fine, interest, discounts or [])
     terms = PaymentTerms(
-        fine=None if fine is None else Fine(percent_bps=_bps(fine.percent), amount_cents=_cents(fine.amount)),
-        interest=None
-        if interest is None
-        else Interest(month_bps=_bps(interest.percent_per_month), day_cents=_cents(interest.amount_per_day)),
+        fine=_fine(fine),
+        interest=_interest(interest),
         discounts=tuple(
             Discount(until=parse_day(each.until), percent_bps=_bps(each.percent), amount_cents=_cents(each.amount))
             for each in discounts or ()
         ),
-        payable_days=payable_days or (PAYABLE_DAYS_DEFAULT if late else 0),
+        payable_days=_payable_days(fine, interest, payable_days),
     )
     if wrong := wrong_terms(terms, amount_cents=amount_cents, due=due, company=company):
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     return terms
 
 
-def _one_sided(
-    fine: FineTerms | None, interest: InterestTerms | None, discounts: list[DiscountTerms]
-) -> dict[str, str]:
+def schedule_terms(
+    fine: FineTerms | None,
+    interest: InterestTerms | None,
+    discounts: list[ScheduledDiscountTerms] | None,
+    payable_days: int | None,
+    *,
+    amount_cents: int,
+    issue_days_before: int,
+    company: bool,
+) -> ScheduleTerms | None:
+    """As payment_terms, of all charges of a schedule: none of them can be refused by its terms later."""
+    if fine is None and interest is None and not discounts and payable_days is None:
+        return None
+    _check_sides(fine, interest, discounts or [])
+    terms = ScheduleTerms(
+        fine=_fine(fine),
+        interest=_interest(interest),
+        discounts=tuple(
+            RelativeDiscount(
+                days_before=each.days_before_due, percent_bps=_bps(each.percent), amount_cents=_cents(each.amount)
+            )
+            for each in discounts or ()
+        ),
+        payable_days=_payable_days(fine, interest, payable_days),
+    )
+    wrong = wrong_schedule_terms(terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company)
+    if wrong:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    return terms
+
+
+def _fine(said: FineTerms | None) -> Fine | None:
+    return None if said is None else Fine(percent_bps=_bps(said.percent), amount_cents=_cents(said.amount))
+
+
+def _interest(said: InterestTerms | None) -> Interest | None:
+    if said is None:
+        return None
+    return Interest(month_bps=_bps(said.percent_per_month), day_cents=_cents(said.amount_per_day))
+
+
+def _payable_days(fine: FineTerms | None, interest: InterestTerms | None, said: int | None) -> int:
+    return said or (0 if fine is None and interest is None else PAYABLE_DAYS_DEFAULT)
+
+
+def _check_sides(
+    fine: FineTerms | None,
+    interest: InterestTerms | None,
+    discounts: Sequence[DiscountTerms | ScheduledDiscountTerms],
+) -> None:
+    """Refused(VALIDATION_ERROR) when something is said in percent and in reais, or in neither."""
     pairs: list[tuple[str, str | None, str | None]] = []
     if fine is not None:
         pairs.append(("fine", fine.percent, fine.amount))
     if interest is not None:
         pairs.append(("interest", interest.percent_per_month, interest.amount_per_day))
     pairs += [(f"discounts.{at}", each.percent, each.amount) for at, each in enumerate(discounts)]
-    return {name: _ONE_OF_TWO for name, one, other in pairs if (one is None) == (other is None)}
+    if wrong := {name: _ONE_OF_TWO for name, one, other in pairs if (one is None) == (other is None)}:
+        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
 
 
 def _bps(percent: str | None) -> int:

@@ -242,7 +242,9 @@ _WITHDRAWAL: Final[dict[str, Any]] = {
 _SCHEDULE: Final[dict[str, Any]] = {
     "schedule_id": _SCHEDULE_ID, "account_id": ACCOUNT_ID, "status": "active", "payment_method": "boleto",
     "amount": "149.90", "frequency": "monthly", "first_due_date": "2026-12-10", "end_date": None, "max_charges": 12,
-    "issue_days_before": 10, "external_id": "plan-9", "description": "Monthly plan", "send_email": True,
+    "issue_days_before": 10, "fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"},
+    "discounts": [{"days_before_due": 5, "percent": "3.00"}], "payable_days_after_due": 30,
+    "external_id": "plan-9", "description": "Monthly plan", "send_email": True,
     "next_number": 1, "next_due_date": "2026-12-10", "next_issue_at": "2026-11-30T09:00:00.000Z", "failure": None,
     "created_at": _CREATED, "version": 1,
 }

@@ -25,6 +25,7 @@ from api.body.fields import (
     text,
 )
 from api.body.payers import (
+    COMPANY,
     ENGLISH_NAMES,
     PERSON_TYPES,
     AnyDocument,
@@ -40,7 +41,14 @@ from api.body.payers import (
     seal_payer,
 )
 from api.body.reading import shaped
-from api.body.terms import refuse_terms
+from api.body.terms import (
+    FineField,
+    InterestField,
+    PayableDays,
+    ScheduledDiscountsField,
+    refuse_terms,
+    schedule_terms,
+)
 from api.context import ApiContext
 from api.gate import approved, check_terms
 from api.idempotency.replay import first, replay
@@ -110,6 +118,10 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     description: Description | None = None
     send_email: bool | None = None
     metadata: Metadata | None = None
+    fine: FineField = None
+    interest: InterestField = None
+    discounts: ScheduledDiscountsField = None
+    payable_days_after_due: PayableDays = None
 
 
 class CreateBoletoSchedule(CreateSchedule, frozen=True, kw_only=True):
@@ -126,7 +138,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the schedule; 200 when the key made it before."""
     pix = call.body.get("payment_method") == PIX
     asked = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
-    refuse_terms(call.body)
+    if pix:
+        refuse_terms(call.body)
     amount_cents = pix_cents(asked.amount) if pix else boleto_cents(asked.amount)
     first_due_date = due_day(asked.first_due_date)
     end_date = None if asked.end_date is None else parse_day(asked.end_date)
@@ -137,6 +150,16 @@ async def create(context: ApiContext, call: Call) -> Answer:
         raise Refused(Code.VALIDATION_ERROR, fields={"max_charges": fault})
     schedule_id = new_id()
     payer_sealed, payer_document_hash = _payer(asked, context, schedule_id)
+    issue_days_before = ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before
+    terms = schedule_terms(
+        asked.fine,
+        asked.interest,
+        asked.discounts,
+        asked.payable_days_after_due,
+        amount_cents=amount_cents,
+        issue_days_before=issue_days_before,
+        company=len(asked.payer.document or "") == PERSON_TYPES[COMPANY],
+    )
     new = NewSchedule(
         account_id=call.caller.account_id,
         key=call.key,
@@ -150,7 +173,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
             end_date=None if end_date is None else min(end_date, LAST_DUE),
             max_charges=asked.max_charges,
         ),
-        issue_days_before=(ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before),
+        issue_days_before=issue_days_before,
+        terms=terms,
         external_id=asked.external_id,
         description=asked.description,
         send_email=asked.send_email is True,

@@ -1,14 +1,15 @@
-"""Fine, interest and discounts of a boleto as its charge's answer tells them, with what it costs today."""
+"""Fine, interest and discounts as answers tell them: of a charge with what it costs today, and of a schedule."""
 
 from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from domain.boleto.terms import PaymentTerms, amount_due, last_day
+from domain.boleto.terms import Fine, Interest, PaymentTerms, amount_due, last_day
 from domain.charge import Status
 from domain.instants import SAO_PAULO, parse_day
 from domain.money import reais
+from domain.schedules.terms import ScheduleTerms
 
 
 class FineAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -33,6 +34,14 @@ class DiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
     amount: str | UnsetType = UNSET
 
 
+class ScheduledDiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """As it was asked for; given until so many days before each charge's due date."""
+
+    days_before_due: int
+    percent: str | UnsetType = UNSET
+    amount: str | UnsetType = UNSET
+
+
 class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
     """What the boleto costs when it is paid on `date`: its amount, with fine and interest, less the discount."""
 
@@ -50,13 +59,7 @@ def told_terms(
     if terms is None or due_date is None:
         return {}
     due, today = parse_day(due_date), now.astimezone(SAO_PAULO).date()
-    told: dict[str, Any] = {"payable_until": last_day(terms, due).isoformat()}
-    if (fine := terms.fine) is not None:
-        told["fine"] = FineAgreed(percent=_shown(fine.percent_bps), amount=_shown(fine.amount_cents))
-    if (interest := terms.interest) is not None:
-        told["interest"] = InterestAgreed(
-            percent_per_month=_shown(interest.month_bps), amount_per_day=_shown(interest.day_cents)
-        )
+    told: dict[str, Any] = {"payable_until": last_day(terms, due).isoformat(), **_charges(terms.fine, terms.interest)}
     if terms.discounts:
         told["discounts"] = [
             DiscountAgreed(
@@ -72,6 +75,32 @@ def told_terms(
             fine=reais(asked.fine_cents),
             interest=reais(asked.interest_cents),
             discount=reais(asked.discount_cents),
+        )
+    return told
+
+
+def told_schedule_terms(terms: ScheduleTerms | None) -> dict[str, Any]:
+    """The fields of a schedule's answer that tell what its charges are issued with; none when that is nothing."""
+    if terms is None:
+        return {}
+    told = _charges(terms.fine, terms.interest)
+    if terms.discounts:
+        told["discounts"] = [
+            ScheduledDiscountAgreed(
+                days_before_due=each.days_before, percent=_shown(each.percent_bps), amount=_shown(each.amount_cents)
+            )
+            for each in terms.discounts
+        ]
+    return told | {"payable_days_after_due": terms.payable_days}
+
+
+def _charges(fine: Fine | None, interest: Interest | None) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if fine is not None:
+        told["fine"] = FineAgreed(percent=_shown(fine.percent_bps), amount=_shown(fine.amount_cents))
+    if interest is not None:
+        told["interest"] = InterestAgreed(
+            percent_per_month=_shown(interest.month_bps), amount_per_day=_shown(interest.day_cents)
         )
     return told
 

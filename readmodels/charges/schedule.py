@@ -13,6 +13,8 @@ from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
 from domain.schedules.recurrence import issue_at
+from domain.schedules.terms import ScheduleTerms
+from readmodels.charges.agreed import FineAgreed, InterestAgreed, ScheduledDiscountAgreed, told_schedule_terms
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
 from readmodels.filters import OneOf
 from readmodels.page import ListFilters, SequencePosition, TimePosition, Window, sequence_page, time_page
@@ -35,7 +37,9 @@ class ScheduleFailure(Struct, frozen=True, gc=False):
 
 class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
     """`next_number`, `next_due_date` and `next_issue_at` are null when there is no next charge, and `next_issue_at`
-    while the schedule is paused. The payer is not told back; `metadata` is there when the schedule was given any.
+    while the schedule is paused. The payer is not told back; `metadata` is there when the schedule was given any, and
+    so are `fine`, `interest`, `discounts` and, with any of these, `payable_days_after_due`: 0 when its boletos are not
+    paid late.
     """
 
     schedule_id: str
@@ -48,6 +52,10 @@ class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
     end_date: str | None
     max_charges: int | None
     issue_days_before: int
+    fine: FineAgreed | UnsetType = UNSET
+    interest: InterestAgreed | UnsetType = UNSET
+    discounts: list[ScheduledDiscountAgreed] | UnsetType = UNSET
+    payable_days_after_due: int | UnsetType = UNSET
     external_id: str | None
     description: str | None
     send_email: bool
@@ -84,6 +92,7 @@ class _Row(Struct, frozen=True, gc=False):
     end_date: date | None
     max_charges: int | None
     issue_days_before: int
+    terms: bytes | None
     external_id: str | None
     description: str | None
     send_email: bool
@@ -112,6 +121,7 @@ class NumberFilters(ListFilters, frozen=True, kw_only=True):
     schedule_id: UUID
 
 
+_read_terms = msgspec.json.Decoder(ScheduleTerms).decode
 _read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _find = sql.maybe("schedule.find", _Row)
 _page = sql.list_of("schedule.page", _Row)
@@ -182,6 +192,7 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
         end_date=None if row.end_date is None else row.end_date.isoformat(),
         max_charges=row.max_charges,
         issue_days_before=row.issue_days_before,
+        **told_schedule_terms(None if row.terms is None else _read_terms(row.terms)),
         external_id=row.external_id,
         description=row.description,
         send_email=row.send_email,

@@ -115,25 +115,6 @@ async def test_what_cannot_be_agreed_is_refused_by_its_field(
     assert [each["field"] for each in answer.body["error"]["fields"]] == [field], answer.raw
 
 
-@pytest.mark.parametrize("name", ["fine", "interest", "discounts", "payable_days_after_due"])
-async def test_where_boletos_have_no_terms_whoever_asks_for_them_is_told(merchant: ApiMerchant, name: str) -> None:
-    value = {"fine": {"percent": "1"}, "interest": {}, "discounts": [], "payable_days_after_due": 5}[name]
-    payer = {
-        "name": "Ana Lima", "document": "52998224725", "person_type": "PESSOA_FISICA",
-        "address": {"zip_code": "01310100", "street": "Avenida Paulista", "city": "São Paulo", "state": "SP"},
-    }  # fmt: skip
-    schedule = {
-        "payment_method": "boleto", "amount": "10.00", "payer": payer, "frequency": "monthly",
-        "first_due_date": in_days(20),
-    }  # fmt: skip
-    for client, path, body in ((merchant.production, "/v1/charge-schedules", schedule),):
-        answer = await client.ask("POST", path, json=body | {name: value}, key=str(uuid4()))
-        assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), answer.raw
-        assert [each["field"] for each in answer.body["error"]["fields"]] == [name]
-        made = await client.ask("POST", path, json=body | {name: None}, key=str(uuid4()))
-        assert made.status == 201, made.raw
-
-
 async def test_companies_may_agree_on_more_than_a_consumer(merchant: ApiMerchant) -> None:
     more: dict[str, Any] = {"fine": {"percent": "10.00"}, "interest": {"percent_per_month": "2.00"}}
     assert (await issue(merchant.sandbox, **more)).status == 400

@@ -17,6 +17,8 @@ from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.bank_orders.pix_locations import PixLocation
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from commands.schedules import LEASE, RETRIES, claim, issue_pix
+from domain.boleto.business_days import effective_due_date
+from domain.boleto.terms import PaymentTerms
 from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.postgres import Pool, transaction
@@ -199,6 +201,30 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
         {"payment_method": "boleto", "payer": {**PAYER, "person_type": "PESSOA_JURIDICA", "address": ADDRESS}},
         "VALIDATION_ERROR", "payer.document",
     ),
+    *(
+        ({name: value}, "VALIDATION_ERROR", name)
+        for name, value in (
+            ("fine", {"percent": "1"}), ("interest", {}), ("discounts", []), ("payable_days_after_due", 5),
+        )
+    ),
+    *(
+        ({"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}, **more}, "VALIDATION_ERROR", field)
+        for more, field in (
+            ({"fine": {"percent": "2.01"}}, "fine.percent"),
+            ({"fine": {"percent": "1", "amount": "1"}}, "fine"),
+            ({"interest": {"percent_per_month": "1.01"}}, "interest.percent_per_month"),
+            ({"payable_days_after_due": 1}, "payable_days_after_due"),
+            ({"discounts": [{"amount": "1"}]}, "discounts.0.days_before_due"),
+            ({"discounts": [{"days_before_due": 31, "amount": "1"}]}, "discounts.0.days_before_due"),
+            ({"discounts": [{"days_before_due": 11, "amount": "1"}]}, "discounts.0.days_before_due"),
+            ({"discounts": [{"days_before_due": 5, "amount": "99.90"}]}, "discounts.0.amount"),
+            ({"discounts": [{"days_before_due": 3, "amount": "2"}, {"days_before_due": 3, "amount": "1"}]},
+             "discounts.1.days_before_due"),
+            ({"discounts": [{"days_before_due": 5, "amount": "2"}, {"days_before_due": 3, "percent": "1"}]},
+             "discounts.1"),
+            ({"discounts": [{"until": "2027-01-01", "amount": "2"}]}, "discounts.0.days_before_due"),
+        )
+    ),
     ({"external_id": "x" * 256}, "VALIDATION_ERROR", "external_id"),
     ({"description": "\x00"}, "VALIDATION_ERROR", "description"),
     ({"send_email": "yes"}, "VALIDATION_ERROR", "send_email"),
@@ -361,6 +387,65 @@ async def test_a_boleto_is_registered_at_the_bank_before_it_counts_as_issued(wor
     at_bank: Any = await world.context.pool.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number)
     assert (at_bank["amount_cents"], at_bank["due_on"]) == (9990, first)
     assert (await world.get(made["schedule_id"]))["status"] == "finished"
+
+
+async def test_each_boleto_of_a_schedule_has_its_terms_counted_from_its_own_due_date(world: World) -> None:
+    first = today() + timedelta(days=40)
+    asked = {
+        "fine": {"percent": "2.00"}, "interest": {"amount_per_day": "0.03"}, "payable_days_after_due": 15,
+        "discounts": [{"days_before_due": 7, "amount": "9.90"}, {"days_before_due": 2, "amount": "5.00"}],
+    }  # fmt: skip
+    made = await world.created(
+        payment_method="boleto", first_due_date=str(first), max_charges=3, payer={**PAYER, "address": ADDRESS}, **asked
+    )
+    assert asked.items() <= made.items()
+    assert asked.items() <= (await world.get(made["schedule_id"])).items()
+    listed = (await world.ask("GET", "?limit=1")).json()["data"]
+    assert asked.items() <= listed[0].items()
+    dues = []
+    for _ in range(2):
+        due = date.fromisoformat((await world.get(made["schedule_id"]))["next_due_date"])
+        await world.work(at(due - timedelta(days=10)))
+        dues.append(due)
+    assert dues[0] != dues[1]
+    for due, issued in zip(dues, await world.charges(made["schedule_id"]), strict=True):
+        charge = issued["charge"]
+        assert (charge["due_date"], charge["fine"], charge["interest"]) == (str(due), asked["fine"], asked["interest"])
+        assert charge["discounts"] == [
+            {"until": str(due - timedelta(days=7)), "amount": "9.90"},
+            {"until": str(due - timedelta(days=2)), "amount": "5.00"},
+        ]
+        late = effective_due_date(effective_due_date(due) + timedelta(days=15))
+        assert charge["payable_until"] == str(late)
+        at_bank: Any = await world.context.pool.fetchrow(
+            "SELECT * FROM simulated_boleto WHERE number = $1", charge["boleto"]["nosso_numero"]
+        )
+        assert at_bank["due_on"] + timedelta(days=at_bank["late_days"]) == late
+        registered = msgspec.json.decode(at_bank["terms"], type=PaymentTerms)
+        assert [each.until for each in registered.discounts] == [due - timedelta(days=days) for days in (7, 2)]
+
+
+async def test_a_discount_that_has_ended_when_a_boleto_is_issued_late_is_left_out_of_it(world: World) -> None:
+    first = today() + timedelta(days=40)
+    discounts = [{"days_before_due": 7, "amount": "9.90"}, {"days_before_due": 2, "amount": "5.00"}]
+    made = await world.created(
+        payment_method="boleto", first_due_date=str(first), max_charges=2, payer={**PAYER, "address": ADDRESS},
+        discounts=discounts,
+    )  # fmt: skip
+    await world.work(at(first - timedelta(days=5)))  # nobody was at work before
+    (issued,) = await world.charges(made["schedule_id"])
+    assert issued["charge"]["discounts"] == [{"until": str(first - timedelta(days=2)), "amount": "5.00"}]
+    second = date.fromisoformat((await world.get(made["schedule_id"]))["next_due_date"])
+    await world.work(at(second - timedelta(days=1)))
+    assert "discounts" not in (await world.charges(made["schedule_id"]))[1]["charge"]
+    assert (await world.get(made["schedule_id"]))["discounts"] == discounts
+
+
+async def test_a_company_of_a_schedule_may_agree_on_more_than_a_person(world: World) -> None:
+    company = {"name": "Padaria", "document": "11222333000181", "address": ADDRESS}
+    more: dict[str, Any] = {"payment_method": "boleto", "fine": {"percent": "10.00"}}
+    assert (await world.create(payer={**PAYER, "address": ADDRESS}, **more)).code() == "VALIDATION_ERROR"
+    assert (await world.created(payer=company, **more))["payable_days_after_due"] == 30
 
 
 async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.boleto.business_days import effective_due_date
-from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, amount_due, last_day
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, amount_due, last_day, wrong_terms
+from domain.schedules.terms import RelativeDiscount, ScheduleTerms, terms_of_charge, wrong_schedule_terms
 
 AMOUNTS = st.integers(1, 9_999_999_999)
 BPS = st.integers(1, 9_999)
@@ -61,3 +62,30 @@ def test_it_never_costs_less_on_a_later_day_once_it_is_late(case: tuple[PaymentT
     assert late == sorted(late)
     assert late[0] >= amount_cents
     assert last_day(terms, due) >= effective
+
+
+@st.composite
+def scheduled(draw: st.DrawFn) -> ScheduleTerms:
+    before = draw(st.lists(st.integers(0, 40), max_size=3))
+    in_percent = draw(st.booleans())
+    value = {"percent_bps": draw(BPS)} if in_percent else {"amount_cents": draw(AMOUNTS)}
+    return ScheduleTerms(
+        fine=draw(st.none() | st.builds(Fine, percent_bps=st.integers(1, 1500))),
+        interest=draw(st.none() | st.builds(Interest, month_bps=st.integers(1, 300))),
+        discounts=tuple(RelativeDiscount(days_before=days, **value) for days in before),
+        payable_days=draw(st.integers(0, 365)),
+    )
+
+
+@given(scheduled(), AMOUNTS, st.integers(0, 30), st.booleans(), DAYS, st.integers(0, 40))
+def test_terms_that_a_schedule_may_have_each_of_its_charges_may_have(
+    terms: ScheduleTerms, amount_cents: int, issue_days_before: int, company: bool, due: date, issued_before: int
+) -> None:
+    wrong = wrong_schedule_terms(terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company)
+    agreed = terms_of_charge(terms, due, issued_on=due - timedelta(days=issued_before))
+    if not wrong:
+        if agreed is not None:
+            assert wrong_terms(agreed, amount_cents=amount_cents, due=due, company=company) == {}
+            assert all(each.until >= due - timedelta(days=issued_before) for each in agreed.discounts)
+        if issued_before >= issue_days_before:
+            assert len(terms.discounts) == (0 if agreed is None else len(agreed.discounts))

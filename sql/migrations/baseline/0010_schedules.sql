@@ -14,6 +14,8 @@ CREATE TABLE schedule (
     end_date             date CHECK (end_date >= first_due_date),
     max_charges          integer CHECK (max_charges > 0),
     issue_days_before    integer NOT NULL CHECK (issue_days_before BETWEEN 0 AND 30),
+    -- Fine, interest and discounts of its boletos (domain/schedules/terms.py).
+    terms                jsonb CHECK (terms IS NULL OR payment_method <> 'pix'),
     external_id          text,
     description          text,
     send_email           boolean NOT NULL,

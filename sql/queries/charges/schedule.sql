@@ -9,26 +9,26 @@ WITH claimed AS (
     RETURNING resource_id
 )
 INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency, first_due_date,
-                      end_date, max_charges, issue_days_before, external_id, description, send_email, metadata, payer_sealed,
+                      end_date, max_charges, issue_days_before, terms, external_id, description, send_email, metadata, payer_sealed,
                       payer_document_hash, next_number, next_due_date, look_at)
 SELECT :account_id, :schedule_id, 'active', :now, :payment_method, :amount_cents, :frequency, :first_due_date, :end_date,
-       :max_charges, :issue_days_before, :external_id, :description, :send_email, :metadata, :payer_sealed, :payer_document_hash,
+       :max_charges, :issue_days_before, :terms, :external_id, :description, :send_email, :metadata, :payer_sealed, :payer_document_hash,
        1, :first_due_date, :look_at
 FROM claimed
 RETURNING schedule_id;
 
 -- name: find
 SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
-       max_charges, issue_days_before, external_id, description, send_email, metadata, next_number, next_due_date, failure_code,
-       failed_at
+       max_charges, issue_days_before, terms, external_id, description, send_email, metadata, next_number, next_due_date,
+       failure_code, failed_at
 FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
 
 -- name: page
 -- both ways
 -- schedule_page.
 SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
-       max_charges, issue_days_before, external_id, description, send_email, metadata, next_number, next_due_date, failure_code,
-       failed_at
+       max_charges, issue_days_before, terms, external_id, description, send_email, metadata, next_number, next_due_date,
+       failure_code, failed_at
 FROM schedule
 WHERE account_id = :account_id AND (created_at, schedule_id) {<} (:at, :id)
   AND status = ANY(:statuses::text[]) -- when statuses
@@ -124,7 +124,7 @@ JOIN account a ON a.account_id = d.account_id
 LEFT JOIN idempotency k ON k.account_id = d.account_id AND NOT k.test AND k.key = d.key
 WHERE s.schedule_id = d.schedule_id AND s.account_id = d.account_id
 RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cents, s.frequency, s.first_due_date,
-          s.end_date, s.max_charges, s.issue_days_before, s.external_id, s.description, s.send_email, s.metadata, s.payer_sealed,
+          s.end_date, s.max_charges, s.issue_days_before, s.terms, s.external_id, s.description, s.send_email, s.metadata, s.payer_sealed,
           s.payer_document_hash, s.next_number AS number, s.next_due_date AS due_date, s.ordered, s.failures, s.failure_code, s.failed_at, d.key,
           a.name, a.city,
           coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,

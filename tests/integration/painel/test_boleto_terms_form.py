@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import AsyncIterator
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
+from domain.boleto.business_days import effective_due_date
+from domain.brazilian import brl
 from tests.support.boleto_merchant import in_days, redate
 from tests.support.dashboard import Person, person_of
 from tests.support.merchant import ApiMerchant, new_merchant
@@ -124,6 +127,94 @@ async def test_a_sheets_columns_are_the_forms_fields(env: Environment) -> None:
     assert wrong.status == 400
     assert "multa_percentual" in wrong.text
     assert "Multa, juros e desconto são de boletos." in wrong.text
+
+
+async def test_a_sheet_says_whatever_the_form_says(env: Environment) -> None:
+    path = "/painel/teste/cobrancas/importar"
+    head = "tipo;valor;vencimento;referencia;nome;documento;cep;rua;numero;cidade;estado;multa_valor;juros_valor_dia;"
+    head += "pagavel_dias_depois;desconto_em;desconto;desconto_ate;desconto_2;desconto_2_ate;desconto_3;desconto_3_ate;"
+    head += "multa_percentual\n"
+    who = "Ana Lima;52998224725;01310-100;Avenida Paulista;1;São Paulo;SP"
+
+    async def looked_at(*rows: str) -> Any:
+        upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
+        upload.add_field("file", (head + "".join(rows)).encode(), filename="folha.csv")
+        return await env.owner.ask("POST", path, data=upload)
+
+    discounts = f"%;10;{in_days(2)};5,5;{in_days(3)};1;{in_days(4)}"
+    page = await looked_at(f"boleto;200,00;{in_days(9)};em-reais;{who};3,00;0.06;15;{discounts};\n")
+    carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
+    assert carried, page.text[:800]
+    done = await env.owner.post(path, form=page, sheet=carried[1], sure="yes")
+    assert "1 de 1" in done.text, done.text[:600]
+    (charge,) = await env.merchant.sandbox.all("/v1/charges", external_id="em-reais")
+    assert (charge["fine"], charge["interest"]) == ({"amount": "3.00"}, {"amount_per_day": "0.06"})
+    assert [(each["until"], each["percent"]) for each in charge["discounts"]] == [
+        (in_days(2), "10.00"), (in_days(3), "5.50"), (in_days(4), "1.00"),
+    ]  # fmt: skip
+    last = effective_due_date(date.fromisoformat(charge["effective_due_date"]) + timedelta(days=15))
+    assert charge["payable_until"] == last.isoformat()
+    for row, column in (
+        (f"boleto;200,00;{in_days(9)};x;{who};4,01;;;;;;;;;;\n", "multa_valor"),
+        (f"boleto;200,00;{in_days(9)};x;{who};3,00;;;;;;;;;;2\n", "multa_valor"),
+        (f"boleto;200,00;{in_days(9)};x;{who};;0,07;;;;;;;;;\n", "juros_valor_dia"),
+        (f"boleto;200,00;{in_days(9)};x;{who};;;1;;;;;;;;\n", "pagavel_dias_depois"),
+        (f"boleto;200,00;{in_days(9)};x;{who};;;;pontos;5;{in_days(1)};;;;;\n", "desconto_em"),
+        (f"boleto;200,00;{in_days(9)};x;{who};;;;;;;5;{in_days(1)};;;\n", "desconto_2"),
+        ("pix;10,00;;y;;;;;;;;;1;;;;;;;;;\n", "juros_valor_dia"),
+    ):
+        wrong = await looked_at(row)
+        assert wrong.status == 400
+        assert re.findall(r'class="fault"><code>([a-z_0-9]+)</code>', wrong.html) == [column], wrong.text[:900]
+
+
+SCHEDULE = "/painel/programacoes/nova"
+SCHEDULE_FORM: dict[str, Any] = {
+    "forma": "boleto", "amount": "1.000,00", "frequency": "monthly", "first_due_date": in_days(30),
+    "issue_days_before": "10", "max_charges": "3",
+    **{name: FORM[name] for name in FORM if name not in ("forma", "kind", "amount", "due_date")},
+}  # fmt: skip
+
+
+async def test_a_schedules_form_says_what_each_of_its_boletos_costs(env: Environment) -> None:
+    done = await env.owner.post(
+        SCHEDULE, on=f"{SCHEDULE}?forma=boleto", **SCHEDULE_FORM, fine="2", interest="1,00", payable_days="15",
+        discount_first="50,00", discount_first_days="7", discount_second="20", discount_second_days="0",
+    )  # fmt: skip
+    assert done.status == 303, done.text[:900]
+    schedule_id = done.where.rpartition("/")[2].partition("?")[0]
+    made = (await env.merchant.production.get(f"/v1/charge-schedules/{schedule_id}")).body
+    assert (made["fine"], made["interest"], made["payable_days_after_due"]) == (
+        {"percent": "2.00"}, {"percent_per_month": "1.00"}, 15,
+    )  # fmt: skip
+    assert made["discounts"] == [
+        {"days_before_due": 7, "amount": "50.00"}, {"days_before_due": 0, "amount": "20.00"},
+    ]  # fmt: skip
+    shown = (await env.owner.opened(done.where)).text
+    for each in (f"Desconto de {brl(5000)} até 7 dias antes do vencimento.", f"Desconto de {brl(2000)} no vencimento.",
+                 "Multa de 2,00% depois do vencimento.", "Juros de 1,00% ao mês.",
+                 "Pode ser pago até 15 dias depois do vencimento."):  # fmt: skip
+        assert each in shown, each
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fields"),
+    [
+        ({"fine": "2,01"}, {"fine"}),
+        ({"discount_first": "10"}, {"discount_first_days"}),
+        ({"discount_first_days": "3"}, {"discount_first"}),
+        ({"discount_first": "10", "discount_first_days": "11"}, {"discount_first_days"}),
+        ({"discount_first": "10", "discount_first_days": "3", "discount_second": "5", "discount_second_days": "3"},
+         {"discount_second_days"}),
+        ({"discount_first": "1000", "discount_first_days": "3"}, {"discount_first"}),
+    ],
+)  # fmt: skip
+async def test_what_a_schedule_cannot_agree_on_is_said_beside_its_field(
+    env: Environment, wrong: dict[str, str], fields: set[str]
+) -> None:
+    seen = await env.owner.post(SCHEDULE, on=f"{SCHEDULE}?forma=boleto", **(SCHEDULE_FORM | wrong))
+    assert (seen.status, faults(seen.html)) == (400, fields), seen.text[:900]
+    assert '<details class="terms" open>' in seen.html
 
 
 async def test_a_new_due_date_before_a_discounts_day_is_refused_here_too(env: Environment) -> None:

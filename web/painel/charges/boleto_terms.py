@@ -1,5 +1,6 @@
-"""Fine, interest and discounts in the form of a new boleto: read, and filled in again from a charge."""
+"""Fine, interest and discounts in the forms of a boleto and of a schedule: read, and filled in again from a charge."""
 
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Final
 
@@ -18,6 +19,8 @@ from domain.boleto.terms import (
 )
 from domain.brazilian import amount, day
 from domain.money import BOLETO_CENTS_MAX
+from domain.schedules.recurrence import ISSUE_DAYS_BEFORE_MAX
+from domain.schedules.terms import RelativeDiscount, ScheduleTerms, wrong_schedule_terms
 from web.painel.fields import Filled
 
 PERCENT: Final = "percent"
@@ -30,6 +33,9 @@ DEFAULTS: Final = {"fine_kind": PERCENT, "interest_kind": PERCENT, "discount_kin
 FIELDS: Final = (
     "fine", "interest", "payable_days", *DISCOUNTS, *(f"{name}_until" for name in DISCOUNTS),
 )  # fmt: skip
+SCHEDULE_FIELDS: Final = (
+    "fine", "interest", "payable_days", *DISCOUNTS, *(f"{name}_days" for name in DISCOUNTS),
+)  # fmt: skip
 _PERCENT_BPS_MAX: Final = 9_999
 
 
@@ -39,21 +45,42 @@ def read_terms(
     """What the form says; None when it says nothing. Faults are in `filled`."""
     if not any(filled.value(name) for name in FIELDS):
         return None
-    fine_bps, fine_cents = _either(filled, "fine", "fine_kind", FINE_KINDS)
-    month_bps, day_cents = _either(filled, "interest", "interest_kind", INTEREST_KINDS)
-    discounts = _discounts(filled, today)
-    days = filled.whole("payable_days", PAYABLE_DAYS_MIN, PAYABLE_DAYS_MAX)
-    late = fine_bps or fine_cents or month_bps or day_cents
-    terms = PaymentTerms(
-        fine=Fine(percent_bps=fine_bps, amount_cents=fine_cents) if fine_bps or fine_cents else None,
-        interest=Interest(month_bps=month_bps, day_cents=day_cents) if month_bps or day_cents else None,
-        discounts=discounts,
-        payable_days=days or (PAYABLE_DAYS_DEFAULT if late else 0),
-    )
+    fine, interest, payable_days = _charges(filled)
+    terms = PaymentTerms(fine=fine, interest=interest, discounts=_discounts(filled, today), payable_days=payable_days)
     if amount_cents is not None and due_on is not None and not filled.faults:
         for path in wrong_terms(terms, amount_cents=amount_cents, due=due_on, company=company):
             filled.wrong(*_fault(path, due_on, company=company))
     return terms
+
+
+def read_schedule_terms(
+    filled: Filled, *, amount_cents: int | None, issue_days_before: int, company: bool
+) -> ScheduleTerms | None:
+    """Of all charges of a schedule: discounts by days before each due date."""
+    if not any(filled.value(name) for name in SCHEDULE_FIELDS):
+        return None
+    fine, interest, payable_days = _charges(filled)
+    terms = ScheduleTerms(
+        fine=fine, interest=interest, discounts=_relative_discounts(filled), payable_days=payable_days
+    )
+    if amount_cents is not None and not filled.faults:
+        wrong = wrong_schedule_terms(
+            terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company
+        )
+        for path in wrong:
+            filled.wrong(*_schedule_fault(path, issue_days_before, company=company))
+    return terms
+
+
+def form_values(filled: Filled, fields: Iterable[str]) -> dict[str, object]:
+    """What templates/painel/terms_fields.html needs; it is open when something stands in one of its fields."""
+    return {
+        "fine_kinds": FINE_KINDS,
+        "interest_kinds": INTEREST_KINDS,
+        "discount_kinds": DISCOUNT_KINDS,
+        "discounts": DISCOUNTS,
+        "with_terms": any(filled.value(name) for name in fields),
+    }
 
 
 def terms_fields(terms: PaymentTerms | None) -> dict[str, str]:
@@ -81,26 +108,55 @@ def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tupl
     return 0, filled.cents(name, BOLETO_CENTS_MAX) or 0
 
 
+def _charges(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
+    """Fine, interest, and for how many days it can be paid late."""
+    fine_bps, fine_cents = _either(filled, "fine", "fine_kind", FINE_KINDS)
+    month_bps, day_cents = _either(filled, "interest", "interest_kind", INTEREST_KINDS)
+    days = filled.whole("payable_days", PAYABLE_DAYS_MIN, PAYABLE_DAYS_MAX)
+    fine = Fine(percent_bps=fine_bps, amount_cents=fine_cents) if fine_bps or fine_cents else None
+    interest = Interest(month_bps=month_bps, day_cents=day_cents) if month_bps or day_cents else None
+    return fine, interest, days or (PAYABLE_DAYS_DEFAULT if fine or interest else 0)
+
+
 def _discounts(filled: Filled, today: date) -> tuple[Discount, ...]:
     """Those with a value or a day, in the order of the form."""
     found: list[Discount] = []
-    empty = False
-    for name in DISCOUNTS:
-        if not filled.value(name) and not filled.value(f"{name}_until"):
-            empty = True
-            continue
-        if empty:
-            filled.wrong(name, "Preencha os descontos na ordem, sem pular nenhum.")
+    for name in _given(filled, "until"):
         bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
         last = filled.day(f"{name}_until", first=today)
-        if not filled.value(name):
-            filled.wrong(name, "Informe o desconto.")
         if last is not None and (bps or cents):
             found.append(Discount(until=last, percent_bps=bps, amount_cents=cents))
     return tuple(found)
 
 
-def _fault(path: str, due_on: date, *, company: bool) -> tuple[str, str]:
+def _relative_discounts(filled: Filled) -> tuple[RelativeDiscount, ...]:
+    """The same, whose days are counted back from each due date."""
+    found: list[RelativeDiscount] = []
+    for name in _given(filled, "days"):
+        bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
+        days = filled.whole(f"{name}_days", 0, ISSUE_DAYS_BEFORE_MAX)
+        if not filled.value(f"{name}_days"):
+            filled.wrong(f"{name}_days", "Preencha este campo.")
+        if days is not None and (bps or cents):
+            found.append(RelativeDiscount(days_before=days, percent_bps=bps, amount_cents=cents))
+    return tuple(found)
+
+
+def _given(filled: Filled, when: str) -> Iterator[str]:
+    """Names of the discounts with a value or a day; what is missing of them, or was skipped, is a fault."""
+    empty = False
+    for name in DISCOUNTS:
+        if not filled.value(name) and not filled.value(f"{name}_{when}"):
+            empty = True
+            continue
+        if empty:
+            filled.wrong(name, "Preencha os descontos na ordem, sem pular nenhum.")
+        if not filled.value(name):
+            filled.wrong(name, "Informe o desconto.")
+        yield name
+
+
+def _fault(path: str, due_on: date | None, *, company: bool) -> tuple[str, str]:
     """The form's field for a path of the API, and its sentence."""
     limit = COMPANY_LIMIT if company else PERSON_LIMIT
     of = "uma empresa" if company else "uma pessoa"
@@ -110,6 +166,14 @@ def _fault(path: str, due_on: date, *, company: bool) -> tuple[str, str]:
     if first == "interest":
         return "interest", f"Os juros de {of} são de no máximo {amount(limit.month_bps)}% ao mês."
     name = list(DISCOUNTS)[int(rest[0])]
-    if rest[-1] == "until":
+    if rest[-1] == "until" and due_on is not None:
         return f"{name}_until", f"Os dias vão em ordem, o último até o vencimento ({day(due_on)})."
     return name, "O desconto precisa deixar algo a pagar."
+
+
+def _schedule_fault(path: str, issue_days_before: int, *, company: bool) -> tuple[str, str]:
+    first, *rest = path.split(".")
+    if first == "discounts" and rest[-1] == "days_before_due":
+        fault = f"Os dias vão do maior para o menor, e o maior é a antecedência da emissão ({issue_days_before})."
+        return f"{list(DISCOUNTS)[int(rest[0])]}_days", fault
+    return _fault(path, None, company=company)

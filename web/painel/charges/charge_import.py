@@ -19,7 +19,7 @@ from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
-from web.painel.charges.sheet_rows import BYTES_MAX, COLUMNS, ROWS_MAX, SheetFault, SheetRow, read_sheet
+from web.painel.charges.sheet_rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, SheetFault, SheetRow, read_sheet
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -114,13 +114,17 @@ async def _checked(request: PageRequest, raw: bytes, row: SheetRow) -> CheckedRo
     elif kind == "pix":
         if row.fields["due_date"]:
             filled.wrong("due_date", "Cobranças Pix não têm vencimento: use validade_dias.")
-        for name in FIELDS:
+        for name in (*FIELDS, *IN_REAIS):
             if row.fields.get(name):
                 filled.wrong(name, "Multa, juros e desconto são de boletos.")
         cents = new_charge.read_pix(part, filled).amount_cents
     else:
+        for name, of in IN_REAIS.items():
+            if row.fields[name]:
+                filled.wrong(name, f"Preencha esta coluna ou {_NAMES[of]}, não as duas.")
         cents = new_charge.read_boleto(part, filled).amount_cents
-    return CheckedRow(row, cents or 0, {_NAMES.get(name, name): fault for name, fault in filled.faults.items()})
+    names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
+    return CheckedRow(row, cents or 0, {names.get(name, name): fault for name, fault in filled.faults.items()})
 
 
 async def _make(request: PageRequest, raw: bytes, row: SheetRow) -> ImportedRow:

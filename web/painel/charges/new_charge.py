@@ -37,15 +37,7 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
 from web.painel.charges import prefill
-from web.painel.charges.boleto_terms import (
-    DEFAULTS,
-    DISCOUNT_KINDS,
-    DISCOUNTS,
-    FIELDS,
-    FINE_KINDS,
-    INTEREST_KINDS,
-    read_terms,
-)
+from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -58,7 +50,7 @@ LIFETIMES: Final = {
     "3600": "1 hora", "86400": "24 horas", "259200": "3 dias", "604800": "7 dias", "2592000": "30 dias",
 }  # fmt: skip
 STATE_WORDS: Final = {each: each for each in sorted(STATES)}
-_CNPJ_SIGNS: Final = 14
+CNPJ_SIGNS: Final = 14
 _FORMS: Final = ("pix", "boleto")
 _DAYS_TO_PAY = 7
 # What a bank, a partner or the account's own state says no to is said above the form, and it can be sent again.
@@ -182,7 +174,7 @@ def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
     amount_cents = filled.cents("amount", BOLETO_CENTS_MAX)
     due_on = filled.day("due_date", first=_today(request) + timedelta(days=1))
     payer = boleto_payer(request, filled)
-    company = payer is not None and len(payer.document) == _CNPJ_SIGNS
+    company = payer is not None and len(payer.document) == CNPJ_SIGNS
     terms = read_terms(filled, amount_cents=amount_cents, due_on=due_on, today=_today(request), company=company)
     external_id, description = _words(filled)
     integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
@@ -345,11 +337,7 @@ def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400,
         "payer_said": payer_said,
         "boletos": BOLETOS,
         "lifetimes": LIFETIMES,
-        "fine_kinds": FINE_KINDS,
-        "interest_kinds": INTEREST_KINDS,
-        "discount_kinds": DISCOUNT_KINDS,
-        "discounts": DISCOUNTS,
-        "with_terms": any(filled.value(name) for name in FIELDS),
+        **form_values(filled, FIELDS),
         "today": _today(request).isoformat(),
         "states": STATE_WORDS,
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),

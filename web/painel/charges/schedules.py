@@ -12,9 +12,11 @@ from uuid import UUID
 import msgspec
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
+from msgspec import UnsetType
 
 from commands.people.audit import AlreadySent
 from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedule, create_schedule
+from domain.brazilian import brl
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
@@ -31,8 +33,10 @@ from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
 from runtime.seal import SCHEDULE_PAYER
+from web.painel.charges.boleto_terms import DEFAULTS, SCHEDULE_FIELDS, form_values, read_schedule_terms
 from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
+    CNPJ_SIGNS,
     DESCRIPTION_MAX,
     REFERENCE_MAX,
     STATE_WORDS,
@@ -46,7 +50,7 @@ from web.painel.fields import Filled
 from web.painel.labels import FREQUENCIES, REFUSED
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
-from web.painel.rows import instant
+from web.painel.rows import cents, instant
 
 _DAYS_BEFORE = "10"
 # From the path's last word to the command's change, the name in the audit log and what is said when it is done.
@@ -67,11 +71,41 @@ async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any
     found = await _schedule(request)
     values = {
         "schedule": found,
+        "conditions": _conditions(found),
         "base": request.here(f"/programacoes/{found.schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
         "cancel_fault": cancel_fault,
     }
     return await NUMBERS.page(request, NUMBERS.query(request), values, status=400 if cancel_fault else 200)
+
+
+def _conditions(found: ScheduleProjection) -> list[str]:
+    """Fine, interest and discounts of each charge, as people say them."""
+    said = []
+    for each in found.discounts or ():
+        days = (
+            "no vencimento" if each.days_before_due == 0 else f"até {_days(each.days_before_due)} antes do vencimento"
+        )
+        said.append(f"Desconto de {_value(each.percent, each.amount)} {days}.")
+    if found.fine:
+        said.append(f"Multa de {_value(found.fine.percent, found.fine.amount)} depois do vencimento.")
+    if found.interest:
+        rate = found.interest.percent_per_month
+        of = "ao mês" if rate else "por dia de atraso"
+        said.append(f"Juros de {_value(rate, found.interest.amount_per_day)} {of}.")
+    if found.payable_days_after_due:
+        said.append(f"Pode ser pago até {_days(found.payable_days_after_due)} depois do vencimento.")
+    return said
+
+
+def _value(percent: str | UnsetType, amount: str | UnsetType) -> str:
+    if percent:
+        return f"{percent.replace('.', ',')}%"
+    return brl(cents(amount or "0.00"))
+
+
+def _days(count: int) -> str:
+    return "1 dia" if count == 1 else f"{count} dias"
 
 
 async def pause(request: PageRequest) -> Response[Any]:
@@ -92,6 +126,7 @@ async def show_new(request: PageRequest) -> Response[Any]:
     method = request.http.query_params.get("forma", PIX)
     first = _today(request) + timedelta(days=int(_DAYS_BEFORE) + 1)
     shown = {"frequency": "monthly", "first_due_date": first.isoformat(), "issue_days_before": _DAYS_BEFORE}
+    shown |= DEFAULTS
     return _form(request, method if method in METHODS else PIX, Filled(shown=shown))
 
 
@@ -155,11 +190,19 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
     description = filled.text("description", DESCRIPTION_MAX)
     schedule_id = new_id()
     document: str | None
+    terms = None
+    issue_days_before = int(_DAYS_BEFORE) if days_before is None else days_before
     if method == PIX:
         told = pix_payer(request, filled)
         plain, document = msgspec.json.encode(told), told.get("document")
     else:
         payer = boleto_payer(request, filled)
+        terms = read_schedule_terms(
+            filled,
+            amount_cents=amount_cents,
+            issue_days_before=issue_days_before,
+            company=payer is not None and len(payer.document) == CNPJ_SIGNS,
+        )
         if payer is None:
             return None
         plain, document = msgspec.json.encode(payer), payer.document
@@ -175,7 +218,8 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
         recurrence=Recurrence(
             frequency=Frequency(frequency), first_due_date=first, end_date=end, max_charges=max_charges
         ),
-        issue_days_before=int(_DAYS_BEFORE) if days_before is None else days_before,
+        issue_days_before=issue_days_before,
+        terms=terms,
         external_id=external_id,
         description=description,
         send_email=filled.has("send_email"),
@@ -224,6 +268,7 @@ def _form(request: PageRequest, method: str, filled: Filled, *, status: int = 40
         "filled": filled,
         "base": request.here("/programacoes/nova"),
         "states": STATE_WORDS,
+        **form_values(filled, SCHEDULE_FIELDS),
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "waiting": request.session.kyc != "approved",
     }

@@ -22,9 +22,20 @@ COLUMNS: Final[dict[str, str]] = {
     "tipo": "kind", "valor": "amount", "vencimento": "due_date", "validade_dias": "lifetime",
     "referencia": "external_id", "descricao": "description", "nome": "payer_name", "documento": "payer_document",
     "email": "payer_email", "telefone": "payer_phone", "cep": "zip_code", "rua": "street", "numero": "number",
-    "cidade": "city", "estado": "state", "multa_percentual": "fine", "juros_percentual_mes": "interest",
-    "desconto": "discount_first", "desconto_ate": "discount_first_until",
+    "cidade": "city", "estado": "state", "multa_percentual": "fine", "multa_valor": "fine_amount",
+    "juros_percentual_mes": "interest", "juros_valor_dia": "interest_amount", "pagavel_dias_depois": "payable_days",
+    "desconto_em": "discount_kind", "desconto": "discount_first", "desconto_ate": "discount_first_until",
+    "desconto_2": "discount_second", "desconto_2_ate": "discount_second_until",
+    "desconto_3": "discount_third", "desconto_3_ate": "discount_third_until",
 }  # fmt: skip
+# What a sheet says in a column of its own, the form says in a field and its kind.
+IN_REAIS: Final = {"fine_amount": "fine", "interest_amount": "interest"}
+_DISCOUNT_KINDS: Final = {
+    "": "amount", "r": "amount", "reais": "amount", "valor": "amount", "percentual": "percent",
+    "porcentagem": "percent",
+}  # fmt: skip
+_AMOUNTS: Final = ("amount", "fine", "interest", "discount_first", "discount_second", "discount_third")
+_DAYS_TYPED: Final = ("due_date", "discount_first_until", "discount_second_until", "discount_third_until")
 REQUIRED: Final = ("tipo", "valor")
 KINDS: Final = {
     "pix": "pix",
@@ -114,12 +125,16 @@ def _fields(names: Sequence[str], line: Sequence[str]) -> dict[str, str]:
     given = {name: value.strip() for name, value in zip(names, line, strict=False) if name}
     fields = dict.fromkeys(COLUMNS.values(), "") | {COLUMNS[name]: value for name, value in given.items()}
     kind = KINDS.get(_plain(fields["kind"]), fields["kind"])
-    fields |= DEFAULTS | {"kind": kind}
+    discount_kind = "percent" if fields["discount_kind"] == "%" else _plain(fields["discount_kind"])
+    fields |= DEFAULTS | {"kind": kind, "discount_kind": _DISCOUNT_KINDS.get(discount_kind, discount_kind)}
     fields["forma"] = "pix" if kind == "pix" else "boleto"
-    for name in ("amount", "fine", "interest", "discount_first"):
+    for name, of in IN_REAIS.items():
+        if fields[name] and not fields[of]:
+            fields |= {of: fields[name], f"{of}_kind": "amount", name: ""}
+    for name in _AMOUNTS:
         if plain := _PLAIN.fullmatch(fields[name]):
             fields[name] = f"{plain[1]},{plain[2]}"
-    for name in ("due_date", "discount_first_until"):
+    for name in _DAYS_TYPED:
         if day := _DAY.fullmatch(fields[name]):
             fields[name] = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
     days = fields["lifetime"] or _LIFETIME_DAYS
