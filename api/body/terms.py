@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 from msgspec import Meta, Struct
 
@@ -135,29 +135,42 @@ def refuse_terms(body: Mapping[str, Any]) -> None:
         )
 
 
-def payment_terms(
-    fine: FineTerms | None,
-    interest: InterestTerms | None,
-    discounts: list[DiscountTerms] | None,
-    payable_days: int | None,
-    *,
-    amount_cents: int,
-    due: date,
-    company: bool,
-) -> PaymentTerms | None:
+class WithTerms(Protocol):
+    """A body of its shape."""
+
+    @property
+    def fine(self) -> FineTerms | None: ...
+    @property
+    def interest(self) -> InterestTerms | None: ...
+    @property
+    def payable_days_after_due(self) -> int | None: ...
+
+
+class OneWithTerms(WithTerms, Protocol):
+    @property
+    def discounts(self) -> list[DiscountTerms] | None: ...
+
+
+class ScheduleWithTerms(WithTerms, Protocol):
+    @property
+    def discounts(self) -> list[ScheduledDiscountTerms] | None: ...
+
+
+def payment_terms(asked: OneWithTerms, *, amount_cents: int, due: date, company: bool) -> PaymentTerms | None:
     """What a body that is of its shape says; None when it says nothing. Refused(VALIDATION_ERROR) names what no bank
     would register, or no law allows."""
-    if fine is None and interest is None and not discounts and payable_days is None:
+    discounts = asked.discounts or []
+    if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
         return None
-    _check_sides(fine, interest, discounts or [])
+    _check_sides(asked, discounts)
     terms = PaymentTerms(
-        fine=_fine(fine),
-        interest=_interest(interest),
+        fine=_fine(asked.fine),
+        interest=_interest(asked.interest),
         discounts=tuple(
             Discount(until=parse_day(each.until), percent_bps=_bps(each.percent), amount_cents=_cents(each.amount))
-            for each in discounts or ()
+            for each in discounts
         ),
-        payable_days=_payable_days(fine, interest, payable_days),
+        payable_days=_payable_days(asked),
     )
     if wrong := wrong_terms(terms, amount_cents=amount_cents, due=due, company=company):
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
@@ -165,29 +178,23 @@ def payment_terms(
 
 
 def schedule_terms(
-    fine: FineTerms | None,
-    interest: InterestTerms | None,
-    discounts: list[ScheduledDiscountTerms] | None,
-    payable_days: int | None,
-    *,
-    amount_cents: int,
-    issue_days_before: int,
-    company: bool,
+    asked: ScheduleWithTerms, *, amount_cents: int, issue_days_before: int, company: bool
 ) -> ScheduleTerms | None:
     """As payment_terms, of all charges of a schedule: none of them can be refused by its terms later."""
-    if fine is None and interest is None and not discounts and payable_days is None:
+    discounts = asked.discounts or []
+    if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
         return None
-    _check_sides(fine, interest, discounts or [])
+    _check_sides(asked, discounts)
     terms = ScheduleTerms(
-        fine=_fine(fine),
-        interest=_interest(interest),
+        fine=_fine(asked.fine),
+        interest=_interest(asked.interest),
         discounts=tuple(
             RelativeDiscount(
                 days_before=each.days_before_due, percent_bps=_bps(each.percent), amount_cents=_cents(each.amount)
             )
-            for each in discounts or ()
+            for each in discounts
         ),
-        payable_days=_payable_days(fine, interest, payable_days),
+        payable_days=_payable_days(asked),
     )
     wrong = wrong_schedule_terms(terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company)
     if wrong:
@@ -205,20 +212,17 @@ def _interest(said: InterestTerms | None) -> Interest | None:
     return Interest(month_bps=_bps(said.percent_per_month), day_cents=_cents(said.amount_per_day))
 
 
-def _payable_days(fine: FineTerms | None, interest: InterestTerms | None, said: int | None) -> int:
-    return said or (0 if fine is None and interest is None else PAYABLE_DAYS_DEFAULT)
+def _payable_days(asked: WithTerms) -> int:
+    default = 0 if asked.fine is None and asked.interest is None else PAYABLE_DAYS_DEFAULT
+    return asked.payable_days_after_due or default
 
 
-def _check_sides(
-    fine: FineTerms | None,
-    interest: InterestTerms | None,
-    discounts: Sequence[DiscountTerms | ScheduledDiscountTerms],
-) -> None:
+def _check_sides(asked: WithTerms, discounts: Sequence[DiscountTerms | ScheduledDiscountTerms]) -> None:
     """Refused(VALIDATION_ERROR) when something is said in percent and in reais, or in neither."""
     pairs: list[tuple[str, str | None, str | None]] = []
-    if fine is not None:
+    if (fine := asked.fine) is not None:
         pairs.append(("fine", fine.percent, fine.amount))
-    if interest is not None:
+    if (interest := asked.interest) is not None:
         pairs.append(("interest", interest.percent_per_month, interest.amount_per_day))
     pairs += [(f"discounts.{at}", each.percent, each.amount) for at, each in enumerate(discounts)]
     if wrong := {name: _ONE_OF_TWO for name, one, other in pairs if (one is None) == (other is None)}:

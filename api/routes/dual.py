@@ -68,10 +68,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     context.spend_test_charge(call.caller)
     amount_cents, due_on = boleto_cents(asked.amount), due_day(asked.due_date)
     terms = payment_terms(
-        asked.fine,
-        asked.interest,
-        asked.discounts,
-        asked.payable_days_after_due,
+        asked,
         amount_cents=amount_cents,
         due=due_on,
         company=asked.payer.person_type == COMPANY,

@@ -152,10 +152,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     payer_sealed, payer_document_hash = _payer(asked, context, schedule_id)
     issue_days_before = ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before
     terms = schedule_terms(
-        asked.fine,
-        asked.interest,
-        asked.discounts,
-        asked.payable_days_after_due,
+        asked,
         amount_cents=amount_cents,
         issue_days_before=issue_days_before,
         company=len(asked.payer.document or "") == PERSON_TYPES[COMPANY],

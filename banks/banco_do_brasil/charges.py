@@ -3,6 +3,7 @@
 After a request that was not plainly answered, GET by txid decides.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Raw, Struct
@@ -75,6 +76,26 @@ class ChargesOfKind(Generic[Charge]):
             return unknown(heard)
         nothing = heard.status == 404 or no.code == NOTHING_FOUND
         return NotFound() if nothing else unknown(heard)
+
+    async def put(self, txid: str, body: object, is_ours: Callable[[Charge], bool]) -> Charge | Rejected | Unknown:
+        """The charge as it is registered; asked again, once. `is_ours` tells it from another of the same txid."""
+        heard = await self.ask("PUT", txid, body)
+        if isinstance(heard, Heard) and heard.ok:
+            put = read(heard, self._shape)
+            if put is not None and is_ours(put):
+                return put
+        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
+        no = refusal(heard)
+        found = await self.find(txid)
+        if isinstance(found, Unknown):
+            return found
+        if isinstance(found, NotFound):
+            return no or unknown(heard)
+        if not is_ours(found):
+            return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
+        if found.status == REMOVED:
+            return no or Rejected(self.refused, "The charge was removed at the bank.")
+        return found
 
     async def state(self, txid: str) -> CobState | NotFound | Unknown:
         found = await self.find(txid)

@@ -5,20 +5,20 @@ discounts with it. Fine and interest have no day of their own, so a new due date
 """
 
 from datetime import date
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
 from banks.banco_do_brasil.charges import (
     ACTIVE,
-    REMOVED,
     ChargesOfKind,
     WireCharge,
     create_location,
     is_charge,
     said_of,
 )
-from banks.banco_do_brasil.transport import Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import Transport, unknown
 from banks.protocol import CobState, Cobv, Done, Location, NotFound, Rejected, Unknown
 from domain.boleto.terms import PaymentTerms
 from domain.money import reais
@@ -57,25 +57,8 @@ class ApiCobv:
         return Done(made) if isinstance(made, Location) else made
 
     async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected | Unknown:
-        heard = await self._charges.ask("PUT", cobv.txid, _body(cobv))
-        if isinstance(heard, Heard) and heard.ok:
-            put = read(heard, _Cobv)
-            if put is not None and _same(put, cobv):
-                return Done(None)
-        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
-        no = refusal(heard)
-        found = await self._charges.find(cobv.txid)
-        match found:
-            case _Cobv():
-                if not _same(found, cobv):
-                    return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
-                if found.status == REMOVED:
-                    return no or Rejected(_REFUSED, "The charge was removed at the bank.")
-                return Done(None)
-            case NotFound():
-                return no or unknown(heard)
-            case Unknown():
-                return found
+        put = await self._charges.put(cobv.txid, _body(cobv), partial(_same, cobv=cobv))
+        return Done(None) if isinstance(put, _Cobv) else put
 
     async def get_cobv(self, txid: str) -> CobState | NotFound | Unknown:
         return await self._charges.state(txid)
@@ -138,7 +121,7 @@ def _calendar(due_on: date, terms: PaymentTerms) -> dict[str, Any]:
     return {"dataDeVencimento": due_on.isoformat(), "validadeAposVencimento": terms.payable_days}
 
 
-def _same(found: _Cobv, cobv: Cobv) -> bool:
+def _same(found: _Cobv, *, cobv: Cobv) -> bool:
     return is_charge(
         found,
         txid=cobv.txid,

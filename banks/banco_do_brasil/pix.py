@@ -8,6 +8,7 @@ What is not plainly yes or no is Unknown; after a PUT that was not plainly answe
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,7 +16,6 @@ from msgspec import Struct
 
 from banks.banco_do_brasil.charges import (
     ACTIVE,
-    REMOVED,
     ChargesOfKind,
     WireCharge,
     create_location,
@@ -79,29 +79,11 @@ class ApiPix:
         self._location_calls = asyncio.Semaphore(location_calls)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
-        body = self._cob_body(cob)
-        heard = await self._charges.ask("PUT", cob.txid, body)
-        if isinstance(heard, Heard) and heard.ok:
-            put = read(heard, _Cob)
-            if put is not None and _same(put, cob) and (state := state_of(put)) is not None:
-                return Done(state)
-        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
-        no = refusal(heard)
-        found = await self._charges.find(cob.txid)
-        match found:
-            case _Cob():
-                if not _same(found, cob):
-                    return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
-                state = state_of(found)
-                if state is None:
-                    return Unknown("unreadable cob")
-                if state.status == REMOVED:
-                    return no or Rejected(_REFUSED, "The charge was removed at the bank.")
-                return Done(state)
-            case NotFound():
-                return no or unknown(heard)
-            case Unknown():
-                return found
+        put = await self._charges.put(cob.txid, self._cob_body(cob), partial(_same, cob=cob))
+        if not isinstance(put, _Cob):
+            return put
+        state = state_of(put)
+        return Unknown("unreadable cob") if state is None else Done(state)
 
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
         return await self._charges.state(txid)
@@ -231,7 +213,7 @@ def _rfc3339(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _same(found: _Cob, cob: Cob) -> bool:
+def _same(found: _Cob, *, cob: Cob) -> bool:
     return is_charge(
         found, txid=cob.txid, amount_cents=cob.amount_cents, pix_key=cob.pix_key, location_id=cob.location_id
     )
