@@ -14,7 +14,7 @@ from msgspec import Struct
 import sql
 from banks.boletos import BoletoPayer
 from banks.choice import agreement_of
-from domain.boleto.terms import last_day
+from domain.boleto.terms import amount_due, last_day
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.mode import Owner
@@ -89,7 +89,8 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     address = _read_address(row.address)
     # No bank registers a boleto without a payer: one that has none was erased (commands/payers/erase.py).
     payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, doc.charge_id))
-    issued_on = _day_of(doc.created_at)
+    now = on_clock(now, row.ahead_s)
+    issued_on, today = _day_of(doc.created_at), now.astimezone(SAO_PAULO).date()
     due = parse_day(boleto.data_vencimento)
     effective = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
     agreement = agreement_of(settings, row.bank)
@@ -115,6 +116,10 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         due_date=due,
         effective_due_date=effective,
         amount_cents=doc.amount_cents,
+        asked_cents=amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today).total_cents
+        if doc.terms is not None
+        else None,
+        asked_on=None if doc.terms is None else today,
         line=boleto.linha_digitavel,
         barcode=boleto.codigo_barras,
         # A dual charge's PIX stands on its paper too, unless it ends before the boleto does.
@@ -124,7 +129,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         description=doc.description,
         test=doc.test,
         changed=doc.redated,
-        void=_void(doc, last_day(doc.terms, due), on_clock(now, row.ahead_s)),
+        void=_void(doc, last_day(doc.terms, due), now),
         carteira=agreement.carteira,
         file_name=f"boleto-{boleto.nosso_numero}.pdf",
     )

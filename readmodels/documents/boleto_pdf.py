@@ -52,6 +52,8 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     due_date: date
     effective_due_date: date  # the last day it can be paid without charges; later than due_date on a day without banks
     amount_cents: int
+    asked_cents: int | None = None  # what it costs on the day it is printed, where that goes by the day
+    asked_on: date | None = None  # that day
     line: str  # 47 digits
     barcode: str  # 44 digits
     qr_code: str | None  # the BR Code of a hybrid boleto, or of the PIX beside it
@@ -131,7 +133,7 @@ def _write_ficha(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("ficha_currency", "R$", 8.5)
     content.text("ficha_amount", amount(boleto.amount_cents), 10, bold=True, align="right")
     instructions = _instructions(boleto) if boleto.void is None else (boleto.void.text,)
-    content.paragraphs("ficha_instructions", [Paragraph(line) for line in instructions], 8, 3.6, down=5.8)
+    content.paragraphs("ficha_instructions", [Paragraph(line) for line in instructions], 8, 3.35, down=5.8)
     content.party("ficha_payer", boleto.payer_name, document(boleto.payer_document), boleto.payer_address)
     if boleto.void is None:
         content.bars("bars", boleto.barcode)
@@ -177,7 +179,7 @@ def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
         content.text("mark_text", boleto.void.text, 11, bold=True, up=3, align="center")
     elif boleto.qr_code is not None:
         content.symbol("qr", boleto.qr_code)
-        content.text("pix_amount", f"R$ {amount(boleto.amount_cents)}", 13, bold=True, up=2, align="center")
+        content.text("pix_amount", _pix_amount(boleto), 13, bold=True, up=2, align="center")
         content.copyable("pix_copy", boleto.qr_code)
 
 
@@ -189,7 +191,16 @@ def _write_grace(content: ContentStream, box: str, boleto: PrintedBoleto) -> Non
 def _instructions(boleto: PrintedBoleto) -> Iterator[str]:
     if boleto.changed:
         yield f"Vencimento alterado para {day(boleto.due_date)}: esta via substitui as anteriores."
+    if boleto.asked_on is not None and boleto.asked_cents not in (None, boleto.amount_cents):
+        yield f"Se pago em {day(boleto.asked_on)}: R$ {amount(boleto.asked_cents or 0)}."
     yield from boleto.instructions
+
+
+def _pix_amount(boleto: PrintedBoleto) -> str:
+    """A payer compares it with what his bank shows: where it goes by the day, with its day."""
+    if boleto.asked_on is None or boleto.asked_cents is None:
+        return f"R$ {amount(boleto.amount_cents)}"
+    return f"R$ {amount(boleto.asked_cents)} em {day(boleto.asked_on)}"
 
 
 def _line(boleto: PrintedBoleto) -> str:
