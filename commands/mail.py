@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.webhooks.notices import claim_unmailed, mark_mailed
+from commands.webhooks.notices import SECOND_COPY, Notice, claim_unmailed, mark_mailed
 from domain.charge import Status
 from domain.errors import Code, Refused
 from domain.schedules.reminders import due_day, next_reminder_at, reminder_now
@@ -30,6 +30,8 @@ REQUESTS_MAX: Final = 200
 NOTICES_MAX: Final = 100
 PEOPLE_MAX: Final = 20
 """Of one account that are mailed a notice."""
+MAKING_CHARGES: Final = ("owner", "finance", "support")
+"""Roles that make charges of production (web/painel/table.py)."""
 MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
 """Of which there is something to say: how to pay it, or that it is paid."""
 ASKED_MAX: Final = 20
@@ -65,6 +67,7 @@ class _Charge(Struct, frozen=True, gc=False):
 class _Person(Struct, frozen=True):
     account_id: UUID
     email: str
+    role: str
 
 
 class _Payer(Struct, frozen=True):
@@ -176,7 +179,7 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     addressed = [
         (notice, email)
         for notice in notices
-        for email in [each.email for each in people if each.account_id == notice.account_id][:PEOPLE_MAX]
+        for email in [each.email for each in people if _is_told(each, notice)][:PEOPLE_MAX]
     ]
     if addressed:
         mail_ids = [new_id() for _ in addressed]
@@ -193,6 +196,11 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
         )
     await mark_mailed(conn, notice_ids=[notice.notice_id for notice in notices], now=now)
     return len(notices)
+
+
+def _is_told(person: _Person, notice: Notice) -> bool:
+    """Whoever may answer it: what waits for a new charge is for those who make charges."""
+    return person.account_id == notice.account_id and (notice.kind != SECOND_COPY or person.role in MAKING_CHARGES)
 
 
 async def ask_for_mail(

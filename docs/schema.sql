@@ -1146,6 +1146,21 @@ CREATE TABLE seal (
 CREATE TRIGGER seal_is_append_only BEFORE DELETE OR UPDATE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+CREATE TABLE second_copy_request (
+    account_id uuid NOT NULL,
+    charge_id uuid NOT NULL,
+    test boolean NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    asked_on date NOT NULL,
+    times integer DEFAULT 1 NOT NULL,
+    closed_at timestamp with time zone,
+    answered_by uuid,
+    CONSTRAINT second_copy_request_check CHECK (answered_by IS NULL OR closed_at IS NOT NULL),
+    CONSTRAINT second_copy_request_pkey PRIMARY KEY (charge_id),
+    CONSTRAINT second_copy_request_times_check CHECK (times > 0)
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+CREATE INDEX second_copy_request_open ON second_copy_request USING btree (account_id, test, asked_at, charge_id) WHERE closed_at IS NULL;
+
 CREATE TABLE share_proposal (
     proposal_id uuid NOT NULL,
     integrador_code text NOT NULL,

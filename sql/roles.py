@@ -116,6 +116,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     # Mails.
     "mail": Rights("SIUD", ("to_sealed", "to_hash", "note_sealed")),
     "mail_request": _ANY,
+    "second_copy_request": _ROWS,
     "mail_stop": Rights("SI", ("to_hash",)),
     "caught_mail": _UNSEEN,
     "notice": _ROWS,

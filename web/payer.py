@@ -8,29 +8,32 @@ import asyncio
 from datetime import date, datetime
 from typing import Any
 
-from litestar import Request, get
+from litestar import Request, get, post
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
-from litestar.response import Response
+from litestar.response import Redirect, Response
 from litestar.types import ASGIApp, ControllerRouterHandler, Receive, Scope, Send
 from msgspec import Struct
 
+from banks.choice import agreement_of
+from commands.charges.second_copy import ask_second_copy
 from domain.boleto.itf import QUIET_MODULES, bars
 from domain.boleto.terms import AmountDue, last_day
 from domain.brazilian import brl, signed_brl
 from domain.charge import NEXT, Anomaly, Status
-from domain.instants import SAO_PAULO, day_ends, iso
+from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
 from domain.pix.qr import png_data_uri, side
 from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.conditions import CONDITIONS, conditions
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.limits.addresses import client_of
-from runtime.postgres import session
+from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.context import spend
 from web.languages import LANGUAGES, PayerLanguage, language_of
 from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
+from web.security_headers import WITH_FORM
 
 # fmt: off
 # A state on the page: heading, and announcement for screen readers.
@@ -85,7 +88,8 @@ def _settled(status: Status) -> bool:
 @get("/pagar/{public_id:str}")
 async def show(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
     found, now = await _found(request, public_id)
-    return page("payer.html", _values(found, request, public_id, now))
+    # Its state may become one with a form while it is open.
+    return page("payer.html", _values(found, request, public_id, now), headers=WITH_FORM)
 
 
 @get("/pagar/{public_id:str}/fragmento")
@@ -117,6 +121,19 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
     return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
 
 
+@post("/pagar/{public_id:str}/segunda-via")
+async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Redirect:
+    """The merchant is told that a payer wants a new boleto. The page says whether he was; nothing else is answered to
+    whoever may not ask now. Whoever has the link may: nothing he types is taken, and nothing is made of it here."""
+    found, now = await _found(request, public_id)
+    spend(request, "second_copies_per_min")
+    state = request.app.state
+    if found.second_copy is not None and found.second_copy.may_be_asked:
+        async with transaction(state.pool) as conn:
+            await ask_second_copy(conn, public_id, today=_today(now), account_now=now, now=to_millisecond(state.now()))
+    return Redirect(f"/pagar/{public_id}{language_of(request.query_params.get('lang')).query}", status_code=303)
+
+
 @get("/pagar/{public_id:str}/eventos")
 async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str]) -> ASGIApp:
     """What happens to the charge from now on, as server-sent events (web/live.py): `estado` with the state as it is and
@@ -133,7 +150,9 @@ async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str])
     return stream
 
 
-PAYER_HANDLERS: list[ControllerRouterHandler] = [show, show_fragment, show_state, show_events, show_boleto]
+PAYER_HANDLERS: list[ControllerRouterHandler] = [
+    show, show_fragment, show_state, show_events, show_boleto, ask_again,
+]  # fmt: skip
 
 
 async def _stream(live: Live, public_id: str, address: str, receive: Receive, send: Send) -> None:
@@ -220,6 +239,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "conditions": _conditions(found, words, now) if payable else [],
         "pay_until": _late(found, now),
         "pix_until": words.moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
+        "nosso_numero": _printed_number(found, request),
         "expires_text": words.moment_near(found.expires_at, now=now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(now),
@@ -232,6 +252,13 @@ def _changes(found: PayerPage, now: datetime) -> str | None:
     if found.terms is not None:
         return iso(day_ends(_today(now)))  # what it costs goes by the day
     return iso(found.pix_expires_at) if found.qr_code and found.pix_expires_at else None
+
+
+def _printed_number(found: PayerPage, request: Request[Any, Any, Any]) -> str | None:
+    """Of the boleto that was paid, as it stands on paper and on its payer's own receipt."""
+    if found.payment is None or found.payment.nosso_numero is None or found.paid_bank is None:
+        return None
+    return agreement_of(request.app.state.settings, found.paid_bank).printed_number(found.payment.nosso_numero)
 
 
 def _parts(amount_cents: int, asked: AmountDue, words: PayerLanguage) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ They wrap the whole application: Litestar runs middleware after routing, so a 40
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +17,8 @@ _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+WITH_FORM: Final = {"Content-Security-Policy": _POLICY.replace("form-action 'none'", "form-action 'self'")}
+"""Of a page of the same kind that has a form."""
 _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),

@@ -38,6 +38,7 @@ TABLES: Final = (
     "recovery_code", "invitation", "audit", "registration_check",
     "payout_change", "program_payout", "auto_withdrawal", "sandbox_clock",
     "mail_stop", "integrator", "integrator_share", "schedule", "schedule_charge", "charge", "boleto", "payer_kept",
+    "second_copy_request",
     "payment", "payment_reversal", "partner_share", "refund", "held_refund", "withdrawal", "idempotency",
     "anomaly_resolved", "bank_order_done", "webhook_endpoint", "webhook_old_secret", "webhook_lane",
     "webhook_delivery", "webhook_attempt", "notice", JOURNAL,

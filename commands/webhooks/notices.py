@@ -1,8 +1,11 @@
-"""Notify a merchant's people of problems with their webhooks: stored here, shown by the dashboard, sent by e-mail."""
+"""Notify a merchant's people of what waits for them: problems with their webhooks, and what payers ask for.
+
+Stored here, shown by the dashboard, sent by e-mail.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -13,6 +16,10 @@ from sql import Connection
 
 SANDBOX_MARK = "[TESTE/SANDBOX]"
 """In front of the event type of every notice that is about test events (spec, delivery rules)."""
+
+
+SECOND_COPY: Final = "second_copy_asked"
+"""The kind of a notice that a payer asked for a second copy of a boleto."""
 
 
 class NewNotice(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.boleto.second_copy import may_be_asked
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
 from domain.charge import Anomaly, Status
 from domain.instants import SAO_PAULO
@@ -28,6 +29,8 @@ class SettledView(Struct, frozen=True):
     amount_cents: int | None = None
     paid_at: datetime | None = None
     end_to_end_id: str | None = None
+    nosso_numero: str | None = None
+    """Of what was paid by a boleto, on its line or by its own PIX."""
     method: str | None = None
     fine_cents: int = 0
     interest_cents: int = 0
@@ -80,6 +83,19 @@ class _Row(Struct, frozen=True):
     logo_width: int
     logo_height: int
     anomalies: list[str]
+    asked_times: int
+    asked_on: date | None
+    answered_by: str | None
+    paid_bank: str | None
+
+
+class SecondCopy(Struct, frozen=True):
+    """Of a boleto that can no longer be paid: whether a second copy may be asked for now, when it was last, and the
+    public_id of the charge that the merchant answered with."""
+
+    may_be_asked: bool
+    asked_on: date | None
+    answered_by: str | None
 
 
 class PayerPage(Struct, frozen=True, kw_only=True):
@@ -127,6 +143,10 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     cancelled_at: datetime | None
     cancel_reason: str | None
     payment: SettledView | None
+    paid_bank: str | None
+    """The bank that carried the boleto which was paid, by its COMPE code."""
+    second_copy: SecondCopy | None
+    """None of what can be paid or was, of what is no boleto, and while its merchant is blocked."""
 
 
 class PageState(Struct, frozen=True):
@@ -197,7 +217,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         terms=told.terms,
         asked=_asked(row, told.terms, now=now),
         redated=told.redated,
-        version=-row.version if suspended else row.version,
+        version=-row.version if suspended else row.version + _asked_and_answered(row),
         external_id=told.external_id,
         description=told.description,
         anomaly=Anomaly(row.anomalies[-1]) if row.anomalies else None,
@@ -210,7 +230,22 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         cancelled_at=told.cancelled_at,
         cancel_reason=told.cancel_reason,
         payment=told.payment,
+        paid_bank=row.paid_bank,
+        second_copy=_second_copy(row, told, status, now=now),
     )
+
+
+def _asked_and_answered(row: _Row) -> int:
+    """As in `states`: of what the sweeper has seen to."""
+    return row.asked_times + (row.answered_by is not None) if row.status == Status.EXPIRED else 0
+
+
+def _second_copy(row: _Row, told: _Told, status: Status, *, now: datetime) -> SecondCopy | None:
+    if status is not Status.EXPIRED or told.boleto is None or row.suspended:
+        return None
+    today = now.astimezone(SAO_PAULO).date()
+    may = row.answered_by is None and may_be_asked(row.asked_on, row.asked_times, today=today)
+    return SecondCopy(may, row.asked_on, row.answered_by)
 
 
 def _asked(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue:

@@ -144,6 +144,9 @@ _NOTICES: Final[dict[str, tuple[str, str]]] = {
     "webhook_paused":    ("Seu webhook foi pausado",
                           "Seu endereço não confirma eventos há muito tempo. O que há para entregar fica guardado por "
                           "14 dias e segue quando ele responder ou quando você retomar as entregas."),
+    "second_copy_asked": ("Um pagador pediu a 2ª via de um boleto",
+                          "O boleto venceu e não pode mais ser pago. Se a dívida continua, cobre de novo: a página que "
+                          "o pagador já tem leva à nova cobrança."),
     "webhook_recovered": ("Seu webhook voltou a responder",
                           "Seu endereço confirma eventos de novo. O que estava pendente está sendo entregue."),
 }
@@ -158,13 +161,22 @@ class _Facts(Struct, frozen=True):
     failures: int | None = None
     outcome: str | None = None
     status: int | None = None
+    charge_id: str = ""
+    amount_cents: int = 0
+    due_date: date | None = None
+    reference: str | None = None
 
 
 def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str) -> Letter:
     """A notice for the people of an account. `event_type` carries the mark of test events already."""
     given = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
-    shown = [("Evento", event_type), ("Quando", moment(at))]
+    shown = [("Evento", event_type)] if event_type else []
+    shown.append(("Quando", moment(at)))
+    if given.due_date is not None:
+        shown += [("Valor", brl(given.amount_cents)), ("Vencimento", day(given.due_date))]
+    if given.reference:
+        shown.append(("Sua referência", given.reference))
     if given.url:
         shown.append(("Endereço", given.url))
     if given.failing_since is not None:
@@ -175,12 +187,14 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
         shown.append(("Última resposta", f"HTTP {given.status}" if given.status is not None else str(given.outcome)))
     test = event_type.startswith(_TEST_MARK)
     path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
+    if given.charge_id:
+        path = f"/painel/cobrancas/{given.charge_id}"
     return Letter(
         subject=f"{_TEST_MARK} {heading}" if test else heading,
         heading=heading,
         lead=lead,
         facts=tuple(shown),
-        link=("Abrir o painel", app_url + path),
+        link=("Abrir a cobrança" if given.charge_id else "Abrir o painel", app_url + path),
         merchant=_short(merchant),
     )
 

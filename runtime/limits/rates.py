@@ -38,6 +38,8 @@ class Rates(Struct, frozen=True, kw_only=True):
     """Merchants' logos, of one address: with each page that is opened for the first time."""
     pdfs_per_min: int = 300
     """Boletos printed from a payer's page, of one address."""
+    second_copies_per_min: int = 300
+    """Second copies asked for on payers' pages, of one address."""
     sign_ins_per_min: int = 600
     """Forms to sign in or to recover access, of one address."""
     files_per_min: int = 300

@@ -2,6 +2,7 @@
 booked, whichever leg is paid (docs/decisions/0054-terms-of-dual-charges.md)."""
 
 import asyncio
+import io
 from base64 import urlsafe_b64decode
 from datetime import date, datetime, timedelta
 from json import loads
@@ -10,7 +11,9 @@ from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from pypdf import PdfReader
 
+from banks.banco_do_brasil.nosso_numero import printed_number
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, expires_at
 from domain.brazilian import brl
@@ -214,5 +217,12 @@ async def test_in_the_sandbox_it_is_paid_late_and_its_page_says_what_it_costs(me
     assert brl(15310) in page
     assert charge["pix"]["qr_code"] in page.replace("&#43;", "+")
     assert charge["boleto"]["linha_digitavel"][:5] in page
+    async with client.http.get(charge["pdf_url"]) as answer:
+        paper = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
+    assert f"Se pago em {late:%d/%m/%Y}: R$ 153,10." in paper
+    assert f"R$ 153,10 em {late:%d/%m/%Y}" in paper, "beneath the QR Code"
     paid = (await client.pay(charge["charge_id"])).body
     assert (paid["status"], parts(paid["payment"])) == ("paid", ("153.10", "3.00", "0.10", "0.00"))
+    async with client.http.get(charge["payment_url"]) as answer:
+        receipt = await answer.text()
+    assert f'<dd class="code-text">{printed_number(number_of(charge))}</dd>' in receipt

@@ -7,6 +7,7 @@ from litestar.response import Response
 from commands.charges.expire import expire_account
 from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters, charge_page
+from readmodels.charges.second_copies import count_open_second_copies, open_second_copies
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.overview import DAYS, received_by_day, received_in, standing
 from readmodels.money.anomalies import COUNT_MAX, newest_open_anomalies
@@ -18,6 +19,7 @@ from web.painel.rows import with_payers, with_whom
 
 _LATEST = 8
 _ANOMALOUS = 5
+_ASKED = 5
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -36,7 +38,10 @@ async def show(request: PageRequest) -> Response[Any]:
         waits = request.session.kyc != "approved"
         company = await find_company(conn, account_id=owner.account_id, now=request.now) if waits else None
         anomalous = await newest_open_anomalies(conn, owner, _ANOMALOUS, seal=request.seal) if now_is.anomalies else []
+        asked = await open_second_copies(conn, owner, _ASKED)
         return {
+            "asked_again": asked,
+            "asked_again_count": await count_open_second_copies(conn, owner) if asked else 0,
             "company": company,
             "standing": now_is,
             "days": days,

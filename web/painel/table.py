@@ -19,6 +19,7 @@ from web.painel.charges import (
     postal_code,
     sandbox,
     schedules,
+    second_copy,
 )
 from web.painel.money import anomaly, money, payout_key, refunds, reports, withdrawals
 from web.painel.route import (
@@ -57,6 +58,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/vencimento", changes.redate,           PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/email",  changes.send_mail,        PEOPLE),
+    Page("POST", "/cobrancas/{charge_id:str}/segunda-via", second_copy.dismiss,       PEOPLE),
     Page("GET",  "/cobrancas/{charge_id:str}/devolver", changes.show_refund,      MONEY),
     Page("POST", "/cobrancas/{charge_id:str}/devolver", changes.refund,           MONEY),
     Page("GET",  "/programacoes",                     schedules.LIST.show,      PEOPLE, menu="Programadas"),
@@ -154,6 +156,7 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/vencimento", changes.redate,           EVERYBODY, TEST),
+    Page("POST", "/cobrancas/{charge_id:str}/segunda-via", second_copy.dismiss,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}/devolver", changes.show_refund,      EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/devolver", changes.refund,           EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/pagar",  changes.pay_in_test,      EVERYBODY, TEST),

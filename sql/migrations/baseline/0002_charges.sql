@@ -98,3 +98,24 @@ CREATE TABLE boleto (
 );
 -- A bank knows a boleto by its number alone.
 CREATE UNIQUE INDEX boleto_number ON boleto (number, bank);
+
+-- A payer asked for a second copy (segunda via) of a boleto that can no longer be paid, on its public page. Nothing of whoever asked
+-- is kept: who has the link may ask, and the payer is the charge's.
+CREATE TABLE second_copy_request (
+    account_id   uuid NOT NULL,
+    charge_id    uuid PRIMARY KEY,
+    test         boolean NOT NULL,
+    -- The latest time, and its day in São Paulo: once a day.
+    asked_at     timestamptz NOT NULL,
+    asked_on     date NOT NULL,
+    times        integer NOT NULL DEFAULT 1 CHECK (times > 0),
+    -- The merchant answered with another charge, to which the page then leads, or put the request away.
+    closed_at    timestamptz,
+    answered_by  uuid,
+    CHECK (answered_by IS NULL OR closed_at IS NOT NULL)
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+);
+CREATE INDEX second_copy_request_open ON second_copy_request (account_id, test, asked_at, charge_id) WHERE closed_at IS NULL;

@@ -85,8 +85,8 @@ CREATE TABLE notice (
     notice_id    uuid PRIMARY KEY,
     account_id   uuid NOT NULL REFERENCES account,
     test         boolean NOT NULL,
-    kind         text NOT NULL,  -- webhook_failing | webhook_paused | webhook_recovered
-    -- The kind of event that was not accepted (or was again); of test events with [TESTE/SANDBOX] in front.
+    kind         text NOT NULL,  -- webhook_failing | webhook_paused | webhook_recovered | second_copy_asked
+    -- The kind of event that was not accepted (or was again); of test events with [TESTE/SANDBOX] in front. Else empty.
     event_type   text NOT NULL,
     endpoint_id  uuid,           -- outlives the endpoint
     at           timestamptz NOT NULL,

@@ -11,21 +11,30 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
        -- The latest payment that does not fit. Payments of one charge are few rows of read_payment_charge.
        ARRAY(SELECT anomaly FROM read_payment
              WHERE charge_id = charge_view.charge_id AND anomaly IS NOT NULL
-             ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies
+             ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies,
+       coalesce(asked.times, 0) AS asked_times, asked.asked_on, answer.public_id AS answered_by,
+       -- By which the bank knows what was paid.
+       CASE WHEN charge_view.status IN ('paid', 'refunded') AND charge_view.nosso_numero IS NOT NULL THEN (
+           SELECT bank FROM boleto WHERE charge_id = charge_view.charge_id AND account_id = charge_view.account_id
+       ) END AS paid_bank
 FROM charge_view
 JOIN account ON account.account_id = charge_view.account_id
 LEFT JOIN merchant_logo ON merchant_logo.account_id = charge_view.account_id AND account.kyc <> 'blocked'
 LEFT JOIN sandbox_clock ON charge_view.test AND sandbox_clock.account_id = charge_view.account_id
+LEFT JOIN second_copy_request asked ON asked.charge_id = charge_view.charge_id
+LEFT JOIN charge_view answer ON answer.charge_id = asked.answered_by AND answer.account_id = charge_view.account_id
 WHERE charge_view.public_id = :public_id;
 
 -- name: states
 -- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
 -- statement, each one step down the unique index. The last moment is taken out of the document of a pending charge
--- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows.
-SELECT r.public_id, r.status, r.version, a.kyc = 'blocked' AND NOT r.test AS suspended,
+-- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows. What was
+-- asked of an expired one, and answered, counts as a change.
+SELECT r.public_id, r.status, r.version + coalesce(q.times + (q.answered_by IS NOT NULL)::integer, 0) AS version, a.kyc = 'blocked' AND NOT r.test AS suspended,
        CASE WHEN r.status = 'pending'
             THEN (r.doc ->> 'expires_at')::timestamptz - interval '1 second' * coalesce(k.ahead_s, 0) END AS expires_at
 FROM charge_view r
 JOIN account a ON a.account_id = r.account_id
 LEFT JOIN sandbox_clock k ON r.test AND k.account_id = r.account_id
+LEFT JOIN second_copy_request q ON r.status = 'expired' AND q.charge_id = r.charge_id
 WHERE r.public_id = ANY(:public_ids::text[]);

@@ -17,7 +17,7 @@ SELECT name FROM migration ORDER BY name DESC LIMIT 1;
 -- name: rows
 -- for each of account, account_clock, account_note, anomaly_resolved, audit, auto_withdrawal, bank_order_done, boleto, charge,
 --  credential, dashboard_user, held_refund, idempotency, integrator, invitation, mail_stop, merchant_logo, notice, partner_share,
---  payer_kept, payment, payment_reversal, payout_change, program_payout, refund, registration_check, sandbox_clock, schedule,
+--  payer_kept, payment, payment_reversal, payout_change, program_payout, refund, registration_check, sandbox_clock, schedule, second_copy_request,
 --  schedule_charge, webhook_delivery, webhook_endpoint, webhook_old_secret, withdrawal
 SELECT to_jsonb(t)::text AS row FROM {each} t WHERE account_id = :account_id;
 
@@ -70,7 +70,7 @@ ORDER BY m.test;
 -- name: add
 -- for each of account, account_clock, account_note, anomaly_resolved, audit, auto_withdrawal, bank_order_done, boleto, charge,
 --  credential, dashboard_user, held_refund, idempotency, integrator, invitation, mail_stop, merchant_logo, notice, partner_share,
---  payer_kept, payment, payment_reversal, payout_change, program_payout, refund, registration_check, sandbox_clock, schedule,
+--  payer_kept, payment, payment_reversal, payout_change, program_payout, refund, registration_check, sandbox_clock, schedule, second_copy_request,
 --  schedule_charge, webhook_delivery, webhook_endpoint, webhook_old_secret, withdrawal, recovery_code, access_token,
 --  integrator_share, webhook_lane, webhook_attempt
 -- Numbers that a table gives itself are given anew.

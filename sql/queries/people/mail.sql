@@ -81,7 +81,7 @@ FROM unnest(:mail_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[], :notes_s
 DELETE FROM mail WHERE mail_id = :mail_id;
 
 -- name: people
-SELECT account_id, email FROM dashboard_user WHERE account_id = ANY(:account_ids::uuid[]) ORDER BY account_id, email;
+SELECT account_id, email, role FROM dashboard_user WHERE account_id = ANY(:account_ids::uuid[]) ORDER BY account_id, email;
 
 -- name: claim
 -- Lease what is due, with all that a letter says, as it is at this moment.

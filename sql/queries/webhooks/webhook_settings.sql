@@ -43,4 +43,6 @@ SELECT endpoint_id FROM endpoint;
 
 -- name: notices
 -- notice_of_account. The notices the account's people were sent about its webhooks.
-SELECT test, kind, event_type, at FROM notice WHERE account_id = :account_id ORDER BY at DESC, notice_id DESC LIMIT :limit;
+SELECT test, kind, event_type, at FROM notice
+WHERE account_id = :account_id AND kind <> 'second_copy_asked'
+ORDER BY at DESC, notice_id DESC LIMIT :limit;

@@ -505,7 +505,7 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: E
 # What a page costs
 
 _LENGTH_MAX = {
-    "/painel": 12,
+    "/painel": 13,
     "/painel/cobrancas": 6,
     "/painel/pagamentos": 3,
     "/painel/devolucoes": 2,
@@ -558,6 +558,7 @@ _FIELDS = (
     "payment_id", "pix_key", "document", "reason", "to", "message", "attach_pdf", "frequency", "first_due_date",
     "end_date", "max_charges", "issue_days_before", "fine", "fine_kind", "interest", "interest_kind", "payable_days",
     "discount_kind", "discount_first", "discount_first_until", "discount_second", "discount_third_until",
+    "discount_first_days", "discount_second_days", "second_copy",
 )  # fmt: skip
 
 

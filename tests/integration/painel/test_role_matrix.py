@@ -55,6 +55,7 @@ OF S  GET  /painel/cobrancas/importar
 OF S  POST /painel/cobrancas/importar
 OF S  GET  /painel/cobrancas/{}/boleto.pdf
 OF S  POST /painel/cobrancas/{}/cancelar
+OF S  POST /painel/cobrancas/{}/segunda-via
 OF S  POST /painel/cobrancas/{}/vencimento
 OF S  POST /painel/cobrancas/{}/email
 OF    GET  /painel/cobrancas/{}/devolver
@@ -150,6 +151,7 @@ OFDS  GET  /painel/teste/cobrancas/importar
 OFDS  POST /painel/teste/cobrancas/importar
 OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
 OFDS  POST /painel/teste/cobrancas/{}/cancelar
+OFDS  POST /painel/teste/cobrancas/{}/segunda-via
 OFDS  POST /painel/teste/cobrancas/{}/vencimento
 OFDS  GET  /painel/teste/cobrancas/{}/devolver
 OFDS  POST /painel/teste/cobrancas/{}/devolver

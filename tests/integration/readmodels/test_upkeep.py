@@ -8,7 +8,7 @@ GROW = (
     "idempotency", "charge", "boleto", "journal", "seal", "read_charge", "payment", "payment_reversal",
     "read_payment", "read_ledger", "refund", "read_refund", "withdrawal", "read_withdrawal", "partner_share",
     "report_charge", "mail", "mail_stop", "notice", "audit",
-    "schedule_charge",
+    "schedule_charge", "second_copy_request",
 )  # fmt: skip
 QUEUES = ("bank_order", "bank_hint", "pix_location", "webhook_delivery_open")
 PARTITIONED = (

@@ -20,6 +20,7 @@ from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
 from readmodels.charges.conditions import printed_conditions
+from readmodels.charges.second_copies import SecondCopyRequest, second_copy_of
 from readmodels.dashboard.charge import (
     Happening,
     PayerDetails,
@@ -103,16 +104,19 @@ async def show_charge(
         payments = await payments_of(conn, charge_id, owner)
         refunds, _ = await refund_page(conn, owner, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
         mails = [] if owner.test else await mails_of(conn, charge_id, owner.account_id, seal=request.seal)
+        asked = await second_copy_of(conn, charge_id, owner)
         deliveries, _ = await delivery_page(conn, owner, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX)
     lines = [
         TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
         *_lived(life, people),
         *_mailed(mails, request.payers),
+        *_asked_again(asked),
         *_told(deliveries, request),
     ]
     values = {
         "doc": doc,
         "pending": doc.status == Status.PENDING,
+        "second_copy": asked if doc.status == Status.EXPIRED else None,
         **_terms(doc, request.account_now),
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer, request.payers),
@@ -129,6 +133,13 @@ async def show_charge(
         **_for_payer(request, doc),
     }
     return request.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
+
+
+def _asked_again(asked: SecondCopyRequest | None) -> list[TimelineEntry]:
+    if asked is None:
+        return []
+    times = "" if asked.times == 1 else f", {asked.times} dias ao todo"
+    return [TimelineEntry(asked.asked_at, "charge", f"O pagador pediu a 2ª via{times}")]
 
 
 def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
-from web.painel.charges import prefill
+from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
@@ -73,8 +73,10 @@ async def show(request: PageRequest) -> Response[Any]:
         if known.get("lifetime", "") not in LIFETIMES:
             known.pop("lifetime", None)
         shown |= {**known, prefill.FROM: doc.charge_id}
+        if await second_copy.is_asked(request, charge_id):
+            shown |= prefill.reissue_fields(doc, due_on)
         form = form or ("pix" if doc.boleto is None else "boleto")
-    return _form(request, form if form in _FORMS else "pix", Filled(shown=shown))
+    return await _form(request, form if form in _FORMS else "pix", Filled(shown=shown))
 
 
 async def create(request: PageRequest) -> Response[Any]:
@@ -82,11 +84,11 @@ async def create(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     if form not in _FORMS:
         filled.wrong("form", "Escolha Pix ou boleto.")
-        return _form(request, PIX, filled)
+        return await _form(request, PIX, filled)
     await prefill.with_known_document(request, filled)
     if request.field(prefill.SEARCH):
         filled, said = await prefill.looked_up(request, filled)
-        return _form(request, form, filled, payer_said=said)
+        return await _form(request, form, filled, payer_said=said)
     try:
         charge_id = await (
             create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
@@ -97,10 +99,11 @@ async def create(request: PageRequest) -> Response[Any]:
         if refused.code not in _SAID_ON_FORM:
             raise
         filled.wrong("form", " ".join(REFUSED[refused.code]) if refused.code in REFUSED else "")
-        return _form(request, form, filled, status=refused.code.status)
+        return await _form(request, form, filled, status=refused.code.status)
     if charge_id is None:
-        return _form(request, form, filled)
-    return request.go(request.here(f"/cobrancas/{charge_id}"), done="criada")
+        return await _form(request, form, filled)
+    answered = filled.has(prefill.SECOND_COPY) and await second_copy.answer(request, charge_id)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="segunda-via" if answered else "criada")
 
 
 async def made_before(request: PageRequest) -> UUID:
@@ -327,12 +330,16 @@ def _today(request: PageRequest) -> date:
     return request.account_now.astimezone(SAO_PAULO).date()
 
 
-def _form(request: PageRequest, form: str, filled: Filled, *, status: int = 400, payer_said: str = "") -> Response[Any]:
+async def _form(
+    request: PageRequest, form: str, filled: Filled, *, status: int = 400, payer_said: str = ""
+) -> Response[Any]:
+    before = parse_id(filled.value(prefill.FROM))
     values = {
         "form": form,
         "filled": filled,
         "base": request.here("/cobrancas/nova"),
         "before": filled.value(prefill.FROM),
+        "second_copy": before is not None and await second_copy.is_asked(request, before),
         "payers_kept": request.payers.whole,
         "payer_said": payer_said,
         "boletos": BOLETOS,

@@ -4,7 +4,7 @@ Whoever does not see payers as they are gets nothing of them. A document is mask
 from a charge shows it masked and carries the charge's id, and what is sent with the masked text means that charge's.
 """
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +24,8 @@ FROM: Final = "de"
 """The charge a form was filled from: in the address of the empty form, and in the form."""
 SEARCH: Final = "buscar"
 """The button that looks a payer up."""
+SECOND_COPY: Final = "second_copy"
+"""The box that has the page of that charge, an expired boleto, lead to the new one."""
 _DOCUMENT: Final = "payer_document"
 NOT_FOUND: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
 FOUND: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
@@ -58,6 +60,11 @@ def charge_fields(doc: ChargeDoc) -> dict[str, str]:
     elif doc.payment_method == "boleto":
         fields["kind"] = "boleto"
     return fields | terms_fields(doc.terms)
+
+
+def reissue_fields(doc: ChargeDoc, due_on: date) -> dict[str, str]:
+    """Of the answer to a request for a second copy, which is the same debt with another day to pay."""
+    return {"external_id": doc.external_id or "", "due_date": due_on.isoformat(), SECOND_COPY: "yes"}
 
 
 async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc, dict[str, str]]:

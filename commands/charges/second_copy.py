@@ -1,0 +1,87 @@
+"""A payer asks for a second copy of a boleto that can no longer be paid; the merchant answers with another charge.
+
+Asking makes nothing at a bank and changes no charge: it is told to the merchant, once a day for each charge.
+"""
+
+from datetime import date, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from commands.webhooks.notices import SECOND_COPY, NewNotice, give_notice
+from domain.boleto.second_copy import TIMES_MAX
+from domain.mode import Owner
+from runtime.ids import new_id
+from sql import Connection
+
+LETTERS_MAX: Final = 20
+"""To an account in LETTERS_IN; more requests than that stand in the dashboard alone."""
+LETTERS_IN: Final = timedelta(days=1)
+
+
+class _Asked(Struct, frozen=True, gc=False):
+    charge_id: UUID
+    account_id: UUID
+    test: bool
+    external_id: str | None
+    amount_cents: int
+    due_date: date
+
+
+class _Of(Struct, frozen=True, gc=False):
+    charge_id: UUID
+
+
+_ask = sql.maybe("second_copy.ask", _Asked)
+_told_since = sql.one("second_copy.told_since", int)
+_answer = sql.maybe("second_copy.answer", _Of)
+_dismiss = sql.maybe("second_copy.dismiss", _Of)
+
+
+async def ask_second_copy(
+    conn: Connection, public_id: str, *, today: date, account_now: datetime, now: datetime
+) -> bool:
+    """Whether it was new: the day's first of a charge that is a boleto, expired and not answered. `today` and
+    `account_now` are on its account's clock. Of a test charge nobody is mailed."""
+    asked = await _ask(conn, public_id=public_id, today=today, account_now=account_now, times_max=TIMES_MAX)
+    if asked is None:
+        return False
+    if not asked.test:
+        told = await _told_since(conn, account_id=asked.account_id, since=now - LETTERS_IN, kind=SECOND_COPY)
+        if told < LETTERS_MAX:
+            facts = {
+                "charge_id": str(asked.charge_id),
+                "amount_cents": asked.amount_cents,
+                "due_date": asked.due_date.isoformat(),
+                "reference": asked.external_id,
+            }
+            notice = NewNotice(
+                notice_id=new_id(),
+                account_id=asked.account_id,
+                test=False,
+                kind=SECOND_COPY,
+                event_type="",
+                endpoint_id=None,
+                facts=facts,
+            )
+            await give_notice(conn, [notice], now=now)
+    return True
+
+
+async def answer_second_copy(
+    conn: Connection, charge_id: UUID, owner: Owner, *, answered_by: UUID, now: datetime
+) -> bool:
+    """Have the page of the expired charge lead to `answered_by`; False when that is for another payer, or nothing was
+    asked for or it was answered before."""
+    found = await _answer(
+        conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, answered_by=answered_by, now=now
+    )
+    return found is not None
+
+
+async def dismiss_second_copy(conn: Connection, charge_id: UUID, owner: Owner, *, now: datetime) -> bool:
+    """Put the request away; False when none is open."""
+    found = await _dismiss(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, now=now)
+    return found is not None

@@ -1,0 +1,57 @@
+"""What payers asked a second copy of, as the merchant sees it."""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+import sql
+from domain.mode import Owner
+from readmodels.charges.charge import ChargeDoc, read_doc
+from sql import Connection
+
+COUNT_MAX: Final = 100
+"""They are counted no further."""
+
+
+class SecondCopyRequest(Struct, frozen=True):
+    """`asked_at` is the latest time of `times`; open while it is not closed, and answered with another charge or put
+    away."""
+
+    asked_at: datetime
+    times: int
+    closed_at: datetime | None
+    answered_by: UUID | None
+
+
+class OpenRequest(Struct, frozen=True):
+    asked_at: datetime
+    times: int
+    charge: ChargeDoc
+
+
+class _Row(Struct, frozen=True):
+    asked_at: datetime
+    times: int
+    doc: bytes
+
+
+_of_charge = sql.maybe("second_copy.of_charge", SecondCopyRequest)
+_open = sql.many("second_copy.open", _Row)
+_count_open = sql.one("second_copy.count_open", int)
+
+
+async def second_copy_of(conn: Connection, charge_id: UUID, owner: Owner) -> SecondCopyRequest | None:
+    return await _of_charge(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
+
+
+async def open_second_copies(conn: Connection, owner: Owner, limit: int) -> list[OpenRequest]:
+    """The newest first, of charges that are still expired."""
+    rows = await _open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
+    return [OpenRequest(row.asked_at, row.times, read_doc(row.doc)) for row in rows]
+
+
+async def count_open_second_copies(conn: Connection, owner: Owner) -> int:
+    """At most COUNT_MAX."""
+    return await _count_open(conn, account_id=owner.account_id, test=owner.test, limit=COUNT_MAX)

@@ -1,0 +1,49 @@
+"""A payer's request for a second copy of an expired boleto: answered with a charge made from it, or put away."""
+
+from typing import Any
+from uuid import UUID
+
+from litestar.response import Response
+
+from commands.charges.second_copy import answer_second_copy, dismiss_second_copy
+from commands.people.audit import write_down
+from domain.identifiers import parse_id
+from readmodels.charges.second_copies import second_copy_of
+from runtime.ids import new_id
+from runtime.postgres import session, transaction
+from web.painel.charges import prefill
+from web.painel.charges.charge_page import charge_of
+from web.painel.page_request import PageRequest
+
+
+async def is_asked(request: PageRequest, charge_id: UUID) -> bool:
+    """Whether a request about this charge waits for an answer."""
+    async with session(request.pool) as conn:
+        found = await second_copy_of(conn, charge_id, request.owner)
+    return found is not None and found.closed_at is None
+
+
+async def answer(request: PageRequest, answered_by: UUID) -> bool:
+    """Have the page of the charge that the form was filled in from lead to the one it made; False when that is for
+    another payer, or no request waits. Sent again, nothing happens twice."""
+    charge_id = parse_id(request.field(prefill.FROM))
+    if charge_id is None:
+        return False
+    async with transaction(request.pool) as conn:
+        answered = await answer_second_copy(conn, charge_id, request.owner, answered_by=answered_by, now=request.now)
+        if answered:
+            # The form's own row in the audit log is of the charge it made.
+            facts = {"charge": str(answered_by)}
+            await write_down(
+                conn, request.entry(new_id(), "second_copy.answered", str(charge_id), **facts), now=request.now
+            )
+    return answered
+
+
+async def dismiss(request: PageRequest) -> Response[Any]:
+    """Put a payer's request for a second copy away."""
+    charge_id = request.id("charge_id")
+    await charge_of(request, charge_id)
+    async with request.change("second_copy.dismissed", subject=str(charge_id)) as conn:
+        await dismiss_second_copy(conn, charge_id, request.owner, now=request.now)
+    return request.go(request.here(f"/cobrancas/{charge_id}"), done="dispensada")
