@@ -166,7 +166,7 @@ async def test_in_production_it_needs_attention_on_the_first_page_until_it_is_pa
         return found if found["status"] == "expired" else None
 
     charge = await until_answer(expired)
-    assert "pedido de 2ª via" not in (await owner.opened("/painel")).text
+    assert "de 2ª via" not in (await owner.opened("/painel")).text
     await asked(client, charge)
     first = await owner.opened("/painel")
     assert "1 pedido de 2ª via" in first.text
@@ -183,7 +183,7 @@ async def test_in_production_it_needs_attention_on_the_first_page_until_it_is_pa
 
     await until_answer(mailed)
     await books.execute("UPDATE read_charge SET status = 'paid' WHERE charge_id = $1", UUID(charge_id))
-    assert "pedido de 2ª via" not in (await owner.opened("/painel")).text
+    assert "de 2ª via" not in (await owner.opened("/painel")).text
     await books.execute("UPDATE read_charge SET status = 'expired' WHERE charge_id = $1", UUID(charge_id))
 
 
