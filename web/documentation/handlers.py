@@ -9,6 +9,7 @@ Nothing here changes while a process runs: a page is made with its first request
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 from litestar import MediaType, Request, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
@@ -17,23 +18,23 @@ from litestar.types import ControllerRouterHandler
 from markupsafe import Markup
 
 from domain.errors import Code
-from domain.events import DEFAULT_KINDS, EventKind
+from domain.events import DEFAULT_KINDS
 from runtime.settings import Settings
 from web.documentation import reference, search
 from web.documentation.guides import GUIDES, ROOTS, START, Guide, Language, prefers_portuguese
 from web.documentation.markdown import headings, html_of, tabs
+from web.documentation.portuguese import in_portuguese, say
 from web.documentation.reference import SCHEMAS, Reference
 from web.documentation.remedies import REMEDIES
 from web.documentation.remedies_pt import REMEDIES_PT
-from web.documentation.words import EVENTS_PT, words_of
+from web.documentation.words import words_of
 from web.pages import rendered
 
 _CODES = sorted(Code, key=lambda code: (code.status, code.name))
 # Long enough for a reader who goes back and forth, short enough for a correction.
 _KEPT = {"Cache-Control": "public, max-age=300"}
 _REMEDIES: Final[dict[Language, dict[Code, str]]] = {"en": REMEDIES, "pt": REMEDIES_PT}
-# The reference is the API's own document, whose words are English.
-_ENGLISH_ALONE: Final = "/docs/api"
+_DOCUMENTS: Final[dict[Language, str]] = {"en": "/v1/openapi.json", "pt": "/docs/pt/openapi.json"}
 Made = tuple[str, dict[str, object]]
 AnyRequest = Request[Any, Any, Any]
 
@@ -45,14 +46,21 @@ class Docs:
         self.settings = settings
         self._openapi = openapi
         self._pages: dict[str, str] = {}
-        self._reference: Reference | None = None
+        self._references: dict[Language, Reference] = {}
+        self._openapi_pt = b""
+
+    def reference(self, language: Language) -> Reference | None:
+        """None in a process that was given no OpenAPI document."""
+        if language not in self._references and self._openapi:
+            self._references[language] = reference.read(self._openapi, language)
+        return self._references.get(language)
 
     @property
-    def reference(self) -> Reference | None:
-        """None in a process that was given no OpenAPI document."""
-        if self._reference is None and self._openapi:
-            self._reference = reference.read(self._openapi)
-        return self._reference
+    def openapi_pt(self) -> bytes:
+        """The OpenAPI document with its texts in Portuguese; empty without one."""
+        if not self._openapi_pt and self._openapi:
+            self._openapi_pt = msgspec.json.encode(in_portuguese(msgspec.json.decode(self._openapi)))
+        return self._openapi_pt
 
     def page(self, path: str, make: Callable[[], Made], language: Language = "en") -> Response[str]:
         """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
@@ -64,7 +72,7 @@ class Docs:
 
     def _around(self, path: str, language: Language) -> dict[str, object]:
         """The navigation of every page."""
-        tags = self.reference.tags if self.reference is not None else {}
+        found = self.reference(language)
         return {
             "here": path,
             "lang": "pt-BR" if language == "pt" else "en",
@@ -74,8 +82,9 @@ class Docs:
             "other": _other(path, language),
             "base_url": self.settings.base_url,
             "guides": [each for each in GUIDES[language].values() if each.name != START],
-            "tags": {name: title for name, (title, _) in tags.items()},
+            "tags": {name: title for name, (title, _) in found.tags.items()} if found is not None else {},
             "sections": [],
+            "document": _DOCUMENTS[language],
             "code_tabs": _tabs,
         }
 
@@ -97,8 +106,6 @@ def start_of(language: Language) -> str:
 
 def _other(path: str, language: Language) -> str:
     """The same page in the other language."""
-    if path.startswith(_ENGLISH_ALONE):
-        return ROOTS["pt"]
     if language == "en":
         return ROOTS["pt"] if path == start_of("en") else path.replace("/docs", ROOTS["pt"], 1)
     return start_of("en") if path == ROOTS["pt"] else path.replace(ROOTS["pt"], "/docs", 1)
@@ -153,24 +160,53 @@ def _named(request: AnyRequest, name: str, language: Language) -> Response[str]:
 
 @get("/docs/api")
 async def api_index(request: AnyRequest) -> Response[str]:
+    return _api_index(request, "en")
+
+
+@get("/docs/pt/api")
+async def api_index_pt(request: AnyRequest) -> Response[str]:
+    return _api_index(request, "pt")
+
+
+def _api_index(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
-    if docs.reference is None:
+    found = docs.reference(language)
+    if found is None:
         raise NotFoundException
-    return docs.page("/docs/api", lambda: ("docs_api.html", {"reference": docs.reference}))
+    return docs.page(f"{ROOTS[language]}/api", lambda: ("docs_api.html", {"reference": found}), language)
 
 
 @get("/docs/api/{name:str}")
 async def api_part(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _api_part(request, name, "en")
+
+
+@get("/docs/pt/api/{name:str}")
+async def api_part_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+    return _api_part(request, name, "pt")
+
+
+def _api_part(request: AnyRequest, name: str, language: Language) -> Response[str]:
     docs = _docs(request)
-    found = docs.reference
+    found = docs.reference(language)
+    path = f"{ROOTS[language]}/api/{name}"
     if found is not None and name == SCHEMAS:
-        return docs.page(f"/docs/api/{name}", lambda: ("docs_schemas.html", {"schemas": found.schemas}))
+        return docs.page(path, lambda: ("docs_schemas.html", {"schemas": found.schemas}), language)
     if found is None or name not in found.tags:
         raise NotFoundException
     title, operations = found.tags[name]
     sections = [(each.id, each.summary) for each in operations]
     values: dict[str, object] = {"title": title, "operations": operations, "sections": sections}
-    return docs.page(f"/docs/api/{name}", lambda: ("docs_operations.html", values))
+    return docs.page(path, lambda: ("docs_operations.html", values), language)
+
+
+@get("/docs/pt/openapi.json")
+async def openapi_pt(request: AnyRequest) -> Response[bytes]:
+    """The document as GET /v1/openapi.json has it, its texts in Portuguese."""
+    found = _docs(request).openapi_pt
+    if not found:
+        raise NotFoundException
+    return Response(found, headers=_KEPT, media_type=MediaType.JSON)
 
 
 @get("/docs/events")
@@ -185,15 +221,12 @@ async def events_pt(request: AnyRequest) -> Response[str]:
 
 def _events(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
-    found = docs.reference
+    found = docs.reference(language)
     if found is None:
         raise NotFoundException
 
     def make() -> Made:
-        told = [
-            (each, EVENTS_PT[EventKind(each.kind)] if language == "pt" else each.when, each.kind in DEFAULT_KINDS)
-            for each in found.events
-        ]
+        told = [(each, each.kind in DEFAULT_KINDS) for each in found.events]
         return "docs_events.html", {"events": told, "sections": [(each.kind, each.kind) for each in found.events]}
 
     return docs.page(f"{ROOTS[language]}/events", make, language)
@@ -226,14 +259,15 @@ def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
     docs = _docs(request)
 
     def make() -> Made:
-        tags = docs.reference.tags if docs.reference is not None else {}
+        found = docs.reference(language)
         given_by = [
             (tag, each)
-            for tag, (_, operations) in tags.items()
+            for tag, (_, operations) in (found.tags if found is not None else {}).items()
             for each in operations
             if any(refusal.code == name for refusal in each.refusals)
         ]
-        return "docs_error.html", {"code": code, "remedy": _REMEDIES[language][code], "given_by": given_by}
+        values: dict[str, object] = {"code": code, "remedy": _REMEDIES[language][code], "given_by": given_by}
+        return "docs_error.html", values | {"meaning": say(code.message) if language == "pt" else code.message}
 
     return docs.page(f"{ROOTS[language]}/errors/{name}", make, language)
 
@@ -264,7 +298,10 @@ DOCS_HANDLERS: list[ControllerRouterHandler] = [
     guide,
     guide_pt,
     api_index,
+    api_index_pt,
     api_part,
+    api_part_pt,
+    openapi_pt,
     events,
     events_pt,
     error_index,

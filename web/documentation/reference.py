@@ -13,7 +13,10 @@ import msgspec
 from msgspec import Struct
 
 from domain.errors import Code
+from web.documentation.guides import Language
+from web.documentation.portuguese import in_portuguese
 from web.documentation.samples import SampleCall, samples_of
+from web.documentation.schema_words import SchemaWords, but_null, name_of
 
 SCHEMAS: Final = "schemas"
 _DEPTH_MAX = 6  # bodies are three deep; a schema that contains itself would have no bottom
@@ -35,15 +38,6 @@ _SHOWN_TOO: Final[dict[str, tuple[str, ...]]] = {
     "CreateRefund": ("amount", "reason"), "SendEmail": ("to",), "SandboxPayment": ("amount",),
     "CreateWithdrawal": ("external_id",), "CreateSchedule": ("max_charges", "payer"), "SchedulePayer": ("name",),
 }
-# Rules that are one thing to a machine and another to a reader.
-_PATTERNS: Final = (
-    (re.compile(r"\^\[\^\\x00-\\x08.*"), "no control characters"),
-    (re.compile(r"\^\[\\x21-\\x7e\].*"), "printable ASCII, no blank at either end"),
-    (re.compile(r"\^\[0-9a-f(?:A-F)?\]\{8\}-.*"), ""),  # the format says uuid
-    (re.compile(r"\^\[0-9\]\{4\}-\[0-9\]\{2\}-.*"), ""),  # and date, date-time
-    (re.compile(r"\^\(\?!0.*"), "decimal, at most two places, greater than 0"),
-    (re.compile(r"\^-?\??\[0-9\]\+\\\.\[0-9\]\{2\}\$"), "decimal, two places"),
-)
 # fmt: on
 
 
@@ -122,23 +116,30 @@ class Reference(Struct, frozen=True):
     events: tuple[DocumentedEvent, ...] = ()
 
 
-def read(document: bytes) -> Reference:
+def read(document: bytes, language: Language = "en") -> Reference:
+    """In `language`, of the English document."""
     whole = msgspec.json.decode(document)
-    reader = _Reader(whole)
+    if language == "pt":
+        whole = in_portuguese(whole)
+    reader = _Reader(whole, language)
     operations = [
         reader.operation(method.upper(), path, told)
         for path, methods in whole["paths"].items()
         for method, told in methods.items()
     ]
     tags = {
-        _slug(tag["name"]): (tag["name"], tuple(each for each in operations if each.tag == tag["name"]))
+        _slug(tag["name"]): (
+            tag.get("x-displayName", tag["name"]),
+            tuple(each for each in operations if each.tag == tag["name"]),
+        )
         for tag in whole["tags"]
     }
     return Reference(tags, tuple(reader.schemas()), tuple(reader.events(whole.get("webhooks", {}))))
 
 
 class _Reader:
-    def __init__(self, whole: dict[str, Any]) -> None:
+    def __init__(self, whole: dict[str, Any], language: Language = "en") -> None:
+        self._words = SchemaWords(language)
         self._schemas: dict[str, Any] = whole["components"]["schemas"]
         self._base_url: str = whole["servers"][0]["url"]
 
@@ -150,7 +151,7 @@ class _Reader:
         for kind, ways in webhooks.items():
             told = ways["post"]
             content = told["requestBody"]["content"]["application/json"]
-            name = _name(content["schema"])
+            name = name_of(content["schema"])
             yield DocumentedEvent(
                 kind, told["summary"], name, tuple(self._fields(self._schemas[name])), _pretty(content["example"])
             )
@@ -163,10 +164,10 @@ class _Reader:
         )
         request = told.get("requestBody", {})
         content: dict[str, Any] = request.get("content", {})
-        body = next((_name(each["schema"]) for each in content.values()), "")
+        body = next((name_of(each["schema"]) for each in content.values()), "")
         scopes = dict.fromkeys(scope for way in told.get("security", []) for scope in way.get("oauth2", ()))
         # What the description says of scopes stands in a place of its own.
-        notes = re.sub(r"^Scope: [^.]*\.\s*", "", told.get("description", ""))
+        notes = re.sub(r"^(?:Scope|Escopo): [^.]*\.\s*", "", told.get("description", ""))
         return Operation(
             id=told["operationId"],
             method=method,
@@ -188,8 +189,8 @@ class _Reader:
     def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
         """A value that the schema lets in, of the field `name`."""
         assert depth < _DEPTH_MAX, name
-        schema, _ = _but_null(schema)
-        if inner := _name(schema):
+        schema, _ = but_null(schema)
+        if inner := name_of(schema):
             return self.body(inner, depth=depth + 1)
         if name == "account_id":
             return "$ACCOUNT_ID"
@@ -246,20 +247,19 @@ class _Reader:
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
             yield self._field(f"{before}{name}", each, required=name in required)
-            if inner := _name(_but_null(each)[0]):
+            if inner := name_of(but_null(each)[0]):
                 yield from self._unfolded(self._schemas[inner], f"{before}{name}.", depth + 1)
 
     def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> DocumentedField:
-        bare, nullable = _but_null(schema)
-        kind = _kind(bare)
+        bare, nullable = but_null(schema)
         items = bare.get("items", {}) if bare.get("type") == "array" else bare
         values = items.get("enum", [items["const"]] if "const" in items else [])
         return DocumentedField(
             name=name,
-            type=kind if not nullable else f"{kind} or null" if kind else "or null",
-            schema=_name(items),
+            type=self._words.kind(bare, nullable=nullable),
+            schema=name_of(items),
             required=required,
-            rules=tuple(_rules(bare)),
+            rules=tuple(self._words.rules(bare)),
             values=tuple(str(each) for each in values),
             description=description or schema.get("description") or bare.get("description", ""),
         )
@@ -270,7 +270,7 @@ class _Reader:
                 media_type, content = next(iter(told.get("content", {"": {}}).items()))
                 headers = tuple(told.get("headers", ()))
                 yield DocumentedAnswer(
-                    status, told["description"], _name(content.get("schema", {})), media_type, headers
+                    status, told["description"], name_of(content.get("schema", {})), media_type, headers
                 )
 
     def _refusals(self, responses: dict[str, Any]) -> Iterator[Refusal]:
@@ -279,10 +279,10 @@ class _Reader:
                 continue
             content = told["content"]["application/json"]
             # Of the token endpoint the schema's own: RFC 6749 has no page for each.
-            schema = self._schemas[_name(content["schema"])]["properties"]["error"]
+            schema = self._schemas[name_of(content["schema"])]["properties"]["error"]
+            meanings = dict(each.split(": ", 1) for each in told["description"].split(" | ") if ": " in each)
             for name in content.get("examples") or schema["enum"]:
-                code = Code.__members__.get(name)
-                yield Refusal(status, name, code.message if code else told["description"], code is not None)
+                yield Refusal(status, name, meanings.get(name, told["description"]), name in Code.__members__)
 
     def _samples(
         self, method: str, path: str, told: dict[str, Any], body: str, media_type: str
@@ -316,57 +316,6 @@ def _pretty(value: Any) -> str:
 
 def _variable(name: str) -> str:
     return re.sub(r"[^A-Z]+", "_", name.upper())
-
-
-def _name(schema: dict[str, Any]) -> str:
-    """The component a schema points to; empty when it is written out."""
-    return str(schema.get("$ref", "")).rpartition("/")[2]
-
-
-def _but_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A schema without null, and whether null was allowed."""
-    ways = schema.get("anyOf")
-    if ways is not None:
-        others = [each for each in ways if each != {"type": "null"}]
-        if len(others) == 1:
-            return others[0], len(others) < len(ways)
-    if isinstance(schema.get("type"), list):
-        return {**schema, "type": schema["type"][0]}, "null" in schema["type"]
-    return schema, False
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    """What it is, in a word or two; empty when that is the name of another schema."""
-    if _name(schema):
-        return ""
-    if schema.get("type") == "array":
-        return f"array of {_kind(schema.get('items', {}))}".rstrip()
-    kind = str(schema.get("type", "string" if "enum" in schema or "const" in schema else "any"))
-    form = schema.get("format")
-    return kind if form in (None, "binary") else f"{kind} ({form})"
-
-
-def _rules(schema: dict[str, Any]) -> Iterator[str]:
-    for key, words in (
-        ("minLength", "at least {} characters"),
-        ("maxLength", "at most {} characters"),
-        ("minimum", "{} or more"),
-        ("maximum", "at most {}"),
-        ("minItems", "at least {} items"),
-        ("maxItems", "at most {} items"),
-        ("default", "{} unless given"),
-    ):
-        if schema.get(key) is not None and not (key == "minLength" and schema[key] == 1):
-            yield words.format(schema[key])
-    pattern = schema.get("pattern")
-    if pattern is None:
-        return
-    for known, words in _PATTERNS:
-        if known.fullmatch(pattern):
-            if words:
-                yield words
-            return
-    yield f"matches {pattern}"
 
 
 def _sentence(text: str) -> str:

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from domain.events import EventKind
+from markupsafe import Markup
+
 from web.documentation.guides import Language
 
 # fmt: off
@@ -18,7 +19,52 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "quick_start":   ("Quick start",       "Primeiros passos"),
     "guides":        ("Guides",            "Guias"),
     "reference":     ("Reference",         "Referência"),
-    "in_english":    ("",                  " (em inglês)"),
+    "api":           ("API reference",     "Referência da API"),
+    "api_intro": (
+        Markup('All paths are under <code>{base_url}</code>. Bodies are JSON in UTF-8, at most 256 KiB. Every answer '
+               'carries <code>X-Request-Id</code>; every refusal has <a href="/docs/errors">one form</a>. Fields may '
+               'be added at any time: ignore those you do not know. The same as a document for programs: '
+               '<a href="/v1/openapi.json">OpenAPI 3.1</a>.'),
+        Markup('Todos os caminhos ficam em <code>{base_url}</code>. Os corpos são JSON em UTF-8, de no máximo 256 KiB. '
+               'Toda resposta traz <code>X-Request-Id</code>; toda recusa tem <a href="/docs/pt/errors">uma só '
+               'forma</a>. Campos novos podem aparecer a qualquer momento: ignore os que você não conhece. O mesmo '
+               'como documento para programas: OpenAPI 3.1 <a href="/docs/pt/openapi.json">em português</a> ou '
+               '<a href="/v1/openapi.json">em inglês</a>.'),
+    ),
+    "api_token": (
+        Markup('Send <code>Authorization: Bearer &lt;access token&gt;</code>, which '
+               '<a href="/docs/api/authentication#issueToken">the token endpoint</a> gives. The credential decides '
+               'the mode: there is no parameter for test or production.'),
+        Markup('Envie <code>Authorization: Bearer &lt;token de acesso&gt;</code>, dado pelo '
+               '<a href="/docs/pt/api/authentication#issueToken">endpoint de token</a>. A credencial decide o modo: '
+               'não há parâmetro de teste ou produção.'),
+    ),
+    "link_to":       ("Link to {}",        "Link para {}"),
+    "scope":         ("Scope",             "Escopo"),
+    "or":            ("or",                "ou"),
+    "example_of":    ("Example of {}",     "Exemplo: {}"),
+    "answer_example": ("Example of the answer", "Exemplo da resposta"),
+    "answer_of":     ("Answer of {}",      "Resposta: {}"),
+    "path":          ("In the path",       "No caminho"),
+    "query":         ("Query parameters",  "Parâmetros de consulta"),
+    "header":        ("Headers",           "Cabeçalhos"),
+    "body":          ("Body",              "Corpo"),
+    "body_optional": ("It may be left out.", "Pode ficar de fora."),
+    "answers":       ("Answers",           "Respostas"),
+    "meaning":       ("Meaning",           "Significado"),
+    "field":         ("Name",              "Nome"),
+    "type":          ("Type",              "Tipo"),
+    "what":          ("What it is",        "O que é"),
+    "required":      ("required",          "obrigatório"),
+    "array_of":      ("array of {}",       "lista de {}"),
+    "or_null":       ("or null",           "ou null"),
+    "matches":       ("matches {}",        "da forma {}"),
+    "one_of":        ("One of",            "Um destes:"),
+    "schemas_intro": ("What bodies and answers are made of. A field marked required is always there in an answer, and "
+                      "must be there in a body.",
+                      "Do que corpos e respostas são feitos. Um campo marcado como obrigatório está sempre na resposta "
+                      "e tem de estar no corpo."),
+    "message":       ("",                  "O que a API responde (em inglês)"),
     "all_operations": ("All operations",   "Todas as operações"),
     "schemas":       ("Schemas",           "Esquemas"),
     "events":        ("Events",            "Eventos"),
@@ -62,21 +108,6 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
                       "Todas as páginas e seções. Digite para achar o que tem todas as suas palavras."),
     "search_field":  ("What are you looking for?", "O que você procura?"),
     "found":         ("{n} found",         "{n} encontrados"),
-}
-EVENTS_PT: Final[dict[EventKind, str]] = {
-    EventKind.PAYMENT_RECEIVED:        "Uma cobrança foi paga.",
-    EventKind.CHARGE_CANCELLED:        "Uma cobrança foi cancelada: não pode mais ser paga.",
-    EventKind.CHARGE_EXPIRED:          "O prazo de uma cobrança acabou antes de ela ser paga.",
-    EventKind.CHARGE_DUE_DATE_CHANGED: "O vencimento de um boleto mudou.",
-    EventKind.CHARGE_FAILED:           "Uma cobrança não pôde ser emitida, de vez.",
-    EventKind.CHARGE_REFUNDED:         "Uma cobrança foi devolvida por inteiro.",
-    EventKind.REFUND_SUCCEEDED:        "Uma devolução, do pagamento inteiro ou de parte, chegou ao pagador.",
-    EventKind.REFUND_FAILED:           "Uma devolução falhou: o dinheiro está de volta ao saldo.",
-    EventKind.PAYMENT_ANOMALY: (
-        "Chegou dinheiro que não bate com a cobrança: em dobro, depois do fim, ou outro valor."
-    ),
-    EventKind.WITHDRAWAL_SUCCEEDED:    "Um saque chegou à chave Pix da conta.",
-    EventKind.WITHDRAWAL_FAILED:       "Um saque falhou: o dinheiro está de volta ao saldo.",
 }
 # fmt: on
 

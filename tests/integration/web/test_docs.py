@@ -3,8 +3,9 @@
 import re
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,21 @@ from api.app import ROUTES
 from api.openapi.document import document
 from domain.errors import Code
 from tests.support.pages import SETTINGS, serving
-from web.documentation import reference
-from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, prefers_portuguese
+from web.documentation import portuguese, reference
+from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, Language, prefers_portuguese
 from web.documentation.markdown import headings, html_of
 
 OPENAPI = document(ROUTES, SETTINGS)
 WHOLE: dict[str, Any] = msgspec.json.decode(OPENAPI)
+DOCUMENTS: dict[Language, str] = {"en": "/v1/openapi.json", "pt": "/docs/pt/openapi.json"}
 OPERATIONS = [(path, method, told) for path, ways in WHOLE["paths"].items() for method, told in ways.items()]
 PAGES_MAX = 400
+
+
+@cache
+def translated() -> dict[str, Any]:
+    """The document in Portuguese; not made of one that is not all translated before that is said."""
+    return dict(portuguese.in_portuguese(WHOLE))
 
 
 class Shelf:
@@ -54,7 +62,7 @@ class Shelf:
                 self.links.add((path, to))
                 page = to.partition("#")[0]
                 known = (*self.pages, *self.files, *waiting)
-                if page.startswith("/docs") and page not in known:
+                if page.startswith("/docs") and page not in (*known, *DOCUMENTS.values()):
                     waiting.append(page)
 
     def text(self, path: str) -> str:
@@ -73,14 +81,15 @@ async def shelf() -> AsyncIterator[Shelf]:
 async def test_every_link_of_every_page_leads_somewhere(shelf: Shelf) -> None:
     for page, to in shelf.links:
         path, _, name = to.partition("#")
-        if to == "/v1/openapi.json":
+        if to in DOCUMENTS.values():
             continue
         assert path in shelf.pages or path in shelf.files or not path, (page, to)
         if name:
             assert f'id="{name}"' in shelf.pages[path or page], (page, to)
     for language, root in ROOTS.items():
         assert {f"{root}/{name}" for name in GUIDES[language] if name != START} <= set(shelf.pages)
-        assert {f"{root}/{name}" for name in ("events", "errors", "search")} <= set(shelf.pages)
+        assert {f"{root}/{name}" for name in ("events", "errors", "search", "api", "api/schemas")} <= set(shelf.pages)
+        assert f'href="{DOCUMENTS[language]}"' in shelf.pages[f"{root}/api"]
         assert {f"{root}/errors/{code.name}" for code in Code} <= set(shelf.pages)
 
 
@@ -96,19 +105,20 @@ async def test_pages_load_nothing_from_elsewhere_and_nothing_inline(shelf: Shelf
         assert html.count("<h1") == 1, path
 
 
+@pytest.mark.parametrize("root", ROOTS.values())
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS, ids=[told["operationId"] for *_, told in OPERATIONS])
 async def test_every_operation_is_there_with_all_it_takes_and_answers(
-    shelf: Shelf, path: str, method: str, told: dict[str, Any]
+    shelf: Shelf, root: str, path: str, method: str, told: dict[str, Any]
 ) -> None:
-    page = f"/docs/api/{told['tags'][0].lower().replace(' ', '-')}"
+    page = f"{root}/api/{told['tags'][0].lower().replace(' ', '-')}"
     html = shelf.pages[page]
     (section,) = re.findall(
         rf'<section class="operation" aria-labelledby="{told["operationId"]}">(.*?)</section>', html, re.S
     )
     text = unescape(re.sub(r"<[^>]+>", "", section))
     assert f"{method.upper()} {path}" in text
-    assert told["summary"] in text
-    assert f'href="{page}#{told["operationId"]}"' in shelf.pages["/docs/api"]
+    assert (told["summary"] if root == ROOTS["en"] else portuguese.say(told["summary"])) in text
+    assert f'href="{page}#{told["operationId"]}"' in shelf.pages[f"{root}/api"]
     for name in (each["name"] for each in told["parameters"] if each["in"] != "path") if "parameters" in told else ():
         assert f"<code>{name}</code>" in section
     for way in told["security"]:
@@ -119,20 +129,21 @@ async def test_every_operation_is_there_with_all_it_takes_and_answers(
     for status, answer in told["responses"].items():
         assert f"<code>{status}</code>" in section or f"<td>{status}</td>" in section
         for code in answer["content"].get("application/json", {}).get("examples", {}):
-            assert f'href="/docs/errors/{code}"' in section
+            assert f'href="{root}/errors/{code}"' in section
             # And back: the code's page names who answers it.
-            assert f"#{told['operationId']}" in shelf.pages[f"/docs/errors/{code}"]
+            assert f"#{told['operationId']}" in shelf.pages[f"{root}/errors/{code}"]
 
 
-async def test_every_schema_is_there_with_its_fields(shelf: Shelf) -> None:
-    html = shelf.pages["/docs/api/schemas"]
+@pytest.mark.parametrize("root", ROOTS.values())
+async def test_every_schema_is_there_with_its_fields(shelf: Shelf, root: str) -> None:
+    html = shelf.pages[f"{root}/api/schemas"]
     for name, schema in WHOLE["components"]["schemas"].items():
         (section,) = re.findall(rf'<h2 id="{name}">(.*?)(?=<h2 id=|</main>)', html, re.S)
         assert all(f"<code>{field}</code>" in section for field in schema.get("properties", {})), name
 
 
 def test_every_example_is_let_in_by_the_schema_it_is_an_example_of() -> None:
-    reader = reference._Reader(WHOLE)
+    reader = reference._Reader(WHOLE, "en")
     tried = 0
     for _, _, told in OPERATIONS:
         for content in told.get("requestBody", {}).get("content", {}).values():
@@ -145,10 +156,11 @@ def test_every_example_is_let_in_by_the_schema_it_is_an_example_of() -> None:
 
 
 async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[bytes] = []
+    read: list[Language] = []
 
-    def reading(openapi: bytes) -> reference.Reference:
-        read.append(openapi)
+    def reading(openapi: bytes, language: Language) -> reference.Reference:
+        read.append(language)
+        assert openapi == OPENAPI
         return reference.Reference({"charges": ("Charges", ())}, ())
 
     monkeypatch.setattr(reference, "read", reading)
@@ -160,6 +172,7 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
             "/docs/nothing",
             "/docs/pt/nothing",
             "/docs/pt/errors/nothing",
+            "/docs/pt/api/nothing",
             "/docs/quick-start",
             "/docs/api/nothing",
             "/docs/api/Charges",
@@ -167,7 +180,7 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
         ):
             async with http.get(client + path) as answer:
                 assert answer.status == 404, path
-    assert read == [OPENAPI]
+    assert read == ["en", "pt"]
 
 
 def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
@@ -234,6 +247,7 @@ async def test_the_first_page_goes_by_the_readers_language() -> None:
             ("/docs/en", "en"),
             ("/docs/pt/webhooks", "pt-BR"),
             ("/docs/api", "en"),
+            ("/docs/pt/api", "pt-BR"),
         ):
             async with http.get(client + path, headers={"Accept-Language": "pt" if lang == "en" else "en"}) as answer:
                 html = await answer.text()
@@ -259,9 +273,89 @@ async def test_the_search_lists_every_section_and_leads_to_it(shelf: Shelf) -> N
     for path in ("/docs/search", "/docs/pt/search"):
         found = re.findall(r'<li data-words="[^"]*"><a href="([^"]*)">', shelf.pages[path])
         assert len(found) == len(set(found)) > 150
-        assert {to for to in found if "/docs/api/" in to} == {
-            f"/docs/api/{told['tags'][0].lower().replace(' ', '-')}#{told['operationId']}" for *_, told in OPERATIONS
+        root = path.removesuffix("/search")
+        assert {to for to in found if "/api/" in to} == {
+            f"{root}/api/{told['tags'][0].lower().replace(' ', '-')}#{told['operationId']}" for *_, told in OPERATIONS
         }
+        # What is written in one language is found by the words of the other.
+        words = {to: said for said, to in re.findall(r'<li data-words="([^"]*)"><a href="([^"]*)">', shelf.pages[path])}
+        for of_both in ("refund a paid charge", "devolver uma cobrança paga"):
+            assert of_both in words[f"{root}/api/refunds#createRefund"]
+        for of_both in ("no longer pending", "não está mais pendente", "foi paga, cancelada", "paid, cancelled"):
+            assert of_both in words[f"{root}/errors/CHARGE_NOT_PENDING"]
+
+
+def texts(document: Any, *, names: bool = False) -> Iterator[str]:
+    """Every description and summary of a document. `names`: the keys here are names of fields."""
+    for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+        if key in ("description", "summary") and isinstance(value, str) and not names:
+            yield value
+        elif isinstance(value, dict | list) and (names or key not in ("example", "examples")):
+            yield from texts(value, names=key == "properties")
+
+
+def test_every_text_of_the_reference_is_translated_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: set[str] = set()
+
+    class Recording(dict[str, str]):
+        def __getitem__(self, english: str) -> str:
+            used.add(english)
+            return super().__getitem__(english)
+
+    monkeypatch.setattr(portuguese, "TEXTS", Recording(portuguese.TEXTS))
+    untranslated = []
+    for text in [*texts(WHOLE), *(tag["name"] for tag in WHOLE["tags"]), *(code.message for code in Code)]:
+        try:
+            portuguese.say(text)
+        except KeyError as missing:
+            untranslated.append(missing.args[0])
+    assert untranslated == []
+    assert portuguese.TEXTS.keys() - used == set(), "stale: no text of the document is said so any longer"
+
+
+def test_the_portuguese_document_is_the_english_one_but_for_its_texts() -> None:
+    def bare(document: Any, *, names: bool = False) -> Any:
+        if isinstance(document, list):
+            return [bare(each) for each in document]
+        if not isinstance(document, dict):
+            return document
+        return {
+            key: bare(value, names=key == "properties")
+            for key, value in document.items()
+            if names or key not in ("description", "summary", "x-displayName")
+        }
+
+    assert bare(translated()) == bare(WHOLE)
+    assert [tag["x-displayName"] for tag in translated()["tags"]][:3] == [
+        "Autenticação",
+        "Cobranças",
+        "Ambiente de teste",
+    ]
+    # Names of the API, codes and numbers are the same in either language.
+    for english, said in portuguese.TEXTS.items():
+        for shape in (r"`[^`]+`", r"\b[a-z]+(?:_[a-z]+)+\b", r"\b[A-Z]+(?:_[A-Z]+)+\b", r"/v1/\S+"):
+            assert sorted(re.findall(shape, english)) == sorted(re.findall(shape, said)), english
+
+
+async def test_a_portuguese_page_says_nothing_in_english_but_what_the_api_answers(shelf: Shelf) -> None:
+    english = {portuguese_of: text for text in portuguese.TEXTS if (portuguese_of := portuguese.TEXTS[text]) != text}
+    sentences = [text for text in english.values() if len(text) > 12]
+    pages = [path for path in shelf.pages if path.startswith(("/docs/pt/api", "/docs/pt/events", "/docs/pt/errors"))]
+    assert len(pages) > 60
+    for path in pages:
+        html = re.sub(r'<dd lang="en">.*?</dd>', "", shelf.pages[path])
+        text = unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<pre.*?</pre>", "", html, flags=re.S)))
+        assert [each for each in sentences if f" {each} " in re.sub(r"\s+", " ", text)] == [], path
+
+
+async def test_the_portuguese_document_is_served_beside_the_english_one() -> None:
+    async with (
+        serving(object(), lambda: datetime.now(UTC)) as client,  # type: ignore[arg-type]
+        aiohttp.ClientSession() as http,
+        http.get(client + DOCUMENTS["pt"]) as answer,
+    ):
+        assert (answer.status, answer.content_type) == (200, "application/json")
+        assert await answer.json() == translated()
 
 
 def test_every_call_of_the_reference_is_a_program_in_each_language(tmp_path: Path) -> None:

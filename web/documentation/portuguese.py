@@ -1,0 +1,60 @@
+"""The API's document in Portuguese: the English one with each of its texts as templates/reference.toml has it.
+
+The document itself stays English: programs read it, and so do people of other countries. A text that is composed of
+several (scopes and mode, the refusals of one status, when an event is sent) is translated part by part.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+_FILE: Final = Path(__file__).parents[1] / "templates" / "reference.toml"
+TEXTS: Final[dict[str, str]] = {
+    english: said["pt"] for english, said in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+}
+_REFUSAL: Final = re.compile(r"([A-Z_]+): (.+)")
+_SENTENCE_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
+# Sentences with something to fill in.
+_FILLED: Final = (
+    (re.compile(r"Scope: (.+)\."), "Escopo: {}."),
+    (re.compile(r"What every refusal with status (\d+) looks like\."), "A forma de toda recusa com status {}."),
+)
+
+
+def in_portuguese(document: Any) -> Any:
+    """The whole document; each tag has its name for people as `x-displayName`. KeyError: a text is not translated."""
+    if isinstance(document, list):
+        return [in_portuguese(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    said = {key: _of_key(key, each) for key, each in document.items()}
+    if isinstance(said.get("tags"), list) and "openapi" in said:
+        said["tags"] = [{**tag, "x-displayName": TEXTS[tag["name"]]} for tag in said["tags"]]
+    return said
+
+
+def _of_key(key: str, value: Any) -> Any:
+    if key in ("description", "summary") and isinstance(value, str):
+        return say(value)
+    # What an answer holds is no text of ours: the API's answers are what they are.
+    return value if key in ("example", "examples") else in_portuguese(value)
+
+
+def say(text: str) -> str:
+    """A description or summary of the document. KeyError names what is not translated."""
+    if text in TEXTS:
+        return TEXTS[text]
+    if not text:
+        return ""
+    refusals = [_REFUSAL.fullmatch(each) for each in text.split(" | ")]
+    if all(refusals):
+        return " | ".join(f"{found[1]}: {say(found[2])}" for found in refusals if found)
+    return " ".join(map(_sentence, _SENTENCE_END.split(text)))
+
+
+def _sentence(text: str) -> str:
+    for pattern, portuguese in _FILLED:
+        if found := pattern.fullmatch(text):
+            return portuguese.format(found[1].replace(" or ", " ou "))
+    return TEXTS[text]
