@@ -41,7 +41,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
     if route.mode is not None and caller.mode is not route.mode:
         raise Refused(Code.SANDBOX_ONLY, message=_OTHER_MODE[route.mode])
     if route.scopes and not any(scope in caller.scopes for scope in route.scopes):
-        raise Refused(Code.INSUFFICIENT_SCOPE)
+        raise Refused(Code.INSUFFICIENT_SCOPE, needed=" or ".join(route.scopes))
     key = read_key(header_values(scope, b"idempotency-key")) if route.key else ""
     body: dict[str, Any] = {}
     mark = b""

@@ -75,7 +75,8 @@ class Caller(Struct, frozen=True, gc=False):
 _CAUSES: Final = {
     "missing": "There is no access token: send the header Authorization: Bearer <access_token>.",
     "malformed": "The Authorization header is not one bearer token: Authorization: Bearer <access_token>.",
-    "unknown": "This access token is nobody's: it is mistyped, its credential was revoked, or it expired long ago.",
+    "unknown": "This access token is nobody's: it is mistyped, its credential was revoked, or it expired long ago. "
+    "POST /v1/oauth/token gives one for client_id and client_secret.",
     "expired": "This access token has expired: get a new one from POST /v1/oauth/token.",
 }
 

@@ -1,14 +1,17 @@
 """What routes about charges share: the answer with a charge, a creation replayed, a charge found by a reference."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from api.answers import Answer, encode
+from api.body.reading import misspelt_fields
 from api.context import ApiContext
 from api.gate import approved, check_terms
 from api.idempotency.guard import WAIT_S
@@ -18,7 +21,7 @@ from commands.charges.cancel import charge_of_reference
 from commands.charges.create_boleto import BoletoRequest
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
-from domain.errors import Code, Refused, required
+from domain.errors import Code, Refused
 from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
@@ -27,6 +30,16 @@ from runtime.metrics import Often, charges_created_total
 from runtime.postgres import session
 
 _LOOKS_MAX: Final = 3
+# What is taken for a charge_id, which is a UUID.
+_NO_CHARGE_IDS: Final = (
+    (re.compile(r"[{<:].*"), "put the charge_id that its creation answered in place of the name in the path."),
+    (re.compile(r"[0-9]{20}"), "this looks like a nosso_numero. GET /v1/charges?nosso_numero= finds a boleto by it."),
+    (re.compile(r"[0-9A-Za-z]{26,35}"), "this looks like a txid. GET /v1/charges?txid= finds a charge by it."),
+    (
+        re.compile(r"[0-9A-Za-z_-]{22}"),
+        "this looks like a public_id, which opens the payer's page; a charge_id is a UUID.",
+    ),
+)
 _created = {
     (method, test): Often(charges_created_total.labels(method, "test" if test else "production"))
     for method in METHODS
@@ -40,7 +53,12 @@ def charge_id_of(call: Call) -> UUID:
 
 
 def charge_id_in(given: str) -> UUID:
-    return required(parse_id(given), Code.CHARGE_NOT_FOUND)
+    """Refused CHARGE_NOT_FOUND for any other text, with what it looks like: of the text alone, whatever exists."""
+    charge_id = parse_id(given)
+    if charge_id is None:
+        hint = next((hint for looks, hint in _NO_CHARGE_IDS if looks.fullmatch(given)), None)
+        raise Refused(Code.CHARGE_NOT_FOUND, message=hint and f"No such charge: {hint}")
+    return charge_id
 
 
 async def charge_answer(context: ApiContext, call: Call, charge_id: UUID) -> Answer:
@@ -65,6 +83,12 @@ def create_charge(
 
 def _location(doc: ChargeDoc) -> str:
     return f"/v1/charges/{doc.charge_id}"
+
+
+def body_warnings(call: Call, into: type[Struct]) -> tuple[str, ...]:
+    """In the sandbox: what a body has that no field has, where it is like one of them. In production it is ignored, as
+    whatever a later version may add would be."""
+    return misspelt_fields(call.body, into) if call.caller.test else ()
 
 
 async def _replayed(context: ApiContext, call: Call, warnings: tuple[str, ...], charge_id: UUID) -> ChargeProjection:

@@ -87,11 +87,17 @@ def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -
     refused = _refused(error, scope, exchange)
     exchange.refused = refused
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
-    if refused.code is Code.METHOD_NOT_ALLOWED:
-        allowed = (getattr(error, "headers", None) or {}).items()
-        named = [value.split(", ") for name, value in allowed if name.lower() == "allow"]
-        answer.raw_headers += [(b"allow", ", ".join(with_head(methods)).encode()) for methods in named]
+    if refused.code is Code.METHOD_NOT_ALLOWED and (methods := _allowed(error)):
+        answer.raw_headers.append((b"allow", methods.encode()))
     return answer
+
+
+def _allowed(error: Exception) -> str:
+    """What the framework says that the path answers to, as the header Allow has it."""
+    told = (getattr(error, "headers", None) or {}).items()
+    return ", ".join(
+        with_head(method for name, value in told if name.lower() == "allow" for method in value.split(", "))
+    )
 
 
 def with_head(methods: Iterable[str]) -> list[str]:
@@ -109,6 +115,8 @@ def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
         )
         return Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
     status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 405 and (methods := _allowed(error)):
+        return Refused(Code.METHOD_NOT_ALLOWED, message=f"This path does not answer to this method, but to {methods}.")
     if 400 <= status < 500:
         return Refused(_OF_THE_FRAMEWORK.get(status, Code.VALIDATION_ERROR))
     _log.error(

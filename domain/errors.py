@@ -28,7 +28,7 @@ class Code(Enum):
     CHARGE_NOT_FOUND           = 404, False, "No such charge in this account and mode; a charge_id is a UUID."
     REFUND_NOT_FOUND           = 404, False, "No such refund."
     WALLET_ACCOUNT_NOT_FOUND   = 404, False, "No such account."
-    IDEMPOTENCY_KEY_REUSED     = 409, False, "This Idempotency-Key was used with a different request."
+    IDEMPOTENCY_KEY_REUSED     = 409, False, "This Idempotency-Key was used with another request: take a new one."
     CHARGE_NOT_PENDING         = 409, False, "The charge is no longer pending."
     CHARGE_NOT_REFUNDABLE      = 409, False, "The charge cannot be refunded."
     CANCEL_REFERENCE_AMBIGUOUS = 409, False, "Several pending charges share this external_id; use charge_id."
@@ -84,6 +84,7 @@ _SENTENCES: Final[dict[Code, tuple[str, ...]]] = {
     ),
     Code.REFUND_EXCEEDS: ("The refund is larger than what remains of the payment: {remaining_cents}.",),
     Code.INSUFFICIENT_BALANCE: ("The account's balance does not cover this: it is {balance}.",),
+    Code.INSUFFICIENT_SCOPE: ("The access token lacks the scope this operation needs: {needed}.",),
     Code.WITHDRAWAL_NOT_CANCELLABLE: ("The withdrawal can no longer be cancelled: it is {status}.",),
     Code.SCHEDULE_ENDED: ("The schedule has ended: it is {status}.",),
 }

@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -25,6 +27,9 @@ DEPTH_MAX = 500
 """What is nested deeper would not fit the stack of those who read it."""
 _EXACT_CHARACTERS = 16
 _NAME_MAX = 40
+_UNKNOWN_MAX = 20
+"""Fields nobody reads that are looked at: comparing costs time, and nobody mistypes more of them."""
+_LIKE = 0.8
 _BLANK = b" \t\r\n"
 _FAULTY = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
@@ -246,6 +251,23 @@ def _misspelt(name: str, given: dict[str, Any], fields: tuple[_Field, ...]) -> s
     meant = _letters(name)
     other = next((key for key in given if len(key) <= _NAME_MAX and key not in known and _letters(key) == meant), None)
     return "" if other is None else f": {other} is not its name"
+
+
+def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "") -> tuple[str, ...]:
+    """Of fields that no body has, and that are ignored: a sentence for each that is like one which was left out."""
+    fields = {field.name: field for field in _fields(into)}
+    left_out = {_letters(name): name for name in fields if name not in given}
+    unknown = islice((each for each in given if each not in fields and len(each) <= _NAME_MAX), _UNKNOWN_MAX)
+    found = [
+        f"{within}{key} is no field and was ignored: {within}{left_out[meant[0]]} is its name."
+        for key in unknown
+        if (meant := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE))
+    ]
+    for name, field in fields.items():
+        value = given.get(name)
+        if field.nested is not None and isinstance(value, dict):
+            found += misspelt_fields(value, field.nested, f"{within}{name}.")
+    return tuple(found)
 
 
 def _letters(name: str) -> str:

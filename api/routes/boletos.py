@@ -25,7 +25,14 @@ from api.body.fields import (
 from api.body.payers import COMPANY, Pagador, boleto_payer, seal_payer
 from api.body.reading import shaped
 from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
-from api.charge_answers import charge_answer, charge_id_in, check_one_reference, issue_boleto, with_reference
+from api.charge_answers import (
+    body_warnings,
+    charge_answer,
+    charge_id_in,
+    check_one_reference,
+    issue_boleto,
+    with_reference,
+)
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.route import Call, Route, routes_of
@@ -115,7 +122,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         wanted,
         own_account(asked.account_id),
         due_field="dataVencimento",
-        warnings=_warnings(asked.valorCents, call),
+        warnings=(*_warnings(asked.valorCents, call), *body_warnings(call, CreateBoleto)),
     )
 
 

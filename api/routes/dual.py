@@ -24,7 +24,7 @@ from api.body.fields import (
 from api.body.payers import COMPANY, ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
 from api.body.reading import shaped
 from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
-from api.charge_answers import issue_boleto
+from api.charge_answers import body_warnings, issue_boleto
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.route import Call, Route, routes_of
@@ -106,7 +106,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
         metadata=asked.metadata,
         pix_lifetime_s=asked.expires_in,
     )
-    return await issue_boleto(context, call, wanted, own_account(asked.account_id), due_field="due_date")
+    account_id = own_account(asked.account_id)
+    warnings = body_warnings(call, CreateDual)
+    return await issue_boleto(context, call, wanted, account_id, due_field="due_date", warnings=warnings)
 
 
 ROUTES = routes_of(

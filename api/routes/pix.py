@@ -9,7 +9,7 @@ from api.answers import Answer
 from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, Metadata, pix_cents
 from api.body.payers import PixPayer, check_document, seal_payer
 from api.body.reading import shaped
-from api.charge_answers import create_charge
+from api.charge_answers import body_warnings, create_charge
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, approved, scenario_of
 from api.idempotency.replay import check_same
@@ -72,7 +72,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
         send_email=asked.send_email is True,
         metadata=asked.metadata,
     )
-    return await create_charge(context, call, partial(context.pix.create, creation))
+    operation = partial(context.pix.create, creation)
+    return await create_charge(context, call, operation, body_warnings(call, CreatePix))
 
 
 async def _allowed(context: ApiContext, call: Call, account_id: str) -> None:

@@ -10,6 +10,7 @@ from api.answers import Answer, encode
 from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
 from api.body.payers import check_document, document
 from api.body.reading import shaped
+from api.charge_answers import charge_id_of
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import first, replay
@@ -79,7 +80,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         key=call.key,
         fingerprint=call.fingerprint,
         refund_id=refund_id,
-        charge_id=required(parse_id(call.path("charge_id")), Code.CHARGE_NOT_FOUND),
+        charge_id=charge_id_of(call),
         amount_cents=None if asked.amount is UNSET else pix_cents(asked.amount),
         payment_id=None if asked.payment_id is None else UUID(asked.payment_id),
         reason=asked.reason,
@@ -111,7 +112,7 @@ async def list_refunds(context: ApiContext, call: Call) -> Answer:
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
     asked = OF_CHARGE.read(context, call)
     asked.query.limit()
-    charge_id = required(parse_id(call.path("charge_id")), Code.CHARGE_NOT_FOUND)
+    charge_id = charge_id_of(call)
     await context.charges.find(charge_id, call.caller.owner)
     return await asked.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=asked.filters.order))
 

@@ -1,7 +1,8 @@
 """What an engineer gets wrong in the first week, and what he is told: field, rule, how to repair it.
 
-Each row is a mistake somebody made, the code it is refused with, and words that must stand in the answer. What a
-refusal says is no promise to programs, so only the words that repair are looked for.
+Each row is a mistake somebody made, the code it is refused with (and so its status), and words that must stand in the
+answer. What a refusal says is no promise to programs, so only the words that repair are looked for. An answer is at
+grade A when it says where the mistake is and what repairs it, at B when it is right and no more; none may mislead.
 """
 
 import secrets
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
+from domain.errors import Code
 from tests.support.boleto_merchant import PAGADOR, boleto_body, in_days, issued
 from tests.support.dual_merchant import PAYER, dual_body
 from tests.support.in_process import Api, Reply, bearer, envelope
@@ -59,6 +61,7 @@ BODIES: Final = (
     amount(...),
     amount("999999999", 'at most "99999999.99"', path=BOLETO, field="valorCents"),
     amount(15000, path=BOLETO, field="valorCents"),
+    amount(..., path=BOLETO, field="valorCents"),
     wrong(BOLETO, {"valorCents": ..., "amount": "150.00"}, "valorCents", code="AMOUNT_INVALID"),
     amount("0.00", path=DUAL),
     # What is no JSON, and where it ceases to be.
@@ -139,8 +142,30 @@ def told(reply: Reply) -> str:
     return " | ".join([error["message"], *(f"{each['field']} {each['message']}" for each in error.get("fields", ()))])
 
 
-def repaired_by(reply: Reply, code: str, *says: str) -> None:
-    assert reply.code() == code, reply
+# Codes whose own sentence says where the mistake is and what repairs it.
+SAY_IT_THEMSELVES: Final = frozenset(
+    {
+        "IDEMPOTENCY_KEY_REQUIRED", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_INVALID", "UNSUPPORTED_MEDIA_TYPE",
+        "LIMIT_INVALID", "CURSOR_INVALID", "CANCEL_REFERENCE_REQUIRED", "CANCEL_REFERENCE_AMBIGUOUS",
+        "REFUND_DESTINATION_REQUIRED", "MERCHANT_ADDRESS_REQUIRED", "PAYLOAD_TOO_LARGE", "WITHDRAWAL_BELOW_MINIMUM",
+        "KYC_REQUIRED",
+    }
+)  # fmt: skip
+# At grade B: to say more would tell what exists of others, or what nobody knows.
+NO_MORE_IS_TOLD: Final = frozenset({"CHARGE_NOT_FOUND", "WALLET_ACCOUNT_NOT_FOUND", "ROUTE_NOT_FOUND",
+                                    "INSUFFICIENT_BALANCE", "INTEGRADOR_CODE_INVALID"})  # fmt: skip
+
+
+def grade(reply: Reply) -> str:
+    error = envelope(reply)
+    if "fields" in error or error["message"] != Code[error["code"]].message or error["code"] in SAY_IT_THEMSELVES:
+        return "A"
+    return "B" if error["code"] in NO_MORE_IS_TOLD else "C"
+
+
+def repaired_by(reply: Reply, code: str, *says: str, at: str = "A") -> None:
+    assert (reply.code(), reply.status) == (code, Code[code].status), reply
+    assert grade(reply) == at, reply
     words = told(reply)
     for each in says:
         assert each in words, (each, words)
@@ -165,7 +190,11 @@ HEADERS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], str, str], ...]] = (
     (((b"x-api-key", b"{token}"), JSON), "UNAUTHENTICATED", "send the header Authorization: Bearer"),
     (((b"authorization", b"{token}"), JSON), "UNAUTHENTICATED", "is not one bearer token"),
     (((b"authorization", b"Basic " + b64encode(b"id:secret")), JSON), "UNAUTHENTICATED", "is not one bearer token"),
-    (((b"authorization", b"Bearer a-client-secret"), JSON), "UNAUTHENTICATED", "is nobody's"),
+    (((b"authorization", b"Bearer a-client-secret"), JSON), "UNAUTHENTICATED",
+     "POST /v1/oauth/token gives one for client_id and client_secret"),
+    (((b"authorization", b"Bearer "), JSON), "UNAUTHENTICATED", "is nobody's"),
+    (((b"authorization", b"Bearer {token}"), (b"authorization", b"Bearer {token}"), JSON), "UNAUTHENTICATED",
+     "is not one bearer token"),
     (((b"authorization", b"Bearer {token}"), JSON, (b"idempotency-key", b"k"), (b"x-sandbox-bank", b"down")),
      "VALIDATION_ERROR", "must be one of unavailable, slow"),
 )  # fmt: skip
@@ -180,9 +209,8 @@ async def test_a_mistake_in_a_header_is_told_with_its_repair(
     repaired_by(await api.ask("POST", PIX, headers=sent, body=msgspec.json.encode(api.pix())), code, says)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "code", "says"),
-    [
+WELL_FORMED: Final = ("No such charge in this account and mode", "a charge_id is a UUID")
+PATHS: Final[tuple[tuple[str, str, str, str], ...]] = (
         ("POST", "/v1/charges/pix/", "ROUTE_NOT_FOUND", "Did you mean /v1/charges/pix?"),
         ("POST", "/v1//charges/pix", "ROUTE_NOT_FOUND", "Did you mean /v1/charges/pix?"),
         ("POST", "/v1/charge/pix", "ROUTE_NOT_FOUND", "Did you mean /v1/charges/pix?"),
@@ -192,26 +220,94 @@ async def test_a_mistake_in_a_header_is_told_with_its_repair(
         ("GET", "/v1/payment", "ROUTE_NOT_FOUND", "Did you mean /v1/payments?"),
         ("GET", "/v1/invoices", "ROUTE_NOT_FOUND", "There is nothing at this path."),
         ("GET", "/" + "x" * 5_000, "ROUTE_NOT_FOUND", "There is nothing at this path."),
-        ("POST", "/v1/charges", "METHOD_NOT_ALLOWED", "does not answer to this method"),
-        ("GET", "/v1/charges/{charge_id}", "CHARGE_NOT_FOUND", UUID_TOLD),
+        ("POST", "/v1/charges", "METHOD_NOT_ALLOWED", "does not answer to this method, but to GET"),
+        ("GET", "/v1/charges/pix", "METHOD_NOT_ALLOWED", "but to POST"),
+        ("PUT", "/v1/charges/due-date", "METHOD_NOT_ALLOWED", "but to PATCH"),
+        ("GET", "/v1/charges/{charge_id}", "CHARGE_NOT_FOUND", "put the charge_id that its creation answered"),
+        ("POST", "/v1/charges/<charge_id>/cancel", "CHARGE_NOT_FOUND", "in place of the name in the path"),
         ("GET", f"/v1/charges/{NOBODY.upper()}", "CHARGE_NOT_FOUND", UUID_TOLD),
-        ("GET", "/v1/charges/m11k7bUFs4RQ-I9oiuV1ew", "CHARGE_NOT_FOUND", UUID_TOLD),
+        ("GET", "/v1/charges/m11k7bUFs4RQ-I9oiuV1ew", "CHARGE_NOT_FOUND", "looks like a public_id"),
+        ("GET", "/v1/charges/01a1fdb96fd9743394a2937b5542916e", "CHARGE_NOT_FOUND", "GET /v1/charges?txid= finds"),
+        ("POST", "/v1/charges/00031285570000000062/cancel", "CHARGE_NOT_FOUND", "?nosso_numero= finds a boleto"),
+        ("GET", "/v1/charges/boleto/00031285570000000062/pdf", "CHARGE_NOT_FOUND", "?nosso_numero= finds a boleto"),
+        ("GET", "/v1/charges/m11k7bUFs4RQ-I9oiuV1ew/refunds", "CHARGE_NOT_FOUND", "looks like a public_id"),
+        ("GET", "/v1/charges/order-1001", "CHARGE_NOT_FOUND", UUID_TOLD),
         ("GET", f"/v1/charges/{NOBODY}", "CHARGE_NOT_FOUND", "in this account and mode"),
         ("GET", "/v1/charges?page=2", "VALIDATION_ERROR", "page"),
         ("GET", "/v1/charges?status=PAID", "VALIDATION_ERROR", "pending, paid, expired"),
+        ("GET", "/v1/charges?status=pending,paid", "VALIDATION_ERROR", "status must be one of"),
         ("GET", "/v1/charges?limit=0", "LIMIT_INVALID", "greater than 0"),
+        ("GET", "/v1/charges?limit=dez", "LIMIT_INVALID", "whole number"),
         ("GET", "/v1/charges?created_from=20/11/2026", "DATE_RANGE_INVALID", "YYYY-MM-DD"),
         ("GET", "/v1/charges?cursor=abc", "CURSOR_INVALID", "start again without one"),
         ("GET", f"/v1/accounts/{NOBODY}/balance", "WALLET_ACCOUNT_NOT_FOUND", "No such account"),
+        ("GET", "/v1/payments?paid_from=2026-11-21&paid_to=2026-11-20", "DATE_RANGE_INVALID", "paid_to"),
+        ("GET", "/v1/payments?paid_from=ontem", "DATE_RANGE_INVALID", "YYYY-MM-DD"),
+        ("GET", "/v1/events?type=payment.paid", "VALIDATION_ERROR", "payment.received"),
+        ("GET", "/v1/events?after_sequence=-1", "VALIDATION_ERROR", "after_sequence"),
         ("POST", "/v1/withdrawals", "SANDBOX_ONLY", "is for production credentials"),
-    ],
-)
+        ("POST", "/v1/charge-schedules", "SANDBOX_ONLY", "is for production credentials"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "code", "says"), PATHS)
 async def test_a_mistake_in_a_path_or_query_is_told_with_its_repair(
     api: Api, method: str, path: str, code: str, says: str
 ) -> None:
     path, _, query = path.partition("?")
     reply = await api.ask(method, path, query=query.encode(), headers=bearer(await api.token()))
-    repaired_by(reply, code, says)
+    known = says in (UUID_TOLD, "in this account and mode", "No such account", "There is nothing at this path.")
+    repaired_by(reply, code, says, at="B" if known else "A")
+    if code == "METHOD_NOT_ALLOWED":
+        assert (reply.header("allow") or "?") in told(reply)
+
+
+async def test_what_an_id_is_taken_for_is_said_of_its_text_alone(api: Api) -> None:
+    """Of a charge that is there, and is the caller's own, as of one that nobody has."""
+    made = await api.create()
+    for given, said in ((made["public_id"], "a public_id"), (made["pix"]["txid"], "a txid")):
+        replies = [await api.get(f"/v1/charges/{each}", token=await api.token(whose))
+                   for each in (given, given[::-1]) for whose in (api.first, api.second)]  # fmt: skip
+        assert {each.code() for each in replies} == {"CHARGE_NOT_FOUND"}
+        assert len({told(each) for each in replies}) == 1
+        assert said in told(replies[0])
+
+
+async def test_a_charge_of_the_other_mode_is_told_of_as_one_that_nobody_has(api: Api) -> None:
+    charge_id = (await api.create())["charge_id"]
+    for token in (await api.token(mode="production"), await api.token(api.second)):
+        reply = await api.get(f"/v1/charges/{charge_id}", token=token)
+        repaired_by(reply, "CHARGE_NOT_FOUND", "in this account and mode", at="B")
+
+
+async def test_a_key_that_is_used_again_and_a_scope_that_lacks_are_told_with_their_repair(api: Api) -> None:
+    key = secrets.token_hex(8)
+    assert (await api.post(PIX, api.pix(), token=await api.token(), key=key)).status == 201
+    reply = await api.post(PIX, api.pix("11.00"), token=await api.token(), key=key)
+    repaired_by(reply, "IDEMPOTENCY_KEY_REUSED", "take a new one")
+    reply = await api.post(PIX, api.pix(), token=await api.token(scope="charges:read"), key=secrets.token_hex(8))
+    repaired_by(reply, "INSUFFICIENT_SCOPE", "charges:create")
+
+
+async def test_one_reference_too_many_or_too_few_is_told_with_its_repair(api: Api) -> None:
+    token = await api.token()
+    both = {"charge_id": NOBODY, "external_id": "order-1001"}
+    for given in ({}, both, {"reason": "cancelled"}):
+        repaired_by(await api.post("/v1/charges/cancel", given, token=token), "CANCEL_REFERENCE_REQUIRED",
+                    "exactly one of charge_id and external_id")  # fmt: skip
+    reply = await api.post("/v1/charges/cancel", {"external_id": "nobody's"}, token=token)
+    repaired_by(reply, "CHARGE_NOT_FOUND", at="B")
+    reply = await api.post("/v1/charges/cancel", {"external_id": "a", "reason": "duplicada"}, token=token)
+    repaired_by(reply, "VALIDATION_ERROR", "reason", "must be cancelled or paid_externally")
+    reference = secrets.token_hex(8)
+    for _ in range(2):
+        await api.create(external_id=reference)
+    reply = await api.post("/v1/charges/cancel", {"external_id": reference}, token=token)
+    repaired_by(reply, "CANCEL_REFERENCE_AMBIGUOUS", "use charge_id")
+
+
+def test_there_are_ninety_mistakes_and_more() -> None:
+    assert len(BODIES) + len(HEADERS) + len(PATHS) + len(TOKENS) >= 90
 
 
 async def test_a_production_credential_is_told_that_it_simulates_nothing(api: Api) -> None:
@@ -220,9 +316,7 @@ async def test_a_production_credential_is_told_that_it_simulates_nothing(api: Ap
     repaired_by(reply, "SANDBOX_ONLY", "is for test credentials")
 
 
-@pytest.mark.parametrize(
-    ("headers", "body", "status", "error", "says"),
-    [
+TOKENS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], bytes, int, str, str], ...]] = (
         ((), b"", 400, "invalid_request", "grant_type is missing"),
         ((JSON,), b"", 400, "invalid_request", "grant_type is missing"),
         ((JSON,), b"{}", 400, "invalid_request", "grant_type is missing: it is client_credentials"),
@@ -231,8 +325,10 @@ async def test_a_production_credential_is_told_that_it_simulates_nothing(api: Ap
         ((JSON,), b'{"grant_type": "client_credentials"}', 401, "invalid_client", "authentication is missing"),
         ((JSON,), b'{"grant_type": "client_credentials", "client_id": "a", "client_secret": "b"}', 401,
          "invalid_client", "Unknown client or wrong secret"),
-    ],
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(("headers", "body", "status", "error", "says"), TOKENS)
 async def test_a_mistake_at_the_token_endpoint_is_told_with_its_repair(
     api: Api, headers: tuple[tuple[bytes, bytes], ...], body: bytes, status: int, error: str, says: str
 ) -> None:
@@ -282,6 +378,32 @@ async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) ->
     blind = await api.token(api.second, "production", "withdrawals:create")
     reply = await api.post("/v1/withdrawals", {"amount": "12.00"}, token=blind, key=secrets.token_hex(8))
     assert (reply.code(), "0.00" in reply.body.decode()) == ("INSUFFICIENT_BALANCE", False), reply
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "warned"),
+    [
+        (PIX, {"expiresIn": 60}, ["expiresIn is no field and was ignored: expires_in is its name."]),
+        (PIX, {"descripton": "x"}, ["descripton is no field and was ignored: description is its name."]),
+        (PIX, {"payer": {"e-mail": "a@example.com"}},
+         ["payer.e-mail is no field and was ignored: payer.email is its name."]),
+        (PIX, {"cart": 7, "expires_in": 60, "expiresIn": 61, "x" * 5_000: 1}, []),
+        (BOLETO, {"external_ID": "7"}, ["external_ID is no field and was ignored: external_id is its name."]),
+        (DUAL, {"expires-in": 60}, ["expires-in is no field and was ignored: expires_in is its name."]),
+    ],
+)  # fmt: skip
+async def test_a_misspelt_field_is_ignored_and_told_of_in_the_sandbox(
+    merchant: ApiMerchant, path: str, more: dict[str, Any], warned: list[str]
+) -> None:
+    key = secrets.token_hex(8)
+    pix = {"account_id": merchant.sandbox.account_id, "amount": "10.00"}
+    given = {PIX: pix, BOLETO: boleto_body(), DUAL: dual_body()}[path] | more
+    made = await merchant.sandbox.ask("POST", path, json=given, key=key)
+    assert (made.status, made.body.get("warnings", [])) == (201, warned)
+    again = await merchant.sandbox.ask("POST", path, json=given, key=key)
+    assert (again.status, again.body.get("warnings", [])) == (200, warned)
+    if path == PIX:
+        assert "warnings" not in (await merchant.production.ask("POST", path, json=given, key=key)).body
 
 
 async def test_cents_in_the_field_named_cents_are_warned_of_in_the_sandbox_alone(merchant: ApiMerchant) -> None:
