@@ -21,6 +21,7 @@ from web.painel.charges import (
     schedules,
     second_copy,
 )
+from web.painel.charges.sheets import blank
 from web.painel.money import anomaly, money, payout_key, refunds, reports, withdrawals
 from web.painel.route import (
     CREDENTIALS,
@@ -53,6 +54,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       PEOPLE),
     Page("GET",  "/cobrancas/importar",               charge_import.show,       PEOPLE),
     Page("POST", "/cobrancas/importar",               charge_import.create,     PEOPLE, upload=SHEET_FORM_MAX),
+    Page("GET",  "/cobrancas/importar/modelo.csv",    blank.show_csv,           PEOPLE),
+    Page("GET",  "/cobrancas/importar/modelo.xlsx",   blank.show_xlsx,          PEOPLE),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  PEOPLE),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           PEOPLE),
@@ -152,6 +155,8 @@ TABLE: Final[tuple[Page, ...]] = (
     Page("POST", "/cobrancas/cancelar",               bulk_cancel.cancel,       EVERYBODY, TEST),
     Page("GET",  "/cobrancas/importar",               charge_import.show,       EVERYBODY, TEST),
     Page("POST", "/cobrancas/importar",               charge_import.create,     EVERYBODY, TEST, upload=SHEET_FORM_MAX),
+    Page("GET",  "/cobrancas/importar/modelo.csv",    blank.show_csv,           EVERYBODY, TEST),
+    Page("GET",  "/cobrancas/importar/modelo.xlsx",   blank.show_xlsx,          EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}",        charge_page.show,         EVERYBODY, TEST),
     Page("GET",  "/cobrancas/{charge_id:str}/boleto.pdf", charge_page.show_boleto,  EVERYBODY, TEST),
     Page("POST", "/cobrancas/{charge_id:str}/cancelar", changes.cancel,           EVERYBODY, TEST),

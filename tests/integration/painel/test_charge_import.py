@@ -1,6 +1,7 @@
 """Charges from a spreadsheet: looked at before anything is made, and each row made once however often it is sent."""
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import openpyxl
 import pytest
 import pytest_asyncio
 
@@ -19,7 +21,8 @@ from runtime.ids import new_token
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
-from web.painel.charges.sheet_rows import ROWS_MAX, SheetFault, read_sheet
+from web.painel.charges.sheets.fault import SheetFault
+from web.painel.charges.sheets.rows import ROWS_MAX, read_sheet
 
 SETTINGS = settings_with()
 IMPORT = "/painel/cobrancas/importar"
@@ -86,6 +89,48 @@ async def test_a_sheet_is_looked_at_made_and_sent_again_without_doubling(shop: A
     assert len(await made(books)) == 6
 
 
+def workbook(*rows: Any) -> bytes:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.properties.description = new_token()
+    made = io.BytesIO()
+    book.save(made)
+    return made.getvalue()
+
+
+async def test_a_workbook_is_looked_at_and_made_once_however_often_it_is_saved(shop: Any) -> None:
+    owner, books, *_ = shop
+    rows = [("tipo", "valor", "referencia", "nome"), ("pix", 1234.56, 1001, "Ana"), ("pix", 7, "ped-2", None)]
+    first, second = workbook(*rows), workbook(*rows)
+    assert first != second
+    page = await sent(owner, first)
+    assert (page.status, "2 cobranças, R$\u00a01.241,56" in page.text) == (200, True), page.text[:600]
+    assert await made(books) == []
+    assert "2 de 2 cobranças estão na lista" in (await confirmed(owner, page)).text
+    again = await confirmed(owner, await sent(owner, second))
+    assert again.text.count("Já criada") == 2
+    assert await made(books) == [("1001", 1234_56), ("ped-2", 7_00)]
+    wrong = await sent(owner, workbook(rows[0], ("pix", "dez", None, None), ("pix", 10.505, None, None)))
+    assert (wrong.status, "2 linhas não podem ser aceitas" in wrong.text) == (400, True), wrong.text[:600]
+
+
+async def test_a_blank_sheet_is_given_away_and_comes_back_as_one_without_rows(shop: Any, pool: Any) -> None:
+    owner, _, address, merchant = shop
+    page = await owner.opened(IMPORT)
+    for kind, media_type in (("xlsx", "spreadsheetml"), ("csv", "text/csv")):
+        path = f"{IMPORT}/modelo.{kind}"
+        assert f'href="{path}"' in page.html
+        async with owner.http.get(address + path) as answer:
+            assert (answer.status, media_type in answer.headers["Content-Type"]) == (200, True)
+            assert f'filename="cobrancas-modelo.{kind}"' in answer.headers["Content-Disposition"]
+            blank = await answer.read()
+        assert "nenhuma linha" in (await sent(owner, blank)).text
+    async with colleague_of(pool, address, merchant, "developer") as developer:
+        assert (await developer.get(f"{IMPORT}/modelo.xlsx")).status == 403
+        assert (await developer.get("/painel/teste/cobrancas/importar/modelo.xlsx")).status == 200
+
+
 async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_made(shop: Any) -> None:
     owner, books, *_ = shop
     past = (datetime.now(SAO_PAULO).date() - timedelta(days=1)).strftime("%d/%m/%Y")
@@ -112,7 +157,7 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
     ("raw", "words"),
     [
         (b"", "Escolha um arquivo"),
-        (b"PK\x03\x04....", "Salve a planilha como CSV"),
+        (b"PK\x03\x04....", "não pôde ser lido"),
         (b"tipo;valor\n", "nenhuma linha"),
         (b"valor\n10\n", "Falta a coluna tipo"),
         (b"tipo;valor;saldo\npix;1;2\n", "Coluna desconhecida: saldo"),
@@ -137,10 +182,10 @@ def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
         'tipo,valor,descricao\npix,"1.234,56",Açaí\n'.encode(),
         "TIPO; Valor ;Descrição;\nPIX;1234.56;Açaí;\n".encode(),
     ):
-        (row,) = read_sheet(raw)
+        (row,) = read_sheet(raw).rows
         assert (row.number, row.fields["kind"], row.fields["description"]) == (2, "pix", "Açaí"), raw
         assert row.fields["amount"] in ("1.234,56", "1234,56")
-    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n")
+    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n").rows
     assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")
     with pytest.raises(SheetFault):
         read_sheet(b"\n\n")

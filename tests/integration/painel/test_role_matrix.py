@@ -53,6 +53,8 @@ OF S  POST /painel/cobrancas/nova
 OF S  POST /painel/cobrancas/cancelar
 OF S  GET  /painel/cobrancas/importar
 OF S  POST /painel/cobrancas/importar
+OF S  GET  /painel/cobrancas/importar/modelo.csv
+OF S  GET  /painel/cobrancas/importar/modelo.xlsx
 OF S  GET  /painel/cobrancas/{}/boleto.pdf
 OF S  POST /painel/cobrancas/{}/cancelar
 OF S  POST /painel/cobrancas/{}/segunda-via
@@ -149,6 +151,8 @@ OFDS  POST /painel/teste/cobrancas/nova
 OFDS  POST /painel/teste/cobrancas/cancelar
 OFDS  GET  /painel/teste/cobrancas/importar
 OFDS  POST /painel/teste/cobrancas/importar
+OFDS  GET  /painel/teste/cobrancas/importar/modelo.csv
+OFDS  GET  /painel/teste/cobrancas/importar/modelo.xlsx
 OFDS  GET  /painel/teste/cobrancas/{}/boleto.pdf
 OFDS  POST /painel/teste/cobrancas/{}/cancelar
 OFDS  POST /painel/teste/cobrancas/{}/segunda-via

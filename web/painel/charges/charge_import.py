@@ -2,13 +2,12 @@
 
 What is wrong with a row is said by the form of a new charge, in the sheet's own column names, before anything is made;
 a sheet with a fault makes nothing. Each row is made as the form makes it. Its Idempotency-Key follows from the account,
-the file's digest and the row: a file that is sent again makes what is missing and leads to what is there.
+the sheet's digest and the row: a sheet that is sent again makes what is missing and leads to what is there.
 """
 
 import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -19,7 +18,9 @@ from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
-from web.painel.charges.sheet_rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, SheetFault, SheetRow, read_sheet
+from web.painel.charges.sheets.fault import SheetFault
+from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, ChargeSheet, SheetRow, read_sheet
+from web.painel.charges.sheets.workbook import is_workbook
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -57,12 +58,15 @@ async def create(request: PageRequest) -> Response[Any]:
     """The sheet with what is wrong in each row; with its tick the charges are made."""
     raw = _raw(request)
     if raw is None:
-        return _form(request, "Escolha um arquivo CSV.")
+        return _form(request, "Escolha um arquivo .xlsx ou CSV.")
+    if is_workbook(raw):
+        request.spend("files_per_min")
     try:
-        rows = read_sheet(raw)
+        # A workbook takes as long as a page or ten; others are served meanwhile.
+        sheet = await asyncio.to_thread(read_sheet, raw)
     except SheetFault as fault:
         return _form(request, str(fault))
-    checked = [await _checked(request, raw, row) for row in rows]
+    checked = [await _checked(request, sheet, row) for row in sheet.rows]
     wrong = sum(bool(each.faults) for each in checked)
     if wrong or request.field("sure") != "yes":
         values = {
@@ -74,7 +78,8 @@ async def create(request: PageRequest) -> Response[Any]:
             "waiting": not request.test and request.session.kyc != "approved",
         }
         return request.show("import_preview.html", values, status=400 if wrong or values["sure_fault"] else 200)
-    request.spend("files_per_min")
+    if not is_workbook(raw):
+        request.spend("files_per_min")
     until = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
     room = asyncio.Semaphore(TOGETHER)
 
@@ -82,9 +87,9 @@ async def create(request: PageRequest) -> Response[Any]:
         async with room:
             if asyncio.get_running_loop().time() > until:
                 return ImportedRow(row, fault=_NOT_BEGUN)
-            return await _make(request, raw, row)
+            return await _make(request, sheet, row)
 
-    ended = await asyncio.gather(*(made(row) for row in rows))
+    ended = await asyncio.gather(*(made(row) for row in sheet.rows))
     return request.show("import_made.html", {"ended": ended, "made": sum(not each.fault for each in ended)})
 
 
@@ -98,14 +103,14 @@ def _raw(request: PageRequest) -> bytes | None:
     return request.files.get("file") or None
 
 
-def _part(request: PageRequest, raw: bytes, row: SheetRow) -> PageRequest:
-    """A request of its own for this row: the form's fields are the row's, the key is the file's and the row's."""
-    name = f"{request.mode} {sha256(raw).hexdigest()} {row.number}"
+def _part(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> PageRequest:
+    """A request of its own for this row: the form's fields are the row's, the key is the sheet's and the row's."""
+    name = f"{request.mode} {sheet.digest} {row.number}"
     return request.part(name, row.fields, key=uuid5(request.session.account_id, name))
 
 
-async def _checked(request: PageRequest, raw: bytes, row: SheetRow) -> CheckedRow:
-    part = _part(request, raw, row)
+async def _checked(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> CheckedRow:
+    part = _part(request, sheet, row)
     filled = Filled(part)
     kind = row.fields["kind"]
     if kind != "pix" and kind not in new_charge.BOLETOS:
@@ -127,8 +132,8 @@ async def _checked(request: PageRequest, raw: bytes, row: SheetRow) -> CheckedRo
     return CheckedRow(row, cents or 0, {names.get(name, name): fault for name, fault in filled.faults.items()})
 
 
-async def _make(request: PageRequest, raw: bytes, row: SheetRow) -> ImportedRow:
-    part = _part(request, raw, row)
+async def _make(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> ImportedRow:
+    part = _part(request, sheet, row)
     filled = Filled(part)
     before = await new_charge.found_before(part)
     if before is not None:

@@ -1,7 +1,8 @@
-"""A spreadsheet of charges, saved as CSV: its rows as the fields of the form of a new charge.
+"""A spreadsheet of charges, an .xlsx or saved as CSV: its rows as the fields of the form of a new charge.
 
-Takes what spreadsheets write here: `;` or `,` between fields, UTF-8 or Windows' Latin-1, amounts as 1.234,56 or
-1234.56, days as 31/12/2026 or 2026-12-31. What a row means, and what is wrong with it, is the form's to say.
+Takes what spreadsheets write here: of a CSV `;` or `,` between fields, UTF-8 or Windows' Latin-1, amounts as 1.234,56
+or 1234.56, days as 31/12/2026 or 2026-12-31; of an .xlsx the same as text, or as numbers and days. What a row means,
+and what is wrong with it, is the form's to say.
 """
 
 import csv
@@ -9,11 +10,16 @@ import io
 import re
 import unicodedata
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
 
 from web.painel.charges.boleto_terms import DEFAULTS
+from web.painel.charges.sheets.fault import SheetFault
+from web.painel.charges.sheets.workbook import Value, is_workbook, read_workbook
 
 BYTES_MAX: Final = 128 * 1024
 ROWS_MAX: Final = 100
@@ -34,8 +40,6 @@ _DISCOUNT_KINDS: Final = {
     "": "amount", "r": "amount", "reais": "amount", "valor": "amount", "percentual": "percent",
     "porcentagem": "percent",
 }  # fmt: skip
-_AMOUNTS: Final = ("amount", "fine", "interest", "discount_first", "discount_second", "discount_third")
-_DAYS_TYPED: Final = ("due_date", "discount_first_until", "discount_second_until", "discount_third_until")
 REQUIRED: Final = ("tipo", "valor")
 KINDS: Final = {
     "pix": "pix",
@@ -52,12 +56,16 @@ _OTHER_NAMES: Final = {
 }
 _DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _PLAIN: Final = re.compile(r"(\d+)\.(\d{1,2})")
+AMOUNT_COLUMNS: Final = (
+    "valor", "multa_percentual", "multa_valor", "juros_percentual_mes", "juros_valor_dia", "desconto", "desconto_2",
+    "desconto_3",
+)  # fmt: skip
+DAY_COLUMNS: Final = ("vencimento", "desconto_ate", "desconto_2_ate", "desconto_3_ate")
+_DIGITS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
+_ZEROS_LOST_MAX: Final = 2
+_CENT: Final = Decimal("0.01")
 _DAYS: Final = re.compile(r"[1-9]\d{0,2}")
 _LIFETIME_DAYS: Final = "7"
-
-
-class SheetFault(Exception):
-    """The sheet as a whole cannot be read; why, for whoever sent it."""
 
 
 class SheetRow(Struct, frozen=True):
@@ -67,29 +75,48 @@ class SheetRow(Struct, frozen=True):
     fields: dict[str, str]
 
 
-def read_sheet(raw: bytes) -> list[SheetRow]:
-    """Rows that are not empty, at most ROWS_MAX; SheetFault otherwise."""
+class ChargeSheet(Struct, frozen=True):
+    """`rows` are those that are not empty. `digest` names what they were read from: of a CSV its bytes; of an .xlsx,
+    which has other bytes each time it is saved, its cells."""
+
+    rows: list[SheetRow]
+    digest: str
+
+
+def read_sheet(raw: bytes) -> ChargeSheet:
+    """At most ROWS_MAX rows; SheetFault otherwise."""
     if len(raw) > BYTES_MAX:
         raise SheetFault(f"O arquivo passa de {BYTES_MAX // 1024} KB: divida-o.")
-    if raw[:4] == b"PK\x03\x04":
-        raise SheetFault("Isto é uma pasta do Excel. Salve a planilha como CSV e envie o CSV.")
-    text = _text(raw)
-    separator = ";" if text.partition("\n")[0].count(";") >= text.partition("\n")[0].count(",") else ","
-    try:
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
-    except csv.Error as error:
-        raise SheetFault("O arquivo não é um CSV: há aspas que não fecham.") from error
-    if not lines:
-        raise SheetFault("O arquivo está vazio.")
-    names = _names(lines[0])
+    workbook = is_workbook(raw)
+    lines: Sequence[Sequence[Value]] = read_workbook(raw) if workbook else _read_csv(raw)
+    at = next((at for at, line in enumerate(lines) if _filled(line)), None)
+    if at is None:
+        raise SheetFault("A primeira folha está vazia." if workbook else "O arquivo está vazio.")
+    names = _names([str(each) for each in lines[at]])
     rows = [
-        SheetRow(number, _fields(names, line)) for number, line in enumerate(lines[1:], 2) if any(map(str.strip, line))
+        SheetRow(number, _fields(names, line))
+        for number, line in enumerate(lines[at + 1 :], at + 2)
+        if _filled(line[: len(names)])
     ]
     if not rows:
         raise SheetFault("Não há nenhuma linha abaixo dos títulos.")
     if len(rows) > ROWS_MAX:
         raise SheetFault(f"São {len(rows)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
-    return rows
+    told = "\n".join(f"{row.number} {sorted(row.fields.items())}" for row in rows).encode() if workbook else raw
+    return ChargeSheet(rows, sha256(told).hexdigest())
+
+
+def _filled(line: Sequence[Value]) -> bool:
+    return any(str(each).strip() for each in line)
+
+
+def _read_csv(raw: bytes) -> list[list[str]]:
+    text = _text(raw)
+    separator = ";" if text.partition("\n")[0].count(";") >= text.partition("\n")[0].count(",") else ","
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise SheetFault("O arquivo não é um CSV: há aspas que não fecham.") from error
 
 
 def _text(raw: bytes) -> str:
@@ -111,7 +138,9 @@ def _names(headings: Sequence[str]) -> list[str]:
     if len(set(filter(None, names))) != len(list(filter(None, names))):
         raise SheetFault("Há duas colunas com o mesmo nome.")
     if missing := [name for name in REQUIRED if name not in names]:
-        raise SheetFault(f"Falta a coluna {missing[0]}. A primeira linha tem os nomes das colunas.")
+        raise SheetFault(
+            f"Falta a coluna {missing[0]}. A primeira linha tem os nomes das colunas, e só a primeira folha é lida."
+        )
     return names
 
 
@@ -121,8 +150,8 @@ def _plain(heading: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", bare.casefold()).strip("_")
 
 
-def _fields(names: Sequence[str], line: Sequence[str]) -> dict[str, str]:
-    given = {name: value.strip() for name, value in zip(names, line, strict=False) if name}
+def _fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
+    given = {name: _cell(name, value) for name, value in zip(names, line, strict=False) if name}
     fields = dict.fromkeys(COLUMNS.values(), "") | {COLUMNS[name]: value for name, value in given.items()}
     kind = KINDS.get(_plain(fields["kind"]), fields["kind"])
     discount_kind = "percent" if fields["discount_kind"] == "%" else _plain(fields["discount_kind"])
@@ -131,10 +160,10 @@ def _fields(names: Sequence[str], line: Sequence[str]) -> dict[str, str]:
     for name, of in IN_REAIS.items():
         if fields[name] and not fields[of]:
             fields |= {of: fields[name], f"{of}_kind": "amount", name: ""}
-    for name in _AMOUNTS:
+    for name in map(COLUMNS.__getitem__, AMOUNT_COLUMNS):
         if plain := _PLAIN.fullmatch(fields[name]):
             fields[name] = f"{plain[1]},{plain[2]}"
-    for name in _DAYS_TYPED:
+    for name in map(COLUMNS.__getitem__, DAY_COLUMNS):
         if day := _DAY.fullmatch(fields[name]):
             fields[name] = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
     days = fields["lifetime"] or _LIFETIME_DAYS
@@ -143,3 +172,21 @@ def _fields(names: Sequence[str], line: Sequence[str]) -> dict[str, str]:
     for name in ("external_id", "payer_document", "zip_code", "number", "payer_phone"):
         fields[name] = fields[name].removeprefix("'").strip()
     return fields
+
+
+def _cell(column: str, value: Value) -> str:
+    """A number or a day of a workbook as the form takes it from a person."""
+    match value:
+        case str():
+            return value.strip()
+        case date():
+            return value.isoformat() if column in DAY_COLUMNS else value.strftime("%d/%m/%Y")
+    text = f"{value.normalize():f}"
+    if column in AMOUNT_COLUMNS:
+        whole = value == value.quantize(_CENT)
+        return f"{value:.2f}".replace(".", ",") if whole else text.replace(".", ",")
+    # What a sheet takes for a number has lost the zeros it began with.
+    for length in _DIGITS.get(column, ()):
+        if length - _ZEROS_LOST_MAX <= len(text) <= length and text.isdigit():
+            return text.zfill(length)
+    return text.replace(".", ",")

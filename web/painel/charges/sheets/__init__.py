@@ -1,0 +1,1 @@
+"""Sheets of charges, as spreadsheets write them."""

@@ -1,0 +1,83 @@
+"""An empty sheet of charges to fill in, as .xlsx and as CSV: the columns by their names, and nothing that is taken for
+a charge."""
+
+import io
+from functools import cache
+from typing import Any, Final
+
+import xlsxwriter
+from litestar.response import Response
+
+from readmodels.reports.csv_lines import BOM, csv_line
+from web.painel.charges.sheets.rows import AMOUNT_COLUMNS, COLUMNS, DAY_COLUMNS, KINDS, ROWS_MAX
+from web.painel.page_request import PAGE_HEADERS, PageRequest
+from web.painel.xlsx_export import MEDIA_TYPE
+
+_WIDTH: Final = 22  # characters
+_HELP: Final[dict[str, str]] = {
+    "tipo": "Obrigatória. pix, boleto ou boleto_hibrido (boleto com Pix).",
+    "valor": "Obrigatória. Em reais: 1.234,56.",
+    "vencimento": "De boletos, e obrigatória neles: um dia depois de hoje.",
+    "validade_dias": "De Pix: 1, 3, 7 ou 30 dias; vazia, 7.",
+    "referencia": "O seu número desta cobrança.",
+    "descricao": "Aparece para o pagador.",
+    "nome": "Do pagador. Obrigatória em boletos.",
+    "documento": "CPF ou CNPJ do pagador. Obrigatória em boletos.",
+    "email": "Do pagador.",
+    "telefone": "Do pagador.",
+    "cep": "Do pagador. O endereço é obrigatório em boletos: cep, rua, cidade e estado.",
+    "rua": "Do pagador.",
+    "numero": "Do imóvel.",
+    "cidade": "Do pagador.",
+    "estado": "Do pagador, em duas letras: SP.",
+    "multa_percentual": "De boletos, uma vez se atrasar: 2 ou 2,00.",
+    "multa_valor": "De boletos: a multa em reais, no lugar da porcentagem.",
+    "juros_percentual_mes": "De boletos, por atraso: 1 ou 1,00 ao mês.",
+    "juros_valor_dia": "De boletos: os juros em reais por dia, no lugar da porcentagem.",
+    "pagavel_dias_depois": "De boletos: por quantos dias depois do vencimento pode ser pago.",
+    "desconto_em": "De boletos: % para descontos em porcentagem; vazia, em reais.",
+    "desconto": "De boletos, por pagamento antecipado.",
+    "desconto_ate": "O último dia do desconto.",
+    "desconto_2": "Um segundo desconto, depois do primeiro.",
+    "desconto_2_ate": "O último dia do segundo desconto.",
+    "desconto_3": "Um terceiro desconto, depois do segundo.",
+    "desconto_3_ate": "O último dia do terceiro desconto.",
+}
+
+
+async def show_csv(request: PageRequest) -> Response[Any]:
+    return _file(BOM + csv_line(list(COLUMNS)), "csv", "text/csv")
+
+
+async def show_xlsx(request: PageRequest) -> Response[Any]:
+    return _file(workbook(), "xlsx", MEDIA_TYPE)
+
+
+def _file(content: bytes, kind: str, media_type: str) -> Response[Any]:
+    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="cobrancas-modelo.{kind}"'}
+    return Response(content, headers=headers, media_type=media_type)
+
+
+@cache
+def workbook() -> bytes:
+    """Columns formatted so that a CPF keeps its zeros; the second sheet says what goes where."""
+    made = io.BytesIO()
+    with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
+        bold, text = book.add_format({"bold": True}), book.add_format({"num_format": "@"})
+        amount, day = book.add_format({"num_format": "#,##0.00"}), book.add_format({"num_format": "dd/mm/yyyy"})
+        sheet, told = book.add_worksheet("cobrancas"), book.add_worksheet("como preencher")
+        sheet.freeze_panes(1, 0)
+        for at, column in enumerate(COLUMNS):
+            form = amount if column in AMOUNT_COLUMNS else day if column in DAY_COLUMNS else text
+            sheet.set_column(at, at, _WIDTH, form)
+            sheet.write_string(0, at, column, bold)
+            told.write_string(at, 0, column, bold)
+            told.write_string(at, 1, _HELP[column])
+        kinds = {"validate": "list", "source": list(dict.fromkeys(KINDS.values()))}
+        sheet.data_validation(1, list(COLUMNS).index("tipo"), ROWS_MAX, list(COLUMNS).index("tipo"), kinds)
+        told.set_column(0, 0, _WIDTH)
+        told.set_column(1, 1, 4 * _WIDTH)
+    return made.getvalue()
+
+
+assert set(_HELP) == set(COLUMNS)
