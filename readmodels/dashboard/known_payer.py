@@ -1,5 +1,7 @@
 """What a merchant knows of a payer from the charges made to that payer before: it fills the form of the next one."""
 
+import unicodedata
+from itertools import islice
 from uuid import UUID
 
 import msgspec
@@ -12,6 +14,9 @@ from sql import Connection
 
 CHARGES_MAX = 10
 """Of a payer's charges are looked at for an address: one that was asked by PIX alone since may have none."""
+LOOKED_MAX = 2_000
+"""Newest charges whose payers are looked through for a name: names are sealed, and each is opened."""
+CHOICES_MAX = 20
 
 
 class KnownPayer(Struct, frozen=True, kw_only=True):
@@ -28,6 +33,15 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
     state: str | None = None
 
 
+class PayerChoice(Struct, frozen=True, kw_only=True):
+    """A payer to choose, named by the newest charge made to him; the document is unmasked."""
+
+    charge_id: UUID
+    name: str
+    document: str
+    city: str = ""
+
+
 class _Sealed(Struct, frozen=True):
     payer_sealed: bytes | None
 
@@ -39,6 +53,7 @@ class _SealedOf(Struct, frozen=True):
 
 _payer = sql.maybe("dashboard.payer", _Sealed)
 _charges_of_payer = sql.many("dashboard.charges_of_payer", _SealedOf)
+_newest_payers = sql.many("dashboard.newest_payers", _SealedOf)
 _read = msgspec.json.Decoder(KnownPayer).decode
 
 
@@ -74,3 +89,33 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
         city=placed.city,
         state=placed.state,
     )
+
+
+async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
+    """The first CHOICES_MAX of the newest LOOKED_MAX charges' payers whose name has each word of `text` in it, however
+    accented, the newest first; of any of them without a word."""
+    words = _folded(text).split()
+    rows = await _newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
+    named = (choice for row in rows if (choice := _choice(row, seal)) is not None)
+    return list(islice((each for each in named if all(word in _folded(each.name) for word in words)), CHOICES_MAX))
+
+
+async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
+    """Of whoever has this document, by the newest of all charges made to him."""
+    rows = await _charges_of_payer(
+        conn, account_id=owner.account_id, test=owner.test, document_hash=seal.blind(document), limit=CHARGES_MAX
+    )
+    return [choice for row in rows if (choice := _choice(row, seal)) is not None][:1]
+
+
+def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
+    """None for a payer who was erased, or of whom only a document is known."""
+    payer = None if row.payer_sealed is None else _read(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+    if payer is None or not payer.name or not payer.document:
+        return None
+    return PayerChoice(charge_id=row.charge_id, name=payer.name, document=payer.document, city=payer.city or "")
+
+
+def _folded(text: str) -> str:
+    """Without accents and capitals: "João" is found by "joao"."""
+    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
+import pytest
 import pytest_asyncio
 
 from banks.protocol import Location
@@ -19,10 +20,11 @@ from domain.payer import MASKED, WHOLE
 from readmodels.dashboard.known_payer import KnownPayer
 from runtime.ids import new_token
 from runtime.postgres import transaction
-from runtime.seal import CHARGE_PAYER, Seal
+from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
 from tests.support.dashboard import Books, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from web.painel.charges.prefill import payer_fields
+from web.painel.page_request import PageRequest
 
 SETTINGS = settings_with()
 SEAL = Seal(SETTINGS.secret_key)
@@ -55,6 +57,7 @@ def filled(seen: Seen) -> dict[str, str]:
     }
     for name, options in re.findall(r'<select id="i-[a-z]+" name="([a-z]+)"[^>]*>(.*?)</select>', seen.html, re.S):
         fields[name] = next(iter(re.findall(r'value="([^"]*)" selected', options)), "")
+    fields.pop("payer_query", None)
     return fields
 
 
@@ -169,3 +172,124 @@ def test_who_sees_payers_masked_is_filled_in_nothing_of_them() -> None:
     payer = KnownPayer(**PAYER, **PLACE)
     assert payer_fields(payer, MASKED) == {}
     assert payer_fields(payer, WHOLE)["payer_document"] == MASK
+
+
+def choices(seen: Seen) -> list[tuple[str, str]]:
+    """The payers to choose from: the charge each stands in, and what is shown of him."""
+    return [
+        (charge_id, " ".join(unescape(re.sub(r"<[^>]+>", " ", shown)).split()))
+        for charge_id, shown in re.findall(
+            r'name="pagador" value="([^"]+)"[^>]*>.*?</button> <span>(.*?)</li>', seen.html
+        )
+    ]
+
+
+async def test_a_payer_is_chosen_by_name_and_what_was_typed_stays(shop: Any) -> None:
+    owner, books, *_ = shop
+    now = datetime.now(UTC)
+    await books.charge(payer={**PAYER, **PLACE, "name": "Maria Antiga"}, at=now - timedelta(days=3))
+    newest = await books.charge(payer={**PAYER, "name": "João D'Ávila"}, at=now - timedelta(days=2))
+    other = await books.charge(
+        payer={"name": "Joana Prado", "document": "11144477735", "city": "Recife"}, at=now - timedelta(days=1)
+    )
+    await books.charge(payer={"name": "João sem documento"}, at=now)
+    await books.charge(payer={**PAYER, "name": "João de teste"}, test=True)
+    typed: dict[str, Any] = {
+        "forma": "boleto", "kind": "boleto", "amount": "77,10", "external_id": "ped-9", "payer_name": "Outra",
+    }  # fmt: skip
+    seen = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="joao avila", buscar="pagador")
+    assert choices(seen) == [(newest.charge_id, f"João D'Ávila {MASK}")], seen.text[-900:]
+    assert DOCUMENT not in seen.html
+    both = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="JO", buscar="pagador")
+    assert choices(both) == [
+        (other.charge_id, "Joana Prado ***.444.777-** · Recife"), (newest.charge_id, f"João D'Ávila {MASK}"),
+    ]  # fmt: skip
+    by_document = await owner.post(
+        NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="529.982.247-25", buscar="pagador"
+    )
+    assert choices(by_document) == choices(seen)
+    recent = await owner.post(NEW, on=f"{NEW}?forma=boleto", **{**typed, "payer_name": ""}, buscar="pagador")
+    assert choices(recent) == choices(both)
+    nobody = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="zé", buscar="pagador")
+    assert (choices(nobody), "Nenhum pagador com este nome" in nobody.text) == ([], True)
+
+    form = await owner.post(NEW, form=seen, **typed, payer_query="joao avila", pagador=newest.charge_id)
+    wanted = {
+        "payer_name": "João D'Ávila", "payer_document": MASK, "street": "Rua das Flores", "amount": "77,10",
+        "external_id": "ped-9",
+    }  # fmt: skip
+    assert {name: filled(form)[name] for name in wanted} == wanted
+    hidden = dict(re.findall(r'name="(payer_from|payer_searched)" value="([^"]*)"', form.html))
+    assert hidden == {"payer_from": newest.charge_id, "payer_searched": ""}
+    # Made as PIX: no bank is waited for here.
+    sent = {**filled(form), **hidden, "forma": "pix", "lifetime": "3600"}
+    done = await owner.post(NEW, form=form, **sent)
+    assert done.status == 303, done.text[:400]
+    assert (await kept(books, done.where.split("/")[-1].split("?")[0]))["document"] == DOCUMENT
+
+
+async def test_enter_in_the_search_looks_for_a_payer_and_makes_no_charge(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(payer=PAYER)
+    sent = {**PIX, "amount": "10", "payer_query": "maria"}
+    seen = await owner.post(NEW, on=NEW, **sent, payer_searched="")
+    assert [charge_id for charge_id, _ in choices(seen)] == [doc.charge_id]
+    assert 'name="payer_searched" value="maria"' in seen.html
+    again = await owner.post(NEW, form=seen, **{**sent, "payer_query": "mario"}, payer_searched="maria")
+    assert (again.status, choices(again)) == (200, [])
+    assert await books.pool.fetchval("SELECT count(*) FROM charge WHERE account_id = $1", books.account_id) == 1
+    # Left as it was searched for, the text is no search: nobody was chosen, and the charge names nobody.
+    done = await owner.post(NEW, form=seen, **sent, payer_searched="maria")
+    assert done.status == 303, done.text[:400]
+
+
+async def test_payers_of_others_and_of_production_are_not_to_be_chosen(shop: Any) -> None:
+    owner, books, address, merchant = shop
+    stranger = Books(books.pool, (await a_merchant(books.pool)).account_id, SEAL)
+    theirs = await stranger.charge(payer=PAYER)
+    await books.charge(payer=PAYER)
+    tried = await books.charge(payer={**PAYER, "name": "Teste da Silva"}, test=True)
+    new = "/painel/teste/cobrancas/nova"
+    chosen = await owner.post(NEW, on=NEW, **PIX, pagador=theirs.charge_id)
+    assert (filled(chosen)["payer_name"], "não está mais na lista" in chosen.text) == ("", True)
+    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+        # Who sees payers masked makes no charges in production; those of test charges are invented.
+        assert (await developer.get(NEW)).status == 403
+        asked: dict[str, Any] = {"payer_query": "silva", "buscar": "pagador"}
+        assert (await developer.post(NEW, on=new, **PIX, **asked)).status == 403
+        seen = await developer.post(new, on=new, **PIX, **asked)
+        assert [charge_id for charge_id, _ in choices(seen)] == [tried.charge_id]
+
+
+async def test_a_mask_is_nobody_to_choose(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(payer=PAYER)
+    monkeypatch.setattr(PageRequest, "payers", MASKED)
+    form = await owner.opened(NEW)
+    assert "payer_query" not in form.html
+    for asked in ({"payer_query": "maria", "buscar": "pagador"}, {"pagador": doc.charge_id}):
+        seen = await owner.post(NEW, form=form, **PIX, **asked)
+        assert (seen.status, choices(seen), filled(seen)["payer_name"]) == (200, [], "")
+        assert "Maria" not in seen.html
+
+
+async def test_a_payer_is_chosen_for_a_schedule_too(shop: Any) -> None:
+    owner, books, *_ = shop
+    doc = await books.charge(payer={**PAYER, **PLACE})
+    new = "/painel/programacoes/nova"
+    first = (datetime.now(UTC) + timedelta(days=20)).date().isoformat()
+    typed = {
+        "forma": "boleto", "amount": "50", "frequency": "monthly", "first_due_date": first, "issue_days_before": "10",
+    }  # fmt: skip
+    seen = await owner.post(new, on=f"{new}?forma=boleto", **typed, payer_query="da silva", buscar="pagador")
+    assert [charge_id for charge_id, _ in choices(seen)] == [doc.charge_id]
+    form = await owner.post(
+        new, form=seen, **typed, payer_query="da silva", payer_searched="da silva", pagador=doc.charge_id
+    )
+    assert (filled(form)["payer_document"], filled(form)["city"]) == (MASK, "Olinda")
+    done = await owner.post(new, form=form, **{**filled(form), **typed}, payer_from=doc.charge_id)
+    assert done.status == 303, done.text[:500]
+    sealed, schedule_id = await books.pool.fetchrow(
+        "SELECT payer_sealed, schedule_id FROM schedule WHERE account_id = $1", books.account_id
+    )
+    assert msgspec.json.decode(SEAL.open(sealed, SCHEDULE_PAYER, schedule_id))["document"] == DOCUMENT

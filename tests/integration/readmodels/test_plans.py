@@ -28,6 +28,7 @@ from readmodels import spans
 from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, charge_page, charge_summary, due_days
 from readmodels.dashboard.charge import payments_of
+from readmodels.dashboard.known_payer import LOOKED_MAX, payers_named
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
 from readmodels.money.ledger import ENTRY_TYPES, LedgerFilters, balance, ledger_page
 from readmodels.money.payment_list import PaymentFilters, payment_page
@@ -428,6 +429,11 @@ async def test_the_days_of_a_month_with_a_fee_for_each_payment_cost_no_more(
 async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) -> None:
     await payments_of(explained, UUID(int=7), OWNER)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=20)
+
+
+async def test_payers_to_choose_from_are_those_of_so_many_newest_charges(explained: Explained) -> None:
+    await payers_named(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=LOOKED_MAX)
 
 
 async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:

@@ -38,6 +38,7 @@ from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
 from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
+from web.painel.charges.payer_choice import PayerSearch, search_of
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
@@ -86,9 +87,8 @@ async def create(request: PageRequest) -> Response[Any]:
         filled.wrong("form", "Escolha Pix ou boleto.")
         return await _form(request, PIX, filled)
     await prefill.with_known_document(request, filled)
-    if request.field(prefill.SEARCH):
-        filled, said = await prefill.looked_up(request, filled)
-        return await _form(request, form, filled, payer_said=said)
+    if (search := await search_of(request, filled)) is not None:
+        return await _form(request, form, search.filled, search=search)
     try:
         charge_id = await (
             create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
@@ -331,7 +331,7 @@ def _today(request: PageRequest) -> date:
 
 
 async def _form(
-    request: PageRequest, form: str, filled: Filled, *, status: int = 400, payer_said: str = ""
+    request: PageRequest, form: str, filled: Filled, *, status: int = 400, search: PayerSearch | None = None
 ) -> Response[Any]:
     before = parse_id(filled.value(prefill.FROM))
     values = {
@@ -341,7 +341,7 @@ async def _form(
         "before": filled.value(prefill.FROM),
         "second_copy": before is not None and await second_copy.is_asked(request, before),
         "payers_kept": request.payers.whole,
-        "payer_said": payer_said,
+        "search": search,
         "boletos": BOLETOS,
         "lifetimes": LIFETIMES,
         **form_values(filled, FIELDS),

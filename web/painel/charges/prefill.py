@@ -13,7 +13,7 @@ from domain.documents import masked, well_formed
 from domain.identifiers import parse_id
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc
-from readmodels.dashboard.known_payer import KnownPayer, payer_of_charge, payer_with_document
+from readmodels.dashboard.known_payer import KnownPayer, payer_of_charge
 from runtime.postgres import session
 from web.painel.charges.boleto_terms import terms_fields
 from web.painel.charges.charge_page import charge_of
@@ -22,13 +22,11 @@ from web.painel.page_request import PageRequest
 
 FROM: Final = "de"
 """The charge a form was filled from: in the address of the empty form, and in the form."""
-SEARCH: Final = "buscar"
-"""The button that looks a payer up."""
+PAYER_FROM: Final = "payer_from"
+"""The charge the payer was taken from, where he was chosen from the list."""
 SECOND_COPY: Final = "second_copy"
 """The box that has the page of that charge, an expired boleto, lead to the new one."""
-_DOCUMENT: Final = "payer_document"
-NOT_FOUND: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
-FOUND: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
+DOCUMENT: Final = "payer_document"
 
 
 def payer_fields(payer: KnownPayer | None, view: PayerView, document: str | None = None) -> dict[str, str]:
@@ -40,7 +38,7 @@ def payer_fields(payer: KnownPayer | None, view: PayerView, document: str | None
         document = masked(payer.document)
     return {
         "payer_name": payer.name or "",
-        _DOCUMENT: document or "",
+        DOCUMENT: document or "",
         "payer_email": payer.email or "",
         "payer_phone": payer.phone or "",
         "zip_code": payer.zip_code or "",
@@ -77,7 +75,7 @@ async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc,
 
 async def with_known_document(request: PageRequest, filled: Filled) -> None:
     """A masked document that was left as it was filled in means the document of the charge it came from."""
-    charge_id = parse_id(request.field(FROM))
+    charge_id = parse_id(request.field(PAYER_FROM) or request.field(FROM))
     if charge_id is None or not request.payers.whole:
         return
     async with session(request.pool) as conn:
@@ -85,20 +83,6 @@ async def with_known_document(request: PageRequest, filled: Filled) -> None:
     if (
         payer is not None
         and payer.document
-        and request.field(_DOCUMENT) == payer_fields(payer, request.payers)[_DOCUMENT]
+        and request.field(DOCUMENT) == payer_fields(payer, request.payers)[DOCUMENT]
     ):
-        filled.means(_DOCUMENT, payer.document)
-
-
-async def looked_up(request: PageRequest, filled: Filled) -> tuple[Filled, str]:
-    """The form as it was sent, with what is known of the payer whose document it has; and what to say of that."""
-    document = filled.document(
-        _DOCUMENT, letters=request.settings.cnpj_with_letters, production=not request.test, required=True
-    )
-    if filled.faults or document is None:
-        return filled, ""
-    async with session(request.pool) as conn:
-        payer = await payer_with_document(conn, document, request.owner, seal=request.seal)
-    known = payer_fields(payer, request.payers, request.field(_DOCUMENT))
-    sent = dict(request.given(but=("csrf", "once", SEARCH)))
-    return Filled(shown=sent | known), FOUND if known else NOT_FOUND
+        filled.means(DOCUMENT, payer.document)

@@ -46,6 +46,8 @@ from web.painel.charges.new_charge import (
     made_before,
     pix_payer,
 )
+from web.painel.charges.payer_choice import PayerSearch, search_of
+from web.painel.charges.prefill import with_known_document
 from web.painel.fields import Filled
 from web.painel.labels import FREQUENCIES, REFUSED
 from web.painel.list_page import ListPage
@@ -136,6 +138,9 @@ async def create(request: PageRequest) -> Response[Any]:
     if method not in METHODS:
         filled.wrong("form", "Escolha Pix ou boleto.")
         return _form(request, PIX, filled)
+    await with_known_document(request, filled)
+    if (search := await search_of(request, filled)) is not None:
+        return _form(request, method, search.filled, search=search)
     new = _new(request, filled, method)
     try:
         if not filled.faults:
@@ -262,11 +267,15 @@ NUMBERS = ListPage(
 )
 
 
-def _form(request: PageRequest, method: str, filled: Filled, *, status: int = 400) -> Response[Any]:
+def _form(
+    request: PageRequest, method: str, filled: Filled, *, status: int = 400, search: PayerSearch | None = None
+) -> Response[Any]:
     values = {
         "form": method,
         "filled": filled,
         "base": request.here("/programacoes/nova"),
+        "payers_kept": request.payers.whole,
+        "search": search,
         "states": STATE_WORDS,
         **form_values(filled, SCHEDULE_FIELDS),
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),

@@ -1,0 +1,118 @@
+"""Choosing who is to pay from those who were charged before, by name or by document, in the form of a charge itself:
+what was typed stays, and nothing needs a script.
+
+Whoever sees payers masked has no list to choose from: a mask is no name to charge.
+"""
+
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from domain.documents import masked, well_formed, without_marks
+from domain.identifiers import parse_id
+from domain.payer import NAME_MAX
+from readmodels.dashboard.known_payer import (
+    LOOKED_MAX,
+    KnownPayer,
+    PayerChoice,
+    payer_documented,
+    payer_of_charge,
+    payer_with_document,
+    payers_named,
+)
+from sql import Connection
+from web.painel.charges.prefill import DOCUMENT, PAYER_FROM, payer_fields
+from web.painel.fields import Filled
+from web.painel.page_request import PageRequest
+
+SEARCH: Final = "buscar"
+"""The button that looks for payers."""
+QUERY: Final = "payer_query"
+_SEARCHED: Final = "payer_searched"
+"""What was looked for when the page was made: another text that is sent is a search, whichever button Enter pressed."""
+_CHOSEN: Final = "pagador"
+"""The button of a payer that was found; its value is the charge he stands in."""
+_FOUND_BY_DOCUMENT: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
+_NO_SUCH_DOCUMENT: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
+_NO_SUCH_NAME: Final = (
+    f"Nenhum pagador com este nome nas {LOOKED_MAX} cobranças mais recentes. Pelo CPF ou CNPJ a busca é em todas."
+)
+
+
+class PayerSearch(Struct, frozen=True):
+    """The form with what came of a search: payers to choose from, and what to say of it."""
+
+    filled: Filled
+    said: str = ""
+    found: tuple[PayerChoice, ...] = ()
+
+    @property
+    def masks(self) -> dict[UUID, str]:
+        """The documents as everybody sees them."""
+        return {each.charge_id: masked(each.document) for each in self.found}
+
+
+async def search_of(request: PageRequest, filled: Filled) -> PayerSearch | None:
+    """What came of the search or the choice that was sent; None when the form was sent to be made."""
+    chosen, query = request.field(_CHOSEN), request.field(QUERY).strip()[:NAME_MAX]
+    if not (chosen or request.field(SEARCH) or query != request.field(_SEARCHED)):
+        return None
+    if not request.payers.whole:
+        return PayerSearch(filled, _NO_SUCH_DOCUMENT)
+    if chosen:
+        return await _chosen(request, filled, parse_id(chosen))
+    if not query and filled.value(DOCUMENT):
+        return await _by_typed_document(request, filled)
+    return await _listed(request, query)
+
+
+async def _listed(request: PageRequest, query: str) -> PayerSearch:
+    document = without_marks(query).upper()
+    by_document = well_formed(document, letters=True)
+    if by_document:
+        find = partial(payer_documented, owner=request.owner, document=document, seal=request.seal)
+    else:
+        find = partial(payers_named, owner=request.owner, text=query, seal=request.seal)
+    found = await request.reads.ask(find)
+    if not found:
+        said = _NO_SUCH_DOCUMENT if by_document else _NO_SUCH_NAME
+    else:
+        said = "Um pagador encontrado." if len(found) == 1 else f"{len(found)} pagadores encontrados: escolha um."
+    return PayerSearch(_again(request, {QUERY: query, _SEARCHED: query}), said, tuple(found))
+
+
+async def _chosen(request: PageRequest, filled: Filled, charge_id: UUID | None) -> PayerSearch:
+    """His name as his newest charge has it, and the address of the newest that has one."""
+
+    async def known(conn: Connection) -> KnownPayer | None:
+        if charge_id is None:
+            return None
+        payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
+        if payer is None or not payer.document:
+            return payer
+        return await payer_with_document(conn, payer.document, request.owner, seal=request.seal)
+
+    fields = payer_fields(await request.reads.ask(known), request.payers)
+    if not fields:
+        return PayerSearch(filled, "Este pagador não está mais na lista: preencha os dados.")
+    fields |= {PAYER_FROM: str(charge_id), QUERY: "", _SEARCHED: ""}
+    return PayerSearch(_again(request, fields), "Dados preenchidos. Confira antes de criar.")
+
+
+async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearch:
+    """The form as it was sent, with what is known of the payer whose document it has."""
+    document = filled.document(
+        DOCUMENT, letters=request.settings.cnpj_with_letters, production=not request.test, required=True
+    )
+    if filled.faults or document is None:
+        return PayerSearch(filled)
+    find = partial(payer_with_document, document=document, owner=request.owner, seal=request.seal)
+    known = payer_fields(await request.reads.ask(find), request.payers, request.field(DOCUMENT))
+    return PayerSearch(_again(request, known), _FOUND_BY_DOCUMENT if known else _NO_SUCH_DOCUMENT)
+
+
+def _again(request: PageRequest, fields: dict[str, str]) -> Filled:
+    """The form as it was sent, but for these fields."""
+    return Filled(shown=dict(request.given(but=("csrf", "once", SEARCH, _CHOSEN))) | fields)
