@@ -11,6 +11,7 @@ from cli.backups import account, backup, recover
 from cli.cells import cell, choose
 from cli.run import rekey, serve, up
 from cli.run.child import CannotRun
+from runtime import VERSION
 
 _FAMILIES = (
     up, serve, status, merchant, payer, staff, webhook, integrator, pix, bank, listen, readmodels, report, rekey,
@@ -25,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for family in _FAMILIES:
         family.add_commands(commands)
+    parser.add_argument("--version", action="version", version=f"quita {VERSION}")
     parser.add_argument(
         "--cell", metavar="NAME", help="run the command for this cell instead of home, or of the cell of an id"
     )

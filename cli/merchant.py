@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli import running
+from cli import merchants, running
 from cli.answer import Commands, answer, family, in_transaction, operator
 from cli.run.child import CannotRun
 
@@ -17,6 +17,15 @@ def add_commands(commands: Commands) -> None:
     verbs = family(commands, "merchant", "create and approve merchants")
 
     _add_create(verbs)
+    merchants.add_looks(verbs)
+    one = verbs.add_parser(
+        "reset", help="a link for who lost password and telephone: the second factor is off, all owners are told"
+    )
+    one.add_argument("account_id", type=UUID)
+    one.add_argument("email")
+    one.add_argument("--reason", dest="factor_lost", required=True, help="how you know who asks; it is written down")
+    one.set_defaults(run=access)
+
     one = verbs.add_parser("access", help="mail a one-time link to a merchant's person, who chooses a password by it")
     one.add_argument("account_id", type=UUID)
     one.add_argument("email")

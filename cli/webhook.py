@@ -1,4 +1,4 @@
-"""`quita webhook set`: where an account's events are sent."""
+"""`quita webhook set|list|rotate|test`: where an account's events are sent, and whether they arrive."""
 
 import argparse
 import secrets
@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction
+from cli.answer import Commands, answer, family, in_transaction, operator
+from domain.instants import iso
 
 
 def add_commands(commands: Commands) -> None:
@@ -17,6 +18,92 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("url")
     one.add_argument("--rotate", action="store_true", help="with a new secret; the one before signs along for 24 hours")
     one.set_defaults(run=set_url)
+
+    for verb, run, text in (
+        ("list", show, "an account's endpoint, its kinds of events, and how each mode's deliveries go"),
+        ("rotate", rotate, "a new signing secret; the one before signs along for 24 hours"),
+        ("test", try_out, "have a test event delivered: a sandbox charge of 1.00, paid at once"),
+    ):
+        one = verbs.add_parser(verb, help=text)
+        one.add_argument("account_id", type=UUID)
+        one.set_defaults(run=run)
+
+
+def show(args: argparse.Namespace) -> int:
+    from domain.errors import Code, Refused
+    from readmodels.webhooks.endpoint import endpoint_of, lanes_health
+
+    async def found(conn: Any) -> dict[str, Any]:
+        endpoint = await endpoint_of(conn, account_id=args.account_id)
+        if endpoint is None:
+            raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
+        lanes = await lanes_health(conn, args.account_id)
+        return {
+            "endpoint_id": str(endpoint.endpoint_id),
+            "url": endpoint.url,
+            "kinds": endpoint.kinds,
+            "old_secrets_until": [iso(each) for each in endpoint.old_until],
+            "lanes": [
+                {"mode": "test" if lane.test else "production", "state": lane.state, "failures": lane.failures,
+                 "waiting": lane.waiting, "held": lane.held, "given_up": lane.given_up,
+                 "delivered_at": lane.delivered_at and iso(lane.delivered_at)} for lane in lanes
+            ],
+        }  # fmt: skip
+
+    return answer(args, in_transaction(found))
+
+
+def rotate(args: argparse.Namespace) -> int:
+    from commands.webhooks.endpoint import SetEndpoint, rotate_secret
+    from runtime.seal import Seal
+
+    seal, now = Seal(running.secret_key()), datetime.now(UTC)
+
+    async def change(conn: Any) -> SetEndpoint:
+        made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
+        await _written_down(conn, args.account_id, "webhook.rotated", now)
+        return made
+
+    return answer(args, in_transaction(change))
+
+
+async def _written_down(conn: Any, account_id: UUID, action: str, now: datetime) -> None:
+    """In the platform's audit log and the account's own."""
+    from commands.people.audit import Origin, tell_account, tell_platform
+
+    origin = Origin(operator(), "terminal", "cli")
+    await tell_platform(conn, account_id, action, {}, origin, now=now)
+    await tell_account(conn, account_id, action, {}, origin, now=now)
+
+
+def try_out(args: argparse.Namespace) -> int:
+    """The workers deliver it within seconds; `quita webhook list` shows whether it was taken."""
+    from commands.webhooks.settings import send_trial
+    from domain.pix.end_to_end import TAIL_BYTES
+    from readmodels.webhooks.endpoint import endpoint_of
+    from runtime.seal import Seal
+
+    seal, now, settings = Seal(running.secret_key()), datetime.now(UTC), running.settings()
+
+    async def send(conn: Any) -> UUID:
+        from domain.errors import Code, Refused
+
+        if await endpoint_of(conn, account_id=args.account_id) is None:
+            raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
+        await _written_down(conn, args.account_id, "webhook.tried", now)
+        return await send_trial(
+            conn,
+            args.account_id,
+            now=now,
+            bank=settings.bank,
+            fees=settings.fees,
+            actor=operator(),
+            request_id="cli",
+            chance=secrets.token_bytes(TAIL_BYTES),
+            seal=seal,
+        )
+
+    return answer(args, {"charge_id": str(in_transaction(send)), "event": "payment.received"})
 
 
 def set_url(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from api.route import Parameter, Route
 from api.routes.boleto_pdf import Pdf
 from api.routes.token import Token, TokenError, TokenRequest
 from domain.mode import Mode
+from runtime import VERSION
 from runtime.settings import Settings
 
 SCOPES = {
@@ -106,7 +107,7 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
             "openapi": "3.1.0",
             "info": {
                 "title": "Quita API",
-                "version": "1.0.0",
+                "version": VERSION,
                 "description": "PIX charges and boletos in Brazil: issue, be paid, be told.",
             },
             "servers": [{"url": settings.base_url}],

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distributions, packages_distributions, requires
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from runtime import VERSION
 from runtime.backups.settings import read_backups
 from tests.support.system import ROOT
 from tests.unit.test_tidy import PACKAGES
@@ -51,6 +53,13 @@ def asked() -> tuple[set[NormalizedName], set[NormalizedName]]:
 
 def compose() -> Any:
     return yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+
+
+def test_there_is_one_version_of_everything() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    cli = tomllib.loads((ROOT / "docs/cli/pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    package = (ROOT / "docs/cli/quita_cli/__init__.py").read_text(encoding="utf-8")
+    assert {told, cli, *re.findall(r'VERSION = "([^"]+)"', package)} == {VERSION}
 
 
 def test_production_has_what_was_tested_to_the_hash() -> None:

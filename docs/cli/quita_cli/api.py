@@ -38,6 +38,10 @@ class Api:
             self._connection.close()
             self._connection = None
 
+    @property
+    def url(self) -> str:
+        return self._keys.url.rstrip("/")
+
     def get(self, path: str, /, **query: Any) -> Any:
         """`query`: None is left out, a list is repeated."""
         given = {name: value for name, value in query.items() if value is not None}

@@ -3,6 +3,8 @@
 import argparse
 import json
 import time
+import webbrowser
+from contextlib import suppress
 from typing import Any
 
 from . import keys
@@ -57,6 +59,20 @@ def change_charge(args: argparse.Namespace, api: Api) -> int:
     """pay (in the sandbox) and cancel."""
     last = "simulate-payment" if args.change == "pay" else "cancel"
     _show_charge(args, api.post(f"/v1/charges/{args.charge_id}/{last}"))
+    return 0
+
+
+def open_page(args: argparse.Namespace, api: Api) -> int:
+    """In the browser where there is one; the address is told either way."""
+    if args.page == "docs":
+        address = api.get("/v1/openapi.json")["externalDocs"]["url"]
+    elif args.page == "dashboard":
+        address = f"{api.url}/painel"
+    else:
+        address = api.get(f"/v1/charges/{args.page}")["payment_url"]
+    show(args, {"url": address}, address)
+    with suppress(webbrowser.Error):
+        webbrowser.open(address)
     return 0
 
 

@@ -5,9 +5,9 @@ Every command answers people in plain lines and programs in JSON (--json); an er
 
 import argparse
 import sys
-from typing import Any
+from typing import Any, Final
 
-from . import VERSION, commands, keys
+from . import VERSION, commands, completion, keys, webhooks
 from .api import Api
 from .certify import certify
 from .keys import CannotRun
@@ -16,6 +16,23 @@ from .trigger import KINDS, trigger
 
 _ABOUT = """Keys come from QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET, or from `quita-cli login`, which
 stores them for you alone. A secret is never an argument."""
+# What stands under "examples" in the help of a command.
+_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "login": ("login https://api.example.com", "login --profile production"),
+    "charges create": ("charges create 10.50 --external-id order-1001", "charges create 10.50 --json"),
+    "charges list": ("charges list --status pending --status expired", "charges list --external-id order-1001"),
+    "events list": ("events list --type payment.received", "events list --after-sequence 120 --json"),
+    "events resend": ("events resend 120", "events resend 120-140"),
+    "webhook list": ("webhook list --state held", "webhook list --limit 5 --json"),
+    "webhook test": ("webhook test",),
+    "listen": ("listen http://127.0.0.1:9999/", "listen http://127.0.0.1:9999/ --type payment.received --once 1"),
+    "trigger": ("trigger payment.received", "trigger payment.anomaly --json"),
+    "logs tail": ("logs tail --status 4xx", "logs tail --path /v1/charges --new"),
+    "clock advance": ("clock advance P3D", "clock advance 2027-01-31T12:00:00Z"),
+    "certify": ("certify https://shop.example.com/webhooks",),
+    "open": ("open docs", "open dashboard", "open 01a1fdb9-6fd9-7433-94a2-937b5542916e"),
+    "completion": ('eval "$(quita-cli completion bash)"', "quita-cli completion zsh > ~/.quita-completion"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     _charges(_family(words, "charges", "create, look up, pay and cancel charges"))
     _events(_family(words, "events", "read the feed, send events again"))
 
+    hooks = _family(words, "webhook", "what was sent to the registered endpoint, and a test of it")
+    one = _command(hooks, "list", webhooks.list_deliveries, "list deliveries, newest event first")
+    one.add_argument("--state", action="append", help="pending, sending, delivered, held, exhausted or stuck")
+    one.add_argument("--limit", type=int, default=25)
+    _command(hooks, "test", webhooks.try_out, "have a test event delivered; exit 1 unless the endpoint takes it")
+
     one = _command(words, "listen", listen, "forward new events to a local address, until Ctrl-C")
     one.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
     one.add_argument("--type", action="append", help=f"these kinds; {' and '.join(DEFAULT_KINDS)} unless given")
@@ -67,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     one = _command(clock, "advance", commands.advance_clock, "let time pass: P3D, PT36H, or an instant")
     one.add_argument("by")
 
+    one = _command(words, "open", commands.open_page, "open a page in the browser, and print its address")
+    one.add_argument("page", help="docs, dashboard, or a charge_id for the payer's page")
+
     one = _command(
         words,
         "certify",
@@ -75,6 +101,13 @@ def _parser() -> argparse.ArgumentParser:
         needs_api=False,
     )
     one.add_argument("url", help="your receiver; its secret is QUITA_WEBHOOK_SECRET, or is asked for")
+
+    def complete(args: argparse.Namespace) -> int:
+        print(completion.script(args.shell, parser), end="")
+        return 0
+
+    one = _command(words, "completion", complete, "print what makes the shell complete these words", needs_api=False)
+    one.add_argument("shell", choices=("bash", "zsh"))
     return parser
 
 
@@ -112,7 +145,11 @@ def _family(words: Any, name: str, told: str) -> Any:
 
 
 def _command(words: Any, name: str, run: Any, told: str, *, needs_api: bool = True) -> Any:
-    made = words.add_parser(name, help=told, description=told)
+    made = words.add_parser(name, help=told, description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    # The whole name, as `prog` has it, without the program's own.
+    if examples := _EXAMPLES.get(made.prog.partition(" ")[2]):
+        whole = [each if "quita-cli" in each else f"quita-cli {each}" for each in examples]
+        made.epilog = "examples:\n" + "\n".join(f"  {each}" for each in whole)
     made.add_argument("--json", action="store_true", help="answer in JSON, for programs")
     made.add_argument("--profile", default="default", help="which of the stored credentials")
     made.set_defaults(run=run, needs_api=needs_api)

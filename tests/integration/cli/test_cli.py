@@ -22,11 +22,15 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from cli.answer import answer
+from commands.people.sessions import PLATFORM
 from domain.webhooks.signature import sign
+from runtime import VERSION
 from runtime.local.embedded import free_port
 from tests.support.system import System, until
 
 EVERY = (
+    ("merchant", "list"), ("merchant", "show"), ("merchant", "reset"), ("webhook", "list"),
+    ("webhook", "rotate"), ("webhook", "test"),
     ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
     ("staff", "role"), ("staff", "list"), ("staff", "remove"),
     ("up",), ("serve",), ("status",), ("doctor",), ("migrate",), ("merchant", "create"), ("merchant", "approve"),
@@ -189,15 +193,7 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
         "merchant", "address", own, "--street", "Rua das Flores", "--number", "10", "--district", "Centro",
         "--city", "Olinda", "--state", "PE", "--zip-code", "53010000",
     )  # fmt: skip
-
-    async def logged() -> list[tuple[str, dict[str, Any]]]:
-        conn = await asyncpg.connect(system.database_url)
-        rows = await conn.fetch("SELECT action, facts, email FROM audit WHERE subject = $1 ORDER BY at, audit_id", own)
-        await conn.close()
-        assert all(row["email"].startswith("quita (") for row in rows)
-        return [(row["action"], json.loads(row["facts"])) for row in rows]
-
-    assert asyncio.run(logged()) == [
+    assert asyncio.run(logged(system, own)) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
         ("merchant.rate_changed", {"per_second": 50, "burst": 60}),
@@ -235,6 +231,75 @@ def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> No
         ("--pix-min", "2.00", "--pix-max", "1.00", "--reason", "x"),
     ):
         assert system.quita("merchant", "fees", account_id, *wrong).returncode == 1, wrong
+
+
+async def logged(system: System, subject: str) -> list[tuple[str, dict[str, Any]]]:
+    """What the operator did, as the platform's audit log has it."""
+    conn = await asyncpg.connect(system.database_url)
+    rows = await conn.fetch(
+        "SELECT action, facts, email FROM audit WHERE subject = $1 AND account_id = $2 ORDER BY at, audit_id",
+        subject, PLATFORM,
+    )  # fmt: skip
+    await conn.close()
+    assert all(row["email"].startswith("quita (") for row in rows)
+    return [(row["action"], json.loads(row["facts"])) for row in rows]
+
+
+def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: System, merchant: dict[str, Any]) -> None:
+    account_id = merchant["account_id"]
+    person = merchant["dashboard"]["email"]
+    for asked in (account_id, person, merchant["name"][:12]):
+        found = system.json("merchant", "list", asked)
+        assert account_id in [each["account_id"] for each in found], asked
+    newest = system.json("merchant", "list", "--limit", "2")
+    assert len(newest) == 2
+    assert newest[0]["created_at"] >= newest[1]["created_at"]
+    assert {each["kyc"] for each in system.json("merchant", "list", "--kyc", "pending")} == {"pending"}
+    assert system.json("merchant", "list", "nobody@example.com") == []
+    lines = system.quita("merchant", "list", account_id).stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [[account_id, "approved"]]
+    shown = system.json("merchant", "show", account_id)
+    assert (shown["name"], shown["kyc"], shown["balance"]) == (merchant["name"], "approved", "0.00")
+    assert person in [each["email"] for each in shown["people"]]
+    assert "*" in shown["pix_key"]
+    nobody = system.quita("merchant", "show", str(uuid4()))
+    assert (nobody.returncode, nobody.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")) == (1, True)
+    staff = system.json("staff", "list")["data"]
+    assert system.dev["staff"]["email"] in [each["email"] for each in staff]
+    assert system.dev["staff"]["email"] in system.quita("staff", "list").stdout
+
+
+def test_a_reset_takes_the_second_factor_and_tells_why(system: System) -> None:
+    own = system.create_merchant()
+    account_id, person = own["account_id"], own["dashboard"]["email"]
+    without = system.quita("merchant", "reset", account_id, person)
+    assert without.returncode == 2
+    done = system.json("merchant", "reset", account_id, person, "--reason", "called from the number we have")
+    assert done == {"account_id": account_id, "email": person, "mailed": True}
+    wanted = ("person.factor_cleared", {"person": person, "reason": "called from the number we have"})
+    assert wanted in asyncio.run(logged(system, account_id))
+
+
+def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Receiver) -> None:
+    account_id = system.create_merchant()["account_id"]
+    first = system.json("webhook", "set", account_id, receiver.url)
+    tried = system.json("webhook", "test", account_id)
+    until(lambda: bool(receiver.received), within_s=30)
+    assert json.loads(receiver.received[0].body)["charge_id"] == tried["charge_id"]
+    rotated = system.json("webhook", "rotate", account_id)
+    assert (rotated["endpoint_id"], rotated["secret"] != first["secret"]) == (first["endpoint_id"], True)
+    shown = system.json("webhook", "list", account_id)
+    assert (shown["url"], len(shown["old_secrets_until"])) == (receiver.url, 1)
+    assert {lane["mode"]: lane["state"] for lane in shown["lanes"]} == {"production": "open", "test": "open"}
+    assert first["secret"] not in json.dumps(shown)
+    assert [action for action, _ in asyncio.run(logged(system, account_id))] == ["webhook.tried", "webhook.rotated"]
+    other = system.json("merchant", "create", "--name", "Sem Webhook")["account_id"]
+    for verb in ("list", "rotate", "test"):
+        assert system.quita("webhook", verb, other).returncode == 1, verb
+
+
+def test_the_version_is_told(system: System) -> None:
+    assert system.quita("--version").stdout == f"quita {VERSION}\n"
 
 
 def test_the_ends_of_both_chains_are_shown_and_known_again(system: System) -> None:

@@ -69,6 +69,10 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
 
 @pytest.fixture
 def terminal(system: System, merchant: ApiMerchant, program: Path, tmp_path: Path) -> Terminal:
+    return terminal_of(merchant, system, program, tmp_path)
+
+
+def terminal_of(merchant: ApiMerchant, system: System, program: Path, tmp_path: Path) -> Terminal:
     credential = merchant.record.test
     keys = {"URL": system.base_url, "CLIENT_ID": credential.client_id, "CLIENT_SECRET": credential.client_secret}
     return Terminal(program, tmp_path, {f"QUITA_{name}": value for name, value in keys.items()})
@@ -196,11 +200,7 @@ async def test_listen_forwards_what_an_endpoint_would_receive_signed(terminal: T
 
 async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, program: Path, tmp_path: Path) -> None:
     async with new_merchant(system) as merchant:
-        credential = merchant.record.test
-        terminal = Terminal(program, tmp_path, {
-            "QUITA_URL": system.base_url, "QUITA_CLIENT_ID": credential.client_id,
-            "QUITA_CLIENT_SECRET": credential.client_secret,
-        })  # fmt: skip
+        terminal = terminal_of(merchant, system, program, tmp_path)
         with receiving(Recording()) as receiver:
             system.json("webhook", "set", merchant.sandbox.account_id, receiver.url)
             await merchant.sandbox.paid("10.00")
@@ -228,6 +228,81 @@ async def test_logs_show_what_was_asked_and_answered(terminal: Terminal, merchan
     assert row["client_id"] == merchant.record.test.client_id
 
 
+async def test_the_registered_endpoint_is_tried_and_its_deliveries_listed(
+    system: System, program: Path, tmp_path: Path
+) -> None:
+    async with new_merchant(system) as other:
+        terminal = terminal_of(other, system, program, tmp_path)
+        nobody = terminal.run("webhook", "test")
+        assert (nobody.returncode, "no endpoint is registered" in nobody.stdout) == (1, True)
+        with receiving(Recording()) as receiver:
+            system.json("webhook", "set", other.sandbox.account_id, receiver.url)
+            (delivery,) = terminal.told("webhook", "test")
+            assert (delivery["type"], delivery["state"]) == ("payment.received", "delivered")
+            assert len(receiver.received) >= 1
+        listed = terminal.told("webhook", "list", "--state", "delivered")
+        assert listed[0]["delivery_id"] == delivery["delivery_id"]
+        line = terminal.run("webhook", "list").stdout.split()
+        assert line[:4] == [delivery["delivery_id"], "delivered", "1", "200"]
+
+
+def test_a_page_is_opened_and_its_address_told(terminal: Terminal, system: System, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$1" >> {opened}\n')
+    browser.chmod(0o755)
+    (made,) = terminal.told("charges", "create", "1.00")
+    pages = {"docs": system.docs_url, "dashboard": f"{system.base_url}/painel", made["charge_id"]: made["payment_url"]}
+    for page, address in pages.items():
+        assert terminal.told("open", page, BROWSER=str(browser)) == [{"url": address}]
+    assert opened.read_text().split() == list(pages.values())
+    assert terminal.run("open", "nothing").returncode == 1
+
+
+def test_help_has_examples_that_are_read_as_they_stand(terminal: Terminal) -> None:
+    words = (
+        "login", "charges create", "charges list", "events list", "events resend", "webhook list", "webhook test",
+        "listen", "trigger", "logs tail", "clock advance", "certify", "open", "completion",
+    )  # fmt: skip
+    for each in words:
+        told = terminal.run(*each.split(), "--help").stdout
+        examples = re.findall(r"^  (?:eval \"\$\()?(quita-cli [^>)\n]*)", told.partition("examples:")[2], re.M)
+        assert examples, each
+        for example in examples:
+            # Understood, and then refused for want of keys: 2 would be a word that is not there.
+            done = terminal.run(*example.split()[1:], QUITA_URL="", QUITA_CLIENT_ID="", QUITA_WEBHOOK_SECRET="")
+            assert done.returncode == (0 if each == "completion" else 1), (example, done.stderr)
+    assert terminal.run("--version").stdout == "quita-cli 1.0.0\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("", {"charges", "listen", "open", "--version"}),
+        ("char", {"charges"}),
+        ("charges ", {"create", "get", "list", "pay", "cancel"}),
+        ("charges create 10.50 --ex", {"--external-id", "--expires-in"}),
+        ("trigger payment.", {"payment.received", "payment.anomaly"}),
+        ("logs tail --status ", {"--path", "--new"}),
+    ],
+)
+def test_the_shell_completes_what_the_parser_knows(terminal: Terminal, typed: str, offered: set[str]) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("no bash on this machine")
+    script = terminal.run("completion", "bash").stdout
+    words = ["quita-cli", *typed.split(), *([""] if typed.endswith(" ") or not typed else [])]
+    asked = f"""
+        {script}
+        COMP_WORDS=({" ".join(f"'{each}'" for each in words)}); COMP_CWORD={len(words) - 1}
+        _quita_cli; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    found = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=LINE_S_MAX, check=True)
+    assert offered <= set(found.stdout.split()), found.stdout
+    if typed.strip() and not typed.endswith(" "):
+        assert all(each.startswith(words[-1]) for each in found.stdout.split())
+    assert terminal.run("completion", "zsh").stdout.startswith("autoload -U +X bashcompinit")
+
+
 async def test_requests_are_told_to_their_own_account_and_mode_alone(merchant: ApiMerchant, system: System) -> None:
     await merchant.sandbox.created("10.00")
     asked: list[dict[str, Any]] = []
@@ -246,9 +321,7 @@ async def test_requests_are_told_to_their_own_account_and_mode_alone(merchant: A
 
 async def test_the_clock_of_the_sandbox_goes_where_it_is_sent(system: System, program: Path, tmp_path: Path) -> None:
     async with new_merchant(system) as merchant:
-        credential = merchant.record.test
-        env = {"URL": system.base_url, "CLIENT_ID": credential.client_id, "CLIENT_SECRET": credential.client_secret}
-        terminal = Terminal(program, tmp_path, {f"QUITA_{name}": value for name, value in env.items()})
+        terminal = terminal_of(merchant, system, program, tmp_path)
         assert terminal.told("clock", "show")[0]["advanced_seconds"] == 0
         (there,) = terminal.told("clock", "advance", "P3D")
         assert there["advanced_seconds"] == 3 * 86_400

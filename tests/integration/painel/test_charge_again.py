@@ -278,7 +278,7 @@ async def test_a_payer_is_chosen_for_a_schedule_too(shop: Any) -> None:
     doc = await books.charge(payer={**PAYER, **PLACE})
     new = "/painel/programacoes/nova"
     first = (datetime.now(UTC) + timedelta(days=20)).date().isoformat()
-    typed = {
+    typed: dict[str, Any] = {
         "forma": "boleto", "amount": "50", "frequency": "monthly", "first_due_date": first, "issue_days_before": "10",
     }  # fmt: skip
     seen = await owner.post(new, on=f"{new}?forma=boleto", **typed, payer_query="da silva", buscar="pagador")

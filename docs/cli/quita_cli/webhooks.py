@@ -1,0 +1,50 @@
+"""`webhook list|test`: what was sent to the registered endpoint, and a delivery of one's own to look at.
+
+The endpoint itself, its address and its secret, is the dashboard's: no credential of a program changes where money's
+events go.
+"""
+
+import argparse
+import time
+from typing import Any, Final
+
+from .api import Api
+from .output import show, show_rows
+from .trigger import KINDS
+
+_WAIT_S_MAX: Final = 60.0
+_NO_ENDPOINT_S: Final = 3.0
+"""A delivery is there with its event, where there is an endpoint."""
+_POLL_S: Final = 0.5
+
+
+def list_deliveries(args: argparse.Namespace, api: Api) -> int:
+    show_rows(args, api.get("/v1/webhook-deliveries", limit=args.limit, state=args.state)["data"], _line)
+    return 0
+
+
+def try_out(args: argparse.Namespace, api: Api) -> int:
+    """A test charge is paid, and its payment.received waited for; 1 unless the endpoint took it."""
+    charge_id = KINDS["payment.received"](api)
+    (event,) = api.get("/v1/events", charge_id=charge_id, type=["payment.received"])["data"]
+    begun = time.monotonic()
+    while True:
+        found: list[dict[str, Any]] = api.get("/v1/webhook-deliveries", event_id=event["event_id"])["data"]
+        wait_s = _WAIT_S_MAX if found else _NO_ENDPOINT_S
+        if (found and found[0]["attempts"]) or time.monotonic() - begun > wait_s:
+            break
+        time.sleep(_POLL_S)
+    if not found:
+        show(args, {"delivery": None}, "no endpoint is registered: do so in the dashboard, or use `quita-cli listen`")
+        return 1
+    show(args, found[0], _line(found[0]))
+    return 0 if found[0]["state"] == "delivered" else 1
+
+
+def _line(delivery: dict[str, Any]) -> str:
+    last = delivery["attempts"][-1] if delivery["attempts"] else {}
+    told = last.get("status") or last.get("outcome") or ""
+    return (
+        f"{delivery['delivery_id']}  {delivery['state']:<9}  {delivery['attempt_count']:>2}  {told!s:<18}  "
+        f"{delivery['type']:<24}  {delivery['created_at']}  {delivery['url']}"
+    )
