@@ -247,8 +247,6 @@ def _describe(component: str, field: str, schema: dict[str, Any], properties: di
     told = of_schema or inner.get("description") or _FIELDS[field]
     # A field's schema may be shared with fields of other names.
     properties[field] = {**schema, "description": told}
-    if component.startswith("Error") and field == "error":
-        properties[field]["description"] = "What was refused, and why."
 
 
 def parameter_description(name: str) -> str:

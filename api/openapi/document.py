@@ -89,12 +89,17 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     answers += [each for route in routes for each in route.answers.values() if not isinstance(each, Pdf)]
     schema_of, components = _components(answers)
     sharpen_answers(components)
+    # Its fields stand in a schema for each status, which are looked into no deeper than the others are.
+    describe_fields({"ErrorBody": components["ErrorBody"]})
     components |= error_schemas(components, routes) | event_schemas()
     schema_of_body, bodies = _components([TokenRequest, *(route.body for route in routes if route.body)])
     sharpen_requests(bodies)
     schema_of |= schema_of_body
     components |= bodies
     components |= token_schemas(components)
+    # Each status has its own, made of these.
+    for name in ("ErrorEnvelope", "ErrorBody", "TokenError"):
+        del components[name]
     describe_fields(components)
     of_answers = examples(settings.app_url)
     paths: dict[str, Any] = {}
@@ -109,6 +114,7 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
                 "title": "Quita API",
                 "version": VERSION,
                 "description": "PIX charges and boletos in Brazil: issue, be paid, be told.",
+                "contact": _contact(settings),
             },
             "servers": [{"url": settings.base_url}],
             "externalDocs": {"url": settings.docs_url},
@@ -249,7 +255,15 @@ def _description(route: Route) -> str:
         parts.append("Test credentials only.")
     if route.mode is Mode.PRODUCTION:
         parts.append("Production credentials only.")
-    return " ".join(parts)
+    return " ".join(parts) or "Any credential may ask, whatever its scopes."
+
+
+def _contact(settings: Settings) -> dict[str, str]:
+    """SUPPORT_CONTACT where it is an address of mail or the web; the documentation elsewhere."""
+    given = settings.support_contact
+    if "@" in given:
+        return {"name": "Quita", "email": given}
+    return {"name": "Quita", "url": given if given.startswith("https://") else settings.docs_url}
 
 
 def _path_names(path: str) -> list[str]:
