@@ -54,10 +54,7 @@ async def stage(system: System, browser: Browser) -> AsyncIterator[Stage]:
         people = {"/painel": msgspec.to_builtins(merchant.record.dashboard), "/plataforma": system.dev["staff"]}
         async with browser.tab(group=group) as tab:
             for root, person in people.items():
-                await tab.open(f"{system.app_url}{root}/entrar")
-                await tab.fill("#email", person["email"])
-                await tab.fill("#password", person["password"])
-                await tab.leaves("button[type=submit]")
+                await tab.sign_in(f"{system.app_url}{root}/entrar", person["email"], person["password"])
                 await tab.until("location.pathname", root)
         yield Stage(system, merchant, group)
 
@@ -242,6 +239,8 @@ async def test_the_documentation_has_no_barrier(system: System, browser: Browser
         "/pt",
         "/api",
         "/api/refunds",
+        "/pt/api",
+        "/pt/api/charges",
         "/pt/events",
         "/pt/errors",
         "/errors/AMOUNT_INVALID",

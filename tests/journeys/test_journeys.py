@@ -27,10 +27,8 @@ async def signed_in(
     """A tab of the merchant's owner, just after e-mail and password were typed."""
     async with browser.tab() as tab:
         await tab.screen(1280)
-        await tab.open(f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else ""))
-        await tab.fill("#email", merchant.record.dashboard.email)
-        await tab.fill("#password", merchant.record.dashboard.password)
-        await tab.leaves("button[type=submit]")
+        entry = f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else "")
+        await tab.sign_in(entry, merchant.record.dashboard.email, merchant.record.dashboard.password)
         yield tab
         # Nothing failed on the way, and nothing ran into the policy of our own pages.
         assert tab.complaints == []

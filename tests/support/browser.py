@@ -103,6 +103,19 @@ class Tab:
         await self.press(selector)
         await self.until("window.left === undefined && document.readyState === 'complete'")
 
+    async def sign_in(self, entry: str, email: str, password: str) -> None:
+        """Type both into the page at `entry` and send it; what comes next is for whoever asked."""
+        await self.open(entry)
+        await self.fill("#email", email)
+        await self.fill("#password", password)
+        await self.leaves("button[type=submit]")
+
+    async def choose_file(self, selector: str, path: Path) -> None:
+        """As if it had been picked in the system's own window."""
+        root = (await self.command("DOM.getDocument"))["root"]["nodeId"]
+        node = (await self.command("DOM.querySelector", nodeId=root, selector=selector))["nodeId"]
+        await self.command("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
+
     async def text(self, selector: str = "body") -> str:
         return str(await self.value(f"document.querySelector({selector!r})?.innerText ?? ''"))
 

@@ -54,6 +54,14 @@ try {
   // Storage is refused: the link leads to the whole list.
 }
 
+// Enter in the search for a payer presses its own button: the form's would first want what the payer's fields lack.
+const wanted = document.getElementById("i-payer_query");
+wanted?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault();
+  wanted.form.elements.buscar.click();
+});
+
 // Where the operator has named who knows postal codes, the address of one is filled in; nothing that was typed changes.
 const postal = document.querySelector("[data-cep]");
 const zip = postal?.closest("form").elements.zip_code;
