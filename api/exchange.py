@@ -71,9 +71,9 @@ class Exchange(Struct):
                 self.refused,
                 made,
                 agent,
-                self.sent,
-                None if self.sent is None else body,
-            )
+            ),
+            self.sent,
+            body,
         )
 
 

@@ -52,6 +52,9 @@ _MESSAGE_MAX = 300
 _FIELDS_MAX = 20
 _AGENT_MAX = 120
 
+Sent = dict[str, Any] | int | None
+"""As Exchange.sent."""
+
 
 class LoggedRequest(NamedTuple):
     """`at` in Unix seconds; `made` is the Location of what it made, `agent` the User-Agent of one that was refused.
@@ -67,7 +70,7 @@ class LoggedRequest(NamedTuple):
     refused: Refused | None = None
     made: bytes | None = None
     agent: bytes | None = None
-    sent: dict[str, Any] | int | None = None
+    sent: Sent = None
     answered: bytes | None = None
 
 
@@ -82,13 +85,14 @@ class RequestLog:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def add(self, request: LoggedRequest) -> None:
+    def add(self, request: LoggedRequest, sent: Sent = None, answered: bytes | None = None) -> None:
+        """`sent` and `answered`: the bodies of a write in the sandbox, kept while there are not enough yet."""
         rows = self._rows
         if len(rows) >= ROWS_MAX or not self._keeps(request.caller, request.at):
             dropped_total.inc()
             return
-        if request.sent is not None:
-            request = self._with_bodies(request)
+        if sent is not None and self._keeps_bodies(request):
+            request = request._replace(sent=sent, answered=answered)
         rows.append(request)
         if self._task is None:
             self._task = asyncio.create_task(self._keep_writing())
@@ -102,15 +106,15 @@ class RequestLog:
         asked = self._asked[whose] = self._asked.get(whose, 0) + 1
         return asked <= OF_ACCOUNT_MAX or asked % BEYOND_EACH == 0
 
-    def _with_bodies(self, request: LoggedRequest) -> LoggedRequest:
-        """The request with its bodies, or without them where there are enough."""
+    def _keeps_bodies(self, request: LoggedRequest) -> bool:
+        """Whether there are not enough of its account's yet."""
         whose = (request.caller.account_id, request.refused is not None)
         kept = self._bodies.get(whose, 0)
         if kept >= BODIES_MAX or self._bodies_waiting >= BODIES_WAITING_MAX:
-            return request._replace(sent=None, answered=None)
+            return False
         self._bodies[whose] = kept + 1
         self._bodies_waiting += 1
-        return request
+        return True
 
     async def close(self) -> None:
         """Write what is left, for _CLOSE_S at most."""

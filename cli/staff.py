@@ -7,6 +7,7 @@ from typing import Any
 
 from cli import running
 from cli.answer import Commands, answer, family, in_transaction, operator
+from domain.instants import iso
 
 
 def add_commands(commands: Commands) -> None:
@@ -28,7 +29,8 @@ def add_commands(commands: Commands) -> None:
         elif verb == "role":
             one.add_argument("--role", choices=ROLES, required=True)
         one.set_defaults(run=run)
-    verbs.add_parser("list", help="who there is, with which role").set_defaults(run=listed)
+    everybody = verbs.add_parser("list", help="everybody of the staff: their role, and who has a second factor")
+    everybody.set_defaults(run=listed)
 
 
 def create(args: argparse.Namespace) -> int:
@@ -84,12 +86,18 @@ def listed(args: argparse.Namespace) -> int:
     from readmodels.dashboard.people import staff
 
     found = in_transaction(staff)
-    rows = [
-        {"email": each.email, "name": each.name, "role": each.role, "second_factor": each.totp_since is not None,
-         "fresh": each.fresh, "created_at": each.created_at}
-        for each in found
-    ]  # fmt: skip
-    return answer(args, {"data": rows})
+    if args.json:
+        told = [
+            {"email": each.email, "name": each.name, "role": each.role, "second_factor": each.totp_since is not None,
+             "fresh": each.fresh, "created_at": iso(each.created_at), "seen_at": each.seen_at and iso(each.seen_at)}
+            for each in found
+        ]  # fmt: skip
+        return answer(args, told)
+    for each in found:
+        factor = "second factor" if each.totp_since else "password alone"
+        seen = f"seen {iso(each.seen_at)}" if each.seen_at else "never seen"
+        print(f"{each.email:<40}  {each.role:<10}  {factor:<14}  {seen}")
+    return 0
 
 
 def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable[bool]], **facts: str) -> None:

@@ -255,19 +255,30 @@ def _misspelt(name: str, given: dict[str, Any], fields: tuple[_Field, ...]) -> s
 
 def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "") -> tuple[str, ...]:
     """Of fields that no body has, and that are ignored: a sentence for each that is like one which was left out."""
-    fields = {field.name: field for field in _fields(into)}
-    left_out = {_letters(name): name for name in fields if name not in given}
-    unknown = islice((each for each in given if each not in fields and len(each) <= _NAME_MAX), _UNKNOWN_MAX)
-    found = [
-        f"{within}{key} is no field and was ignored: {within}{left_out[meant[0]]} is its name."
-        for key in unknown
-        if (meant := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE))
-    ]
-    for name, field in fields.items():
-        value = given.get(name)
-        if field.nested is not None and isinstance(value, dict):
-            found += misspelt_fields(value, field.nested, f"{within}{name}.")
-    return tuple(found)
+    names, nested = _names(into)
+    found: tuple[str, ...] = ()
+    if not given.keys() <= names:
+        left_out = {_letters(name): name for name in names if name not in given}
+        unknown = islice((each for each in given if each not in names and len(each) <= _NAME_MAX), _UNKNOWN_MAX)
+        found = tuple(
+            f"{within}{key} is no field and was ignored: {within}{left_out[meant[0]]} is its name."
+            for key in unknown
+            if (meant := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE))
+        )
+    for name, inner in nested:
+        if isinstance(value := given.get(name), dict):
+            found += misspelt_fields(value, inner, f"{within}{name}.")
+    return found
+
+
+@cache
+def _names(into: type[Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[Struct]], ...]]:
+    """Of its fields; and those that are an object, with its type."""
+    fields = _fields(into)
+    return (
+        frozenset(field.name for field in fields),
+        tuple((field.name, field.nested) for field in fields if field.nested is not None),
+    )
 
 
 def _letters(name: str) -> str:

@@ -30,7 +30,7 @@ async def ways(servers: Any) -> AsyncIterator[tuple[Api, Api]]:
 def told(reply: Reply) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """What of an answer does not differ from one request to the next."""
     masked = re.compile(rb"req_[\w-]+|[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z")
-    ever = {b"ratelimit-remaining", b"content-length", b"date", b"location"}
+    ever = {b"ratelimit-remaining", b"ratelimit-reset", b"content-length", b"date", b"location"}
     headers = sorted((name, masked.sub(b"*", value)) for name, value in reply.headers if name not in ever)
     body = re.sub(rb'"(public_id|payment_url|qr_code|qr_code_image)":"[^"]*"', rb'"\1":"*"', reply.body)
     return reply.status, headers, masked.sub(b"*", body)

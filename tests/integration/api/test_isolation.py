@@ -1,7 +1,7 @@
 """Whatever is another merchant's, of the other mode, or not there at all, is answered in the same bytes (spec, 9)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -44,6 +44,7 @@ def _id_routes() -> list[tuple[str, str]]:
     return [(route.method, route.path) for route in ROUTES if "{" in route.path]
 
 
+_OTHER_SPELLINGS: tuple[Callable[[str], str], ...] = (lambda each: f"{{{each}}}", lambda each: each.replace("-", ""))
 _ROUTES = {(route.method, route.path): route for route in ROUTES}
 
 
@@ -72,8 +73,12 @@ async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, metho
         if whose == "theirs" or its_mode == other
     ]
     assert len(foreign) == 6
-    for identifier in (*foreign, str(uuid4()), "x", NOBODY.upper(), f"{{{NOBODY}}}", NOBODY.replace("-", "")):
+    for identifier in (*foreign, str(uuid4()), "x", NOBODY.upper()):
         assert (await _ask(client, method, path, identifier)).but_for_the_request_id() == unknown
+    for spelled in _OTHER_SPELLINGS:  # told what it looks like, whoever's it is
+        answers = [await _ask(client, method, path, spelled(each)) for each in (NOBODY, *foreign)]
+        assert {answer.but_for_the_request_id() for answer in answers} == {answers[0].but_for_the_request_id()}
+        assert (answers[0].status, answers[0].code) == (unknown[0], "SANDBOX_ONLY" if gated else "CHARGE_NOT_FOUND")
 
 
 async def test_a_stranger_who_asks_at_the_same_moment_as_the_owner_gets_nothing(strangers: Strangers) -> None:
@@ -104,9 +109,10 @@ async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, met
 
 async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
     names = {path[path.index("{") + 1 : path.index(":")] for _, path in _id_routes()}
-    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds, schedules and withdrawals in
-    # test_refunds.py, test_schedules.py and test_withdrawals.py, where they are made.
-    assert names == {"charge_id", "account_id", "delivery_id", "refund_id", "schedule_id", "withdrawal_id", "key"}
+    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds, schedules, withdrawals and requests in
+    # test_refunds.py, test_schedules.py, test_withdrawals.py and test_request_bodies.py, where they are made.
+    elsewhere = {"delivery_id", "refund_id", "schedule_id", "withdrawal_id", "request_id"}
+    assert names == {"charge_id", "account_id", "key"} | elsewhere
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])

@@ -150,17 +150,17 @@ async def test_noting_a_production_request_costs_what_it_did(pool: Pool) -> None
     log, caller, sandbox = RequestLog(pool), _caller(new_id()), _caller(new_id(), test=True)
     log.add(_asked(caller))  # which starts the writing
     plain = [_asked(caller) for _ in range(100)]
-    kept = [_asked(sandbox)._replace(sent={}, answered=b"{}") for _ in range(100)]
+    kept = [_asked(sandbox) for _ in range(100)]
 
-    def note(requests: list[LoggedRequest]) -> int:
+    def note(requests: list[LoggedRequest], *bodies: Any) -> int:
         def add() -> None:
             for each in requests:
-                log.add(each)
+                log.add(each, *bodies)
 
         return calls_made(add)
 
     reads = [_asked(sandbox) for _ in range(100)]
-    production, read, test = note(plain), note(reads), note(kept)
+    production, read, test = note(plain), note(reads), note(kept, {}, b"{}")
     log._rows.clear()
     await log.close()
     assert production == read < test
@@ -190,7 +190,7 @@ async def test_of_a_flood_the_first_are_kept_and_refusals_have_a_share_of_their_
     def add(count: int, **more: Any) -> int:
         rows = len(log._rows)
         for _ in range(count):
-            log.add(_asked(caller)._replace(sent={"amount": "1"}, answered=b"{}", **more))
+            log.add(_asked(caller)._replace(**more), {"amount": "1"}, b"{}")
         return sum(each.sent is not None for each in log._rows[rows:])
 
     assert add(100) == 30

@@ -264,7 +264,7 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     assert "*" in shown["pix_key"]
     nobody = system.quita("merchant", "show", str(uuid4()))
     assert (nobody.returncode, nobody.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")) == (1, True)
-    staff = system.json("staff", "list")["data"]
+    staff = system.json("staff", "list")
     assert system.dev["staff"]["email"] in [each["email"] for each in staff]
     assert system.dev["staff"]["email"] in system.quita("staff", "list").stdout
 

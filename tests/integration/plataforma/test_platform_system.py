@@ -94,7 +94,7 @@ async def test_the_last_admin_stays_and_a_role_is_one_that_there_is(system: Syst
 
 def _listed(system: System) -> dict[str, tuple[str, bool]]:
     """Role by e-mail, and whether no password was chosen yet."""
-    return {each["email"]: (each["role"], each["fresh"]) for each in system.json("staff", "list")["data"]}
+    return {each["email"]: (each["role"], each["fresh"]) for each in system.json("staff", "list")}
 
 
 async def _chosen(system: System, person: Person, before: set[str]) -> str:

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from banks.measured import TALLY, MeasuredBank
-from banks.protocol import BoletoBank, Done, PixBank, Rejected, TransferBank, Unknown
+from banks.protocol import BoletoBank, CobvBank, Done, PixBank, Rejected, TransferBank, Unknown
 from readmodels.dashboard.bank_calls import KEPT, calls_by_operation, calls_by_time
 from runtime.postgres import Pool, session
 from tests.support.dashboard import settings_with, staff_of
@@ -38,7 +38,7 @@ class Answering:
 def bank() -> Any:
     TALLY.take()
     api = Answering()
-    return MeasuredBank("901", cast(Any, SimpleNamespace(pix=api, boletos=api, transfers=api))).pix
+    return MeasuredBank("901", cast(Any, SimpleNamespace(pix=api, cobvs=api, boletos=api, transfers=api))).pix
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -53,7 +53,7 @@ def worker(pool: Pool, now: datetime = NOW) -> Context:
 
 
 def test_every_operation_of_a_bank_has_a_name_for_people() -> None:
-    ports = (PixBank, BoletoBank, TransferBank)
+    ports = (PixBank, CobvBank, BoletoBank, TransferBank)
     operations = {name for port in ports for name in vars(port) if asyncio.iscoroutinefunction(getattr(port, name))}
     assert operations == set(BANK_OPERATIONS)
 

@@ -1,6 +1,7 @@
 """A boleto over the API: whoever owns it gets the paper, and other people's readers find on it what the API says."""
 
 import io
+import secrets
 import shutil
 import subprocess
 from datetime import UTC, date, datetime, timedelta
@@ -221,11 +222,19 @@ async def test_what_is_no_boleto_of_the_caller_is_one_and_the_same_404(api: Api,
     unknown = await api.get(path(str(uuid4())), token=token)
     assert (unknown.status, unknown.code()) == (404, "CHARGE_NOT_FOUND")
     named = (
-        of_production.charge_id, pix["charge_id"], doc.charge_id.upper(), doc.charge_id.replace("-", ""), "x", "%00",
-        "%ff", "..", str(doc.nosso_numero), doc.public_id, "9" * 5000,
+        of_production.charge_id, pix["charge_id"], doc.charge_id.upper(), "x", "%00", "%ff", "..", "9" * 5000,
     )  # fmt: skip
     for each in named:
         assert same(await api.get(path(each), token=token)) == same(unknown), each
+    # What looks like another name is told so, whether a boleto has it or not.
+    others = (
+        (doc.charge_id.replace("-", ""), uuid4().hex), (str(doc.nosso_numero), "9" * 20),
+        (doc.public_id, secrets.token_urlsafe(16)),
+    )  # fmt: skip
+    for of_one, of_none in others:
+        answers = [await api.get(path(each), token=token) for each in (of_one, of_none)]
+        assert same(answers[0]) == same(answers[1])
+        assert (answers[0].status, answers[0].code()) == (404, "CHARGE_NOT_FOUND")
     stranger = await api.token(api.second)
     assert same(await api.get(path(doc.charge_id), token=stranger)) == same(unknown)
     assert same(await api.get(path(of_production.charge_id), token=stranger)) == same(unknown)
