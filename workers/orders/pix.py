@@ -6,7 +6,7 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -57,6 +57,7 @@ FAILURE_CODE = "BANK_REFUSED"
 _LOOK_S = 0.1
 _PACE_S = 0.02
 """Between two statements that register at the sandbox's bank: the more orders in one, the less each costs."""
+_COMMITTED_LATE: Final = timedelta(milliseconds=100)
 _DONE_MAX = 200
 _KEYS_MAX = 4
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
@@ -91,8 +92,8 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
     ended = 0
 
-    async def claim_some(limit: int) -> list[PixOrder]:
-        now = context.now()
+    async def claim_some(limit: int, due_until: datetime | None = None) -> list[PixOrder]:
+        now = due_until or context.now()
         async with session(context.pool) as conn:
             return await claim(conn, test=mode.test, now=now, limit=limit, lease=LEASE)
 
@@ -102,9 +103,11 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
         nonlocal ended
         while True:
             # Where there are traces, each order has a span of its own.
-            registered = 0 if context.traces is not None else await register_cobs(context)
+            registered, until = (0, None) if context.traces is not None else await register_cobs(context)
             ended += registered
-            claimed = await claim_some(pace.orders_claimed)
+            # What has come meanwhile, or was due before and committed after, is for the next round's statement: through
+            # the port it costs three times as much.
+            claimed = await claim_some(pace.orders_claimed, until and until - _COMMITTED_LATE)
             if claimed or not registered or context.stopping.is_set():
                 return claimed
             await asyncio.sleep(_PACE_S)

@@ -5,9 +5,10 @@
 -- Registrations that are due: each cob is put, and its order ends, together and in one statement, so there is no lease. What
 -- nobody may pay any more ends without one; what was paid at once is put all the same, since its QR Code's location is
 -- to answer. An order whose cob cannot be put, for its location or because there is one, is left for the port, which says why;
--- so is that of a dual charge, whose PIX leg may be a cobv.
+-- so is that of a dual charge, whose PIX leg may be a cobv. `looked_until` is when the last of those it looked at was due,
+-- null when there was none.
 WITH due AS (
-    SELECT order_id, account_id, charge_id, bank, attempts, created_at, request FROM bank_order
+    SELECT order_id, account_id, charge_id, bank, attempts, created_at, due_at, request FROM bank_order
     WHERE lane = 'pix' AND test AND state = 'waiting' AND due_at <= :now
       AND kind = 'cob_register' AND NOT request ? 'scenario'
     ORDER BY due_at, order_id
@@ -40,4 +41,4 @@ WITH due AS (
     INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at)
     SELECT order_id, account_id, charge_id, true, bank, 'cob_register', 'done', attempts + 1, created_at, :now FROM done
 )
-SELECT coalesce(array_agg(txid), '{}') AS txids FROM done;
+SELECT coalesce(array_agg(txid), '{}') AS txids, (SELECT max(due_at) FROM due) AS looked_until FROM done;

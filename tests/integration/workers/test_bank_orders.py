@@ -38,6 +38,7 @@ from tests.support.orders import end_orders, ever
 from workers.context import Context
 from workers.orders.lease import release_orders
 from workers.orders.pix import drain_orders
+from workers.orders.sandbox import register_cobs
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -490,3 +491,30 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
     )
     assert cobs == 1000
     assert 0 < borrowed < 100, "one by one a connection is borrowed for each"
+
+
+async def test_what_arrives_between_two_registering_statements_is_the_next_ones(
+    context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load there is always something that has come meanwhile; through the port each costs three times as much."""
+    places = await locations(context, True, 3)
+    made = await make_charges(context.pool, account, places[:1], test=True)
+    waiting, through_the_port = [places[1:2], places[2:3]], 0
+    put_cobs = context.banks.sandbox.put_cobs
+
+    async def register_and_let_come(context: Context) -> Any:
+        registered = await register_cobs(context)
+        if waiting:
+            made.extend(await make_charges(context.pool, account, waiting.pop(), test=True))
+        return registered
+
+    async def counted(cobs: Any) -> Any:
+        nonlocal through_the_port
+        through_the_port += 1
+        return await put_cobs(cobs)
+
+    monkeypatch.setattr("workers.orders.pix.register_cobs", register_and_let_come)
+    monkeypatch.setattr(context.banks.sandbox, "put_cobs", counted)
+    await drain_orders(context, Mode.SANDBOX)
+    assert [await state_at(context, each, True) for each in made] == ["ATIVA"] * 3
+    assert through_the_port == 0
