@@ -8,6 +8,7 @@ belong to, so that they cannot be opened as anything else or in another's place.
 import hmac
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -25,6 +26,8 @@ _NONCE: Final = 12
 _HEAD: Final = 1 + _SALT + _NONCE
 _SALT_KEPT: Final = 1_000
 """Messages sealed one after the other under one salt: deriving its key takes as long as sealing."""
+_CIPHERS_KEPT: Final = 1_024
+"""Of the 65,536 that each key has: what was sealed under one salt is often opened together."""
 
 
 # What is sealed, and the id of the row that it belongs to.
@@ -101,6 +104,7 @@ class Seal:
         self._index = _derived(self._secret.keys[-1][1], "index")
         self._sealing: tuple[bytes, AESGCM] | None = None
         self._left = 0
+        self._cipher = lru_cache(_CIPHERS_KEPT)(self._derived_cipher)
 
     @property
     def current(self) -> int:
@@ -136,16 +140,16 @@ class Seal:
         head = sealed[:_HEAD]
         if len(head) < _HEAD or head[0] not in self._data:
             raise InvalidTag
-        return self._cipher(head).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
+        return self._cipher(head[: 1 + _SALT]).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
 
     def blind(self, value: str) -> str:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""
         return hmac.digest(self._index, value.encode(), "sha256").hex()[:32]
 
-    def _cipher(self, head: bytes) -> AESGCM:
+    def _derived_cipher(self, salted: bytes) -> AESGCM:
         # One key of 65,536 by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
         # second is fifty days. Which salt is kept for a while is random too, so each has its share.
-        return AESGCM(hmac.digest(self._data[head[0]], head[1 : 1 + _SALT], "sha256"))
+        return AESGCM(hmac.digest(self._data[salted[0]], salted[1:], "sha256"))
 
 
 def _derived(root: bytes, purpose: str) -> bytes:

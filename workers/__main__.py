@@ -13,6 +13,7 @@ from arq.worker import create_worker
 
 from runtime import log
 from runtime.jobs import QueueRedis
+from runtime.limits.cycles import look_for_cycles_rarely
 from runtime.limits.http_bounds import raise_open_files
 from runtime.settings import Settings, read_settings
 from workers.cells import enter_own_cell
@@ -31,6 +32,7 @@ def main() -> None:
     settings = read_settings()
     log.setup("worker", traced=traced_share(settings))
     raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
+    look_for_cycles_rarely()
     uvloop.run(_main(settings))
 
 

@@ -7,7 +7,6 @@ application has started. SIGHUP has the supervisor replace its processes one by 
 import argparse
 import asyncio
 import contextlib
-import gc
 import http.client
 import os
 import shutil
@@ -118,6 +117,7 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
 
     from cli.run.asgi import app
     from cli.run.http_connection import Connections
+    from runtime.limits.cycles import look_for_cycles_rarely
     from runtime.limits.http_bounds import raise_open_files
     from runtime.settings import read_settings
 
@@ -160,10 +160,7 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
             app.stopping()
 
     server = Server(_configured(app, connections))
-    gc.collect()
-    gc.freeze()  # modules live as long as the process
-    # Requests leave no reference cycles; the default threshold of 700 costs each 9 us.
-    gc.set_threshold(20_000, 20, 20)
+    look_for_cycles_rarely()
     uvloop.run(server.serve(sockets=[socket.socket(fileno=fd)]))
     return 0 if server.started else 1
 

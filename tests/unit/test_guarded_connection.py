@@ -1,6 +1,7 @@
 """A webhook never reaches an address that is not public, whatever its URL looks like."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
@@ -115,13 +116,15 @@ async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkey
     assert listener.connections == 0
 
 
-async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open() -> None:
-    """Another handshake for each webhook would cost it, and us, several times what the webhook does."""
-    connections = 0
+class KeepingReceiver:
+    """Answers 200 to everything and keeps its connections open; counts them."""
 
-    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
+    def __init__(self) -> None:
+        self.connections = 0
+        self.url = ""
+
+    async def keep(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         with suppress(asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -130,12 +133,36 @@ async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open() -> No
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         writer.close()
 
-    server = await asyncio.start_server(keep, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    async with server, guarded_session(allow_private=True) as http:
-        answers = [await post(http, url, b"{}", {}) for _ in range(5)]
+
+@pytest_asyncio.fixture
+async def receiver() -> AsyncIterator[KeepingReceiver]:
+    receiver = KeepingReceiver()
+    server = await asyncio.start_server(receiver.keep, "127.0.0.1", 0)
+    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server:
+        yield receiver
+
+
+async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open(receiver: KeepingReceiver) -> None:
+    """Another handshake for each webhook would cost it, and us, several times what the webhook does."""
+    async with guarded_session(allow_private=True) as http:
+        answers = [await post(http, receiver.url, b"{}", {}) for _ in range(5)]
     assert [(each.outcome, each.kept) for each in answers] == [("delivered", b"ok")] * 5
-    assert connections == 1
+    assert receiver.connections == 1
+
+
+async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> None:
+    """So the worker looks for cycles once for twenty thousand new objects, and its memory does not grow meanwhile."""
+    async with guarded_session(allow_private=True) as http:
+        await post(http, receiver.url, b"{}", {})
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(200):
+                await post(http, receiver.url, b"{}", {})
+            assert gc.collect() < 200
+        finally:
+            gc.enable()
 
 
 async def test_what_a_connection_remembers_is_nothing_that_its_library_knows() -> None:

@@ -72,14 +72,17 @@ def _named(status: int) -> str:
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
     """The first KiB of the answer, without NUL and as valid UTF-8, for the merchant to look at."""
-    kept = bytearray()
+    content, kept = response.content, bytearray()
     read = 0
     try:
-        async with asyncio.timeout(_READ_S):
-            while read < _READ_BYTES and not response.content.at_eof():
-                chunk = await response.content.read(_READ_BYTES - read)
-                read += len(chunk)
-                kept += chunk[: _KEEP_BYTES - len(kept)]
+        if content.is_eof():  # it came with the head, as nearly all do
+            kept += content.read_nowait(_READ_BYTES)[:_KEEP_BYTES]
+        else:
+            async with asyncio.timeout(_READ_S):
+                while read < _READ_BYTES and not content.at_eof():
+                    chunk = await content.read(_READ_BYTES - read)
+                    read += len(chunk)
+                    kept += chunk[: _KEEP_BYTES - len(kept)]
     except (aiohttp.ClientError, OSError, ValueError):
         pass
     return bytes(kept).replace(b"\0", b"").decode("utf-8", "replace").encode()[:_KEEP_BYTES]
