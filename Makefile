@@ -32,7 +32,8 @@ bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
 
 fault: install ## the tests that break things on purpose, and those that take minutes
-	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells $(ARGS)
+	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells \
+		tests/property/test_refunds_property.py tests/contract/test_schemathesis.py $(ARGS)
 
 fmt: install ## format, and repair what can be repaired
 	@$(BIN)/python -m ruff format .

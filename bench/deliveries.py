@@ -214,14 +214,20 @@ async def _bursts(
         event_ids = await happen(pool, merchants * 4)
         jobs.wake(WEBHOOKS)
         await fast.saw(event_ids)
-    event_ids = await happen(pool, merchants * (BURST // ENDPOINTS))
-    began = time.time()
-    jobs.wake(WEBHOOKS)
-    await fast.saw(event_ids)
-    ours = BURST / (max(fast.seen[each] for each in event_ids) - began)
+    rates = []
+    for _ in range(ROUNDS):
+        event_ids = await happen(pool, merchants * (BURST // ENDPOINTS))
+        began = time.time()
+        jobs.wake(WEBHOOKS)
+        await fast.saw(event_ids)
+        rates.append(BURST / (max(fast.seen[each] for each in event_ids) - began))
+    ours = sorted(rates)[ROUNDS // 2]
     naive = await _naive(environment, pool, merchants, fast)
     return [
-        Finding("one worker into a fast receiver", ours, "/s", target=1_000, note=f"{BURST} waiting"),
+        Finding(
+            "one worker into a fast receiver", ours, "/s", target=4_000, spread=(min(rates), max(rates)),
+            note=f"{BURST} waiting",
+        ),
         Finding(
             "naive sender: a row, a request, an update at a time", naive, "/s",
             note=f"{NAIVE_AT_ONCE} at once; ours is {ours / naive:.1f} times that",

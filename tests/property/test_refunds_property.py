@@ -4,6 +4,7 @@ Each example is an account of its own, on the real database; the model is writte
 """
 
 import asyncio
+import os
 import random
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -236,7 +237,7 @@ def _now() -> datetime:
 
 
 @settings(
-    max_examples=50,
+    max_examples=200 if os.environ.get("FAULT") == "full" else 25,
     deadline=None,
     derandomize=True,
     database=None,

@@ -16,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.walk.steps import Stage, Walk
 
 FULL = os.environ.get("FAULT") == "full"
-EXAMPLES = int(os.environ.get("WALK_EXAMPLES", "100" if FULL else "8"))
+EXAMPLES = int(os.environ.get("WALK_EXAMPLES", "100" if FULL else "5"))
 STEPS = int(os.environ.get("WALK_STEPS", "60" if FULL else "40"))
 SEED = int(os.environ.get("WALK_SEED", "1"))
 SHRINK = os.environ.get("WALK_SHRINK", "1") == "1"

@@ -41,7 +41,7 @@ from tests.support.system import System, remove_home, temporary_home
 from tests.walk.books import UNDONE, faults, unheard
 
 FULL = os.environ.get("FAULT") == "full"
-OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "150"))
+OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "100"))
 SEED = int(os.environ.get("FAULT_WALK_SEED", "11"))
 CLIENTS = 10
 SHARES = ("0", "0.01", "0.33", "33.33", "50", "100")
