@@ -5,7 +5,6 @@ not rates. `python -m bench locust` drives a whole running system instead.
 """
 
 import argparse
-import gc
 import json
 import os
 import platform
@@ -37,6 +36,7 @@ from bench.reports import reports
 from bench.slowloris import slowloris
 from bench.start import start
 from bench.statements import statements
+from runtime.limits.cycles import look_for_cycles_rarely
 
 
 class Scenario(NamedTuple):
@@ -104,8 +104,7 @@ def _run(scenario: Scenario, seconds: float) -> list[Finding]:
     """Each in an environment of its own, so that what one leaves does not load the next."""
 
     async def measure(environment: BenchEnvironment) -> list[Finding]:
-        gc.collect()
-        gc.freeze()
+        look_for_cycles_rarely()  # as the processes do whose work a bench does itself
         return await scenario.run(environment, seconds)
 
     with open_environment() as environment:
