@@ -136,6 +136,8 @@ async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Find
                     ratios[len(ratios) // 2], "x", spread=(ratios[0], ratios[-1]), note="aim <= 2",
                 )
             )  # fmt: skip
+            quick = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
+            found += await _bursts(environment, pool, jobs, quick, fast)
             crowded = await merchant_at(pool, environment, receiver.url)
             await happen(pool, [crowded] * BACKLOG)
             jobs.wake(WEBHOOKS)
@@ -145,8 +147,6 @@ async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Find
                 Finding(f"lone event beside {BACKLOG:,} due of another", lone.value, lone.unit, note=lone.note)
             )
             await forget(pool, crowded)
-            quick = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
-            found += await _bursts(environment, pool, jobs, quick, fast)
         for each in [*merchants, *quick]:
             await forget(pool, each)
     await jobs.stop()
