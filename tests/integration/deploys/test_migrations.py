@@ -151,7 +151,10 @@ async def test_an_index_whose_building_was_cut_off_is_built_again(
     async with other.transaction():
         await other.execute("LOCK TABLE account IN ROW EXCLUSIVE MODE")  # a writer, for whose end the index waits
         going = asyncio.create_task(migrate(url, folder=folder, tell=told.append))
-        building = "SELECT pid FROM pg_stat_progress_create_index WHERE datname = current_database()"
+        building = (  # a building has a row here before its index is in the catalogue: only one that waits is cut off
+            "SELECT pid FROM pg_stat_progress_create_index WHERE datname = current_database()"
+            " AND phase = 'waiting for writers before build'"
+        )
         async with asyncio.timeout(30):
             while not (pid := await owner.fetchval(building)):  # noqa: ASYNC110 - a view
                 await asyncio.sleep(0.01)
