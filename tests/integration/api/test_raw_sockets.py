@@ -48,7 +48,7 @@ class Server:
                         time.sleep(pause_s)
                 if end:
                     connection.shutdown(socket.SHUT_WR)
-            return heard(connection, answers)
+            return heard(connection, answers, quiet_s=_ANSWER_S if end else _QUIET_S)  # who has heard all, closes
 
     def head(self, line: str, *headers: str, token: bool = True) -> bytes:
         own = [f"Host: 127.0.0.1:{self.port}", *([f"Authorization: Bearer {self.token}"] if token else [])]
@@ -64,8 +64,8 @@ class Server:
             return client.get("/v1/charges?limit=1").status_code == 200
 
 
-def heard(connection: socket.socket, answers: int) -> bytes:
-    connection.settimeout(_QUIET_S)
+def heard(connection: socket.socket, answers: int, quiet_s: float = _QUIET_S) -> bytes:
+    connection.settimeout(quiet_s)
     received = b""
     deadline = time.monotonic() + _ANSWER_S
     with contextlib.suppress(OSError):
