@@ -24,7 +24,7 @@ import asyncpg
 from bench.environment import BenchEnvironment
 from bench.hot_account import pix_charge
 from bench.report import Finding
-from bench.year import write_year
+from bench.year import fold_all, write_year
 from commands.charges.create_pix import create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.merchants.merchants import create_merchant
@@ -34,7 +34,6 @@ from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_summary
 from readmodels.money.ledger import balance
 from readmodels.page import TimePosition
-from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.webhooks.event_list import EventFilters, event_page
 from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
@@ -131,7 +130,7 @@ class _Books:
             ("list by status", lambda: self._page(ChargeFilters(statuses=("pending",)), None)),
             ("feed, its end", self._feed),
             ("balance", self._balance),
-            ("totals folded", self.fold),
+            ("totals folded", lambda: fold_all(self._pool)),
             ("summary", self._summary),
         ]
 
@@ -156,15 +155,6 @@ class _Books:
             )  # fmt: skip
         assert row is not None
         self._deep = TimePosition(row["created_at"], row["charge_id"])
-
-    async def fold(self) -> None:
-        while True:
-            async with session(self._pool) as conn:
-                horizon = await settled_up_to(conn)
-            assert horizon is not None
-            async with transaction(self._pool) as conn:
-                if not await fold_up_to(conn, horizon):
-                    return
 
     async def _create(self, many: int) -> None:
         await self._create_of([f"order-{next(self._numbers)}" for _ in range(many)])
@@ -239,14 +229,14 @@ async def _filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[
             made = await create_merchant(
                 conn, name="Padaria Aurora", address=True, kyc="approved", now=datetime.now(UTC)
             )
-        await write_year(pool, made.account_id, charges)
+        await write_year(pool, made.account_id, charges, folded=True)
         async with session(pool) as conn:
             await conn.execute("SET statement_timeout = 0")
             for statement in _WRITTEN:
                 await conn.execute(statement, timeout=_FILL_S_MAX)
             await conn.execute("RESET statement_timeout")
         books = _Books(pool, made.account_id, Seal(environment.settings.secret_key))
-        await books.fold()
+        await fold_all(pool)
         await books.look_down()
         async with session(pool) as conn:
             await conn.execute("SET statement_timeout = 0")

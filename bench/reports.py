@@ -18,12 +18,11 @@ import msgspec
 
 from bench.environment import BenchEnvironment
 from bench.report import Finding, rate
-from bench.year import write_year
+from bench.year import fold_all, write_year
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.reports.report import Report, ReportQuery, keeping, today_at
 from readmodels.reports.reports import REPORTS
-from runtime.postgres import Pool, session, transaction
+from runtime.postgres import Pool, session
 from sql import Connection
 
 _CHARGES_A_SECOND = 5_000
@@ -45,7 +44,7 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
             )
         rows = await write_year(pool, merchant.account_id, charges)
         began = time.perf_counter()
-        await _fold(pool)
+        await fold_all(pool)
         took_s = time.perf_counter() - began
         note = f"{rows:,} journal rows, {charges:,} charges of one merchant"
         findings = [rate("journal rows folded into daily totals", [rows / took_s], note=note)]
@@ -57,17 +56,6 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
     with environment.api():
         findings += await _file(environment, merchant)
     return findings
-
-
-async def _fold(pool: Pool) -> None:
-    while True:
-        async with session(pool) as conn:
-            horizon = await settled_up_to(conn)
-            uncounted = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
-        if horizon is not None:
-            async with transaction(pool) as conn:
-                if await fold_up_to(conn, horizon) == 0 and not uncounted:
-                    return
 
 
 async def _answers(pool: Pool, merchant: MerchantCreated) -> list[Finding]:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from readmodels.projector import Projection, project
-from runtime.postgres import Pool, session
+from readmodels.reports.fold import fold_up_to, settled_up_to
+from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
 # As a rebuild does it: with many more rows at once the planner reads whole tables for each page.
@@ -124,11 +125,14 @@ FROM (SELECT account_id, recorded_at, journal_id / 50 AS batch,
       FROM journal WHERE kind = 'payment.received') attempt
 GROUP BY account_id, 2, outcome, batch
 """
-_TABLES = "journal, read_charge, read_payment, read_refund, read_ledger, report_attempt_told"
+_TABLES = "journal, read_charge, read_payment, read_refund, read_ledger, report_charge, report_attempt_told"
 
 
-async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
-    """So many charges of `account_id` in the last 365 days, and a twentieth of that by others; the journal's rows."""
+async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool = False) -> int:
+    """So many charges of `account_id` in the last 365 days, and a twentieth of that by others; the journal's rows.
+
+    With `folded` each week is in the daily totals before the next begins, but for what became of webhooks.
+    """
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
         await conn.execute(_IDS)
@@ -149,11 +153,25 @@ async def write_year(pool: Pool, account_id: UUID, charges: int) -> int:
                 # for empty and reads the whole of them for each row.
                 if number & (number - 1) == 0:
                     await conn.execute(f"ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
+            if folded:
+                await fold_all(pool)
             await conn.execute(f"VACUUM {_TABLES}", timeout=_FILL_S_MAX)
         for statement in ("DROP TABLE pg_temp.year", _TOLD, f"VACUUM ANALYZE {_TABLES}"):
             await conn.execute(statement, timeout=_FILL_S_MAX)
         await conn.execute("RESET statement_timeout")
         return int(await conn.fetchval("SELECT count(*) FROM journal"))
+
+
+async def fold_all(pool: Pool) -> None:
+    """As a worker's rounds do it, until there is nothing left to add."""
+    while True:
+        async with session(pool) as conn:
+            horizon = await settled_up_to(conn)
+            uncounted = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
+        if horizon is not None:
+            async with transaction(pool) as conn:
+                if await fold_up_to(conn, horizon) == 0 and not uncounted:
+                    return
 
 
 async def _pages(conn: Connection, after: int) -> AsyncIterator[list[int]]:
