@@ -17,6 +17,7 @@ from msgspec import Struct
 
 import sql
 from commands.bank_orders.kinds import CLOSE, CobRemoval
+from commands.charges.agreed_amount import Owed, agreed_of
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, book
 from commands.money.reversals import BankReturn
@@ -121,7 +122,9 @@ async def assign_suspense(
     charge = await _find_charge(conn, charge_id=charge_id)
     if charge is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    confirmed = _confirmation(held, charge_id, charge.integrador_code, seal)
+    agreed = (await agreed_of(conn, [charge_id])).get(charge_id)
+    owed = Owed() if agreed is None else agreed.owed(held.amount_cents, held.received_at, None)
+    confirmed = _confirmation(held, charge_id, charge.integrador_code, owed, seal)
     command = ChargeCommand(
         charge_id=charge_id,
         owner=None,
@@ -184,7 +187,7 @@ async def _held(conn: Connection, suspense_id: UUID) -> _Held:
     return held
 
 
-def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, seal: Seal) -> Confirmation:
+def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, owed: Owed, seal: Seal) -> Confirmation:
     payer = open_payer(held.payer_sealed, held.source, seal)
     boleto = None
     if held.kind == "boleto_unknown":
@@ -204,6 +207,7 @@ def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, sea
         payer_name=payer.name,
         payer_document=payer.document,
         boleto=boleto,
+        owed=owed,
         integrador_code=integrador_code,
     )
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +12,12 @@ import pytest
 import pytest_asyncio
 
 from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
+from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.merchants.fees import NO_FEES
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
+from tests.support.boletos import issue
 from tests.support.dashboard import Books, Person, a_merchant, settings_with, staff_of
 from tests.support.pages import serving
 
@@ -35,14 +37,16 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-async def suspended(pool: Pool, cents: int = 1234, *, kind: str = "pix_without_txid", **more: Any) -> UUID:
+async def suspended(
+    pool: Pool, cents: int = 1234, *, kind: str = "pix_without_txid", received_at: datetime | None = None
+) -> UUID:
     seal = Seal(SETTINGS.secret_key)
     payer = msgspec.json.encode({"name": "Fulana de Souza", "document": "12345678909"})
     source = f"E99999994{new_id().hex[:23]}"
     money = SuspendedMoney(
         suspense_id=new_id(), kind=kind, source=source, reference=None, amount_cents=cents,
-        received_at=datetime.now(UTC) - timedelta(minutes=1),
-        payer_sealed=seal.seal(payer, SUSPENDED_PAYER, source), **more,
+        received_at=received_at or datetime.now(UTC) - timedelta(minutes=1),
+        payer_sealed=seal.seal(payer, SUSPENDED_PAYER, source),
     )  # fmt: skip
     async with transaction(pool) as conn:
         assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == [money.source]
@@ -142,6 +146,48 @@ async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool
     assert "Atribuiu um valor a identificar" in log
     assert re.search(rf"cobrança: {doc.charge_id}", log)
     assert "combinado" in log
+
+
+@pytest.mark.parametrize(
+    ("cents", "status", "anomaly", "parts"),
+    [(126007, "paid", None, {"fine_cents": 2469, "interest_cents": 82}),
+     (123456, "pending", "amount_mismatch", {}),
+     (126008, "paid", "amount_mismatch", {})],
+    ids=["what was owed", "the amount alone", "a cent more"],
+)  # fmt: skip
+async def test_what_is_assigned_to_an_overdue_boleto_is_held_against_its_fine_and_interest(
+    pool: Pool, cents: int, status: str, anomaly: str | None, parts: dict[str, int]
+) -> None:
+    """Two days late: 1.234,56 + 24,69 + 0,82."""
+    books, issued, paid = (
+        await merchant_books(pool),
+        datetime(2026, 11, 24, 15, tzinfo=UTC),
+        datetime(2026, 12, 12, 15, tzinfo=UTC),
+    )
+    terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=30)
+    async with transaction(pool) as conn:
+        doc = await issue(
+            conn, books.seal, books.account_id, test=False, due=date(2026, 12, 10), now=issued, terms=terms
+        )
+        assert doc.boleto is not None
+        await conn.execute(
+            "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, terms, registered_at)"
+            " SELECT account_id, charge_id, bank, $2, $3, $4, created_at FROM charge WHERE charge_id = $1",
+            UUID(doc.charge_id), doc.boleto.nosso_numero, date(2026, 12, 10), msgspec.json.encode(terms),
+        )  # fmt: skip
+    suspense_id = await suspended(pool, cents, received_at=paid)
+    async with transaction(pool) as conn:
+        await assign_suspense(
+            conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=paid + timedelta(hours=1), seal=books.seal,
+            fees=NO_FEES,
+        )  # fmt: skip
+        after = await conn.fetchval("SELECT status FROM charge WHERE charge_id = $1", UUID(doc.charge_id))
+        payment = await conn.fetchval(
+            "SELECT payload -> 'payment' FROM journal WHERE charge_id = $1 AND payload ? 'payment'", UUID(doc.charge_id)
+        )
+    told = msgspec.json.decode(payment)
+    assert (after, told["anomaly"], told["late"]) == (status, anomaly, True)
+    assert {name: value for name, value in told.items() if name in ("fine_cents", "interest_cents")} == parts
 
 
 async def test_a_return_made_at_the_bank_is_noted_with_its_reference(pool: Pool, staff: Person) -> None:
