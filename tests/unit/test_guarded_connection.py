@@ -117,19 +117,24 @@ async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkey
 
 
 class KeepingReceiver:
-    """Answers 200 to everything and keeps its connections open; counts them."""
+    """Answers 200 and keeps its connections open, up to `answers_max` of each; counts them."""
 
     def __init__(self) -> None:
         self.connections = 0
+        self.answers_max: int | None = None
         self.url = ""
 
     async def keep(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        answered = 0
         with suppress(asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
                 await reader.readexactly(int(length.partition(b":")[2]))
+                if answered == self.answers_max:
+                    break
+                answered += 1
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         writer.close()
 
@@ -151,6 +156,22 @@ async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open(receive
     assert receiver.connections == 1
 
 
+async def test_a_kept_connection_that_is_closed_is_no_failure_of_the_receiver(receiver: KeepingReceiver) -> None:
+    """It closed a connection that was idle for long while the request was under way: nothing was answered on it."""
+    receiver.answers_max = 1
+    async with guarded_session(allow_private=True) as http:
+        answers = [await post(http, receiver.url, b"{}", {}) for _ in range(3)]
+    assert [each.outcome for each in answers] == ["delivered"] * 3
+    assert receiver.connections == 3
+
+
+async def test_a_new_connection_that_is_closed_is_a_failure_and_not_tried_again(receiver: KeepingReceiver) -> None:
+    receiver.answers_max = 0
+    async with guarded_session(allow_private=True) as http:
+        assert (await post(http, receiver.url, b"{}", {})).outcome == "connection_reset"
+    assert receiver.connections == 1
+
+
 async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> None:
     """So the worker looks for cycles once for twenty thousand new objects, and its memory does not grow meanwhile."""
     async with guarded_session(allow_private=True) as http:
@@ -168,6 +189,6 @@ async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> 
 async def test_what_a_connection_remembers_is_nothing_that_its_library_knows() -> None:
     loop = asyncio.get_running_loop()
     theirs = set(dir(ResponseHandler(loop)))
-    ours = {"began", "ended", "_end_part"}
+    ours = {"began", "ended", "_end_part", "asked"}
     assert ours <= set(dir(_Remembering(loop)))
     assert ours.isdisjoint(theirs)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from workers.webhooks.guarded_connection import BlockedAddress, BrokenAnswer, Trace
+from workers.webhooks.guarded_connection import BlockedAddress, BrokenAnswer, connection_was_kept
 
 _READ_BYTES = 16 * 1024
 _KEEP_BYTES = 1024
@@ -30,25 +30,22 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
     """One attempt, ten seconds at most (the session's timeout). Nothing a receiver does is raised."""
     clock = asyncio.get_running_loop().time
     began = clock()
-    trace = Trace()
     try:
         try:
-            return await _request(http, url, body, headers, trace)
+            return await _request(http, url, body, headers)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             # A kept connection that the receiver had closed: not a failure of the receiver.
-            if not trace.reused or clock() - began > _STALE_S:
+            if not connection_was_kept() or clock() - began > _STALE_S:
                 raise
-            return await _request(http, url, body, headers, Trace())
+            return await _request(http, url, body, headers)
     except BrokenAnswer as broken:
         return ReceiverAnswer(_named(broken.status), broken.status)
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return ReceiverAnswer(_outcome(error))
 
 
-async def _request(
-    http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str], trace: Trace
-) -> ReceiverAnswer:
-    response = await http.post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=trace)
+async def _request(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> ReceiverAnswer:
+    response = await http.post(url, data=body, headers=headers, allow_redirects=False)
     # The status is the answer: whatever the body is, and however long it takes, the outcome stays.
     try:
         kept = await _read(response)
