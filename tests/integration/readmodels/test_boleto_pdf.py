@@ -412,10 +412,11 @@ async def test_a_queue_before_the_printer_has_an_end(monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_that_prints_does_not_load_what_renders_the_forms() -> None:
-    """48 MB in each process of the API and of the workers."""
+    """48 MB in each process of the API and of the workers; nor what reads workbooks, nine of the API's."""
     program = (
         "import sys; from readmodels.documents.boleto_pdf import BoletoPrinter; BoletoPrinter().prepare();"
-        "import api.app, web.app; print([name for name in ('xhtml2pdf', 'pypdf', 'html5lib') if name in sys.modules])"
+        "import cli.run.asgi_front; unwanted = {'xhtml2pdf', 'pypdf', 'html5lib', 'openpyxl', 'lxml'};"
+        "print(sorted(unwanted & sys.modules.keys()))"
     )
     asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert asked.stdout.strip() == "[]"

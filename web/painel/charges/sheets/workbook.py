@@ -14,8 +14,6 @@ from decimal import Decimal
 from typing import Any, Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
-import openpyxl
-
 from web.painel.charges.sheets.fault import SheetFault
 
 Value = str | Decimal | date
@@ -93,6 +91,8 @@ def _checked(raw: bytes) -> bool:
 
 def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
     """`values`: what formulas came to; else the formulas themselves."""
+    import openpyxl  # fourteen megabytes of each process, of which most never read a workbook
+
     try:
         book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=values, keep_links=False)
         sheet = next((each for each in book.worksheets if each.sheet_state == "visible"), None)
