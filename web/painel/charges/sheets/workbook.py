@@ -91,7 +91,7 @@ def _checked(raw: bytes) -> bool:
 
 def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
     """`values`: what formulas came to; else the formulas themselves."""
-    import openpyxl  # fourteen megabytes of each process, of which most never read a workbook
+    import openpyxl  # nine megabytes of each process, and most never read a workbook
 
     try:
         book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=values, keep_links=False)
