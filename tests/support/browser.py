@@ -33,6 +33,14 @@ axe.run(document, {runOnly: {type: "tag", values: %s}, resultTypes: ["violations
 """
 
 
+# What was asked of a page is not answered when the page goes away meanwhile.
+_LEFT = ("Inspected target navigated or closed", "Execution context was destroyed.")
+
+
+class PageLeft(AssertionError):
+    """The page that was asked is left for another one."""
+
+
 class Tab:
     """A page. `complaints` are what the browser said of it since it was opened."""
 
@@ -57,9 +65,13 @@ class Tab:
         seen = None
         deadline = asyncio.get_running_loop().time() + within_s
         while asyncio.get_running_loop().time() < deadline:
-            seen = await self.value(expression)
-            if seen == wanted:
-                return
+            try:
+                seen = await self.value(expression)
+            except PageLeft:
+                seen = None  # the next page is asked
+            else:
+                if seen == wanted:
+                    return
             await asyncio.sleep(0.05)
         raise AssertionError(f"{expression} stayed {seen!r}, wanted {wanted!r}")
 
@@ -177,7 +189,8 @@ class Browser:
             waiting = self._waiting.get(told.get("id", 0))
             if waiting is not None and not waiting.done():
                 if "error" in told:
-                    waiting.set_exception(AssertionError(f"the browser refused: {told['error']}"))
+                    kind = PageLeft if told["error"].get("message") in _LEFT else AssertionError
+                    waiting.set_exception(kind(f"the browser refused: {told['error']}"))
                 else:
                     waiting.set_result(dict(told.get("result", {})))
             elif (tab := self._tabs.get(told.get("sessionId", ""))) is not None:
