@@ -72,9 +72,16 @@ def trace_of(request_id: str) -> str:
 
 
 def whole(traced: Traced, request_id: str, names: set[str]) -> dict[str, SeenSpan]:
-    """The trace of a request, when all of these have arrived."""
+    """The trace of a request, when all of these and its root have arrived.
+
+    The API and the worker export on timers of their own: the worker's spans may be there before their root is."""
     of = trace_of(request_id)
-    until(lambda: names <= set(traced.collector.of(of)), what=f"spans {names}")
+
+    def arrived() -> bool:
+        spans = traced.collector.of(of)
+        return names <= set(spans) and any(span.parent_id == "" for span in spans.values())
+
+    until(arrived, what=f"the root and spans {names}")
     return traced.collector.of(of)
 
 
