@@ -26,19 +26,28 @@ SANDBOX_BANK: Final = Parameter(
 
 
 async def approved(context: ApiContext, call: Call) -> bool:
-    """Whether the account may issue charges (contract section 14): always in sandbox."""
-    if call.caller.test or call.caller.approved:
+    """Whether the account may issue charges (contract section 14): always in sandbox. A yes may rest on what is
+    remembered, as of an account that was blocked this second: what writes a charge looks itself."""
+    return call.caller.approved or await approved_now(context, call)
+
+
+async def approved_now(context: ApiContext, call: Call) -> bool:
+    """The same, as it is at this moment."""
+    if call.caller.test:
         return True
     call.caller = await context.callers.again(call.caller)
     return call.caller.approved
 
 
 async def check_terms(context: ApiContext, call: Call, integrador_code: str | None) -> None:
-    """That the partner is active and the account's address complete: a boleto is not printed without it."""
+    """That the account is approved at this moment, whatever is remembered of it, the partner active and the account's
+    address complete: a boleto is not printed without it."""
     async with session(context.pool) as conn:
         terms = await find_terms(conn, account_id=call.caller.account_id, integrador_code=integrador_code)
     if terms is None:
         raise Refused(Code.UNAUTHENTICATED)
+    if not (terms.approved or call.caller.test):
+        raise Refused(Code.KYC_REQUIRED)
     if integrador_code is not None and not terms.integrator_active:
         raise Refused(Code.INTEGRADOR_CODE_INVALID)
     if not has_address(terms.address):

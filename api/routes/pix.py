@@ -11,12 +11,12 @@ from api.body.payers import PixPayer, check_document, seal_payer
 from api.body.reading import shaped
 from api.charge_answers import body_warnings, create_charge
 from api.context import ApiContext
-from api.gate import SANDBOX_BANK, approved, scenario_of
+from api.gate import SANDBOX_BANK, approved, approved_now, scenario_of
 from api.idempotency.replay import check_same
 from api.route import Call, Route, routes_of
 from commands.charges.create_pix import Creation
 from domain.errors import Code, Refused
-from readmodels.charges.charge import ChargeProjection
+from readmodels.charges.charge import ChargeDoc, ChargeProjection
 from runtime.ids import new_id
 
 
@@ -72,8 +72,18 @@ async def create(context: ApiContext, call: Call) -> Answer:
         send_email=asked.send_email is True,
         metadata=asked.metadata,
     )
-    operation = partial(context.pix.create, creation)
+    operation = partial(_written, context, call, creation)
     return await create_charge(context, call, operation, body_warnings(call, CreatePix))
+
+
+async def _written(context: ApiContext, call: Call, creation: Creation) -> ChargeDoc | None:
+    try:
+        return await context.pix.create(creation)
+    except Refused as refused:
+        # Both were looked at where the charge is written; of the two the registration is named first.
+        if refused.code is Code.PIX_AVULSO_SUSPENDED and not await approved_now(context, call):
+            raise Refused(Code.KYC_REQUIRED) from None
+        raise
 
 
 async def _allowed(context: ApiContext, call: Call, account_id: str) -> None:

@@ -50,7 +50,7 @@ from api.body.terms import (
     schedule_terms,
 )
 from api.context import ApiContext
-from api.gate import approved, check_terms
+from api.gate import approved_now, check_terms
 from api.idempotency.replay import first, replay
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
@@ -236,7 +236,7 @@ async def _change(context: ApiContext, call: Call, change: str) -> Answer:
 
 async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     """What depends on time or state: looked at after the key, so that a replay is answered whatever has changed."""
-    if not await approved(context, call):
+    if not await approved_now(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if new.recurrence.first_due_date <= call.now.astimezone(SAO_PAULO).date():
         raise Refused(

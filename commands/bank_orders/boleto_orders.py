@@ -27,6 +27,7 @@ class _Found(Struct, frozen=True):
 class IssuingTerms(Struct, frozen=True):
     """What decides whether an account may issue a boleto."""
 
+    approved: bool
     address: bytes | None
     integrator_active: bool
 

@@ -89,7 +89,8 @@ _encode = msgspec.json.Encoder().encode
 async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     """Write the charges whose key is new, in one statement; answers their ids.
 
-    The others' keys belong to somebody already, or standalone PIX is suspended: the caller looks the keys up.
+    The others' keys belong to somebody already; or, in production, standalone PIX is suspended or the account not
+    approved. The caller looks up which.
     """
     assert len(items) <= CREATIONS_MAX
     items = sorted(items, key=lambda item: (item.doc.account_id, item.doc.test, item.key))

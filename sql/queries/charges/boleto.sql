@@ -6,7 +6,7 @@ SELECT nextval('boleto_control') AS control;
 
 -- name: terms
 -- What of the account and of the partner decides whether a boleto may be issued; asked after the key was looked up.
-SELECT a.address, i.active IS TRUE AS integrator_active
+SELECT a.kyc = 'approved' AS approved, a.address, i.active IS TRUE AS integrator_active
 FROM account a LEFT JOIN integrator i ON i.integrador_code = :integrador_code::text
 WHERE a.account_id = :account_id;
 

@@ -4,8 +4,9 @@
 -- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
 -- once, the charge, its journal row, its read row and the order to register it at the bank. A key already used yields no
 -- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
--- keys wait for each other in one direction only. While standalone PIX is suspended, production
--- items insert nothing (contract section 1: the key is looked up first, so a replay never gets here).
+-- keys wait for each other in one direction only. While standalone PIX is suspended, or its account
+-- is not approved, a production item inserts nothing, whatever its caller remembers of the account (contract section 1: the
+-- key is looked up first, so a replay never gets here).
 --
 -- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
 -- `at` is the real instant, of items whose account's clock shows another: what a charge shows is by that clock, keys
@@ -24,7 +25,9 @@ WITH given AS (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
         expires_at timestamptz, send_email boolean)
 ), allowed AS (
-    SELECT * FROM given g WHERE g.test OR NOT EXISTS (SELECT FROM pix_suspension)
+    SELECT * FROM given g
+    WHERE g.test OR (NOT EXISTS (SELECT FROM pix_suspension)
+                     AND (SELECT a.kyc = 'approved' FROM account a WHERE a.account_id = g.account_id))
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     SELECT account_id, test, key, fingerprint, 'charge', charge_id, at FROM allowed

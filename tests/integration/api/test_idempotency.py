@@ -12,6 +12,8 @@ from uuid import uuid4
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.boleto_merchant import issue
+from tests.support.dual_merchant import issue_dual
 from tests.support.merchant import (
     Answer,
     ApiClient,
@@ -230,6 +232,32 @@ async def test_an_approval_counts_at_once(system: System) -> None:
         assert (await merchant.production.create(key=key)).code == "KYC_REQUIRED"
         system.json("merchant", "approve", merchant.production.account_id)
         assert (await merchant.production.create(key=key)).status == 201
+
+
+async def test_a_block_counts_at_once_whatever_each_process_remembers(system: System) -> None:
+    async with new_merchant(system) as merchant:
+        client, key = merchant.production, str(uuid4())
+        charge = await client.created(key=key)
+        answers = await asyncio.gather(*(client.create() for _ in range(24)))
+        assert {answer.status for answer in answers} == {201}
+        system.json("merchant", "block", client.account_id, "--reason", "fraud")
+        schedule = {
+            "payment_method": "pix", "frequency": "monthly", "amount": "10.00", "first_due_date": "2049-10-01",
+            "payer": {"name": "Ana Lima", "document": "52998224725"},
+        }  # fmt: skip
+        answers = await asyncio.gather(
+            *(client.create() for _ in range(24)),
+            *(issue(client) for _ in range(4)),
+            *(issue_dual(client) for _ in range(4)),
+            *(client.ask("POST", "/v1/charge-schedules", json=schedule, key=str(uuid4())) for _ in range(4)),
+        )
+        assert {(answer.status, answer.code) for answer in answers} == {(403, "KYC_REQUIRED")}
+        assert (await client.create(key=key)).body["charge_id"] == charge["charge_id"], "a replay is answered"
+        assert (await merchant.sandbox.create()).status == 201
+        system.json("merchant", "approve", client.account_id)
+        assert (await client.create()).status == 201
+        made = await client.ask("POST", "/v1/charge-schedules", json=schedule, key=str(uuid4()))
+        assert made.status == 201, made.raw
 
 
 async def test_a_key_tells_what_it_made(merchant: ApiMerchant) -> None:
