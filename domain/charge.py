@@ -153,9 +153,12 @@ def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID, fee_cents: int)
     """What a receipt means for a charge in its present state (contract section 7); its fee is the same in each.
 
     Less than what was to be paid that day never settles; more does, and is an anomaly as well. What arrives on a
-    charge that cannot become paid any more is an anomaly and settles nothing.
+    charge that cannot become paid any more is an anomaly and settles nothing. A boleto's money that the bank tells of
+    once the charge has expired is late, on whatever day it was paid (section 6); a PIX that was paid in time is not
+    (section 5).
     """
-    late = receipt.paid_at >= (receipt.late_from or charge.expires_at)
+    told_late = charge.status == Status.EXPIRED and receipt.method != "pix"
+    late = told_late or receipt.paid_at >= (receipt.late_from or charge.expires_at)
     if ChargeTransition.PAID in NEXT[Status(charge.status)]:
         asked_cents = charge.amount_cents if receipt.asked_cents is None else receipt.asked_cents
         settles = receipt.amount_cents >= asked_cents

@@ -88,7 +88,8 @@ _FIELDS: Final[dict[str, str]] = {
     "interest": "Added by the bank for each day late, in decimal reais.",
     "issue_days_before": "How many days before its due date each charge is issued.",
     "key": "The Idempotency-Key.",
-    "late": "Whether the money came after the charge had ended.",
+    "late": "Whether it came late: a PIX paid after the charge had expired; a boleto paid after its due date, or told "
+    "by the bank after the charge had expired.",
     "leg": "Which of the two ways to pay.",
     "legs": "The two ways to pay a dual charge; absent for all others.",
     "limit": "Requests a second.",

@@ -111,7 +111,7 @@ _ALL: Sequence[Report] = (
             _PAID_BY,
             Column("payments", "Pagamentos", ColumnKind.COUNT),
             Column("amount", "Valor", ColumnKind.MONEY),
-            Column("late", "Após o vencimento", ColumnKind.COUNT),
+            Column("late", "Com atraso", ColumnKind.COUNT),
             Column("anomalous", "Com anomalia", ColumnKind.COUNT),
         ),
         key=("day", "method"),

@@ -200,6 +200,21 @@ async def test_late_money_is_late_by_the_sandboxs_clock(merchant: ApiMerchant) -
     assert at(late["paid_at"]).date() == clock.date()
 
 
+async def test_of_expired_charges_paid_in_time_the_boleto_is_late_and_the_pix_is_not(merchant: ApiMerchant) -> None:
+    """Sections 5 and 6: a boleto's money that is told of after its expiry is late, a PIX made before it is not."""
+    client = merchant.sandbox
+    now = datetime.now(UTC)
+    boleto = await issued(client, dataVencimento=day_on(now, 2))
+    pix = await client.created(expires_in=2 * DAY_S)
+    await advance(client, "P10D")
+    for charge, late in ((boleto, True), (pix, False)):
+        assert (await client.charge(charge["charge_id"]))["status"] == "expired"
+        in_time = {"paid_at": iso(now + timedelta(days=1))}
+        paid = (await client.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", in_time)).body
+        assert (paid["status"], paid["payment"]["late"]) == ("paid", late)
+        assert at(paid["paid_at"]) < now + timedelta(days=2)
+
+
 # What is new
 
 

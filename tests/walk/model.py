@@ -258,7 +258,8 @@ class Charge:
             anomaly = None if cents == self.cents else "amount_mismatch"
         else:
             anomaly = "duplicate" if self.status in ("paid", "refunded") else "paid_after_cancel"
-        payment = Payment(cents, by_pix, settles, anomaly, paid_at >= self.expires_at, paid_at)
+        late = paid_at >= self.expires_at or (self.status == "expired" and not by_pix)
+        payment = Payment(cents, by_pix, settles, anomaly, late, paid_at)
         self.payments.append(payment)
         payment.fee = self.wallet.fees.of_payment(cents, by_pix=by_pix)
         self.wallet.book("payment", cents, self.charge_id)

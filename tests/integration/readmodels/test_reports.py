@@ -1033,7 +1033,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         assert 0 <= shown["lag_seconds"] < 60
         csv = system.quita("report", "receipts", "--account", account_id, "--csv")
         assert csv.stdout.lstrip("\ufeff").splitlines() == [
-            "Dia;Pago por;Pagamentos;Valor;Após o vencimento;Com anomalia", f"{TODAY};pix;1;12,34;0;0",
+            "Dia;Pago por;Pagamentos;Valor;Com atraso;Com anomalia", f"{TODAY};pix;1;12,34;0;0",
         ]  # fmt: skip
         table = system.quita("report", "receipts", "--account", account_id).stdout
         assert table.splitlines()[1].split() == ["day", "method", "payments", "amount", "late", "anomalous"]
