@@ -232,8 +232,8 @@ class HttpConnection(HttpToolsProtocol):
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         self._half_closed = True
-        if self._over:
-            return False
+        if self._over:  # read no further, but what was asked before the fault is still answered
+            return answering and self._last is not None
         if self._receiving:
             self._refuse(Code.MALFORMED_REQUEST, "cut off")
             return True

@@ -159,6 +159,19 @@ def test_a_body_shorter_than_it_says_makes_nothing(server: Server, sent: int) ->
     assert state(server, key) == "unknown"
 
 
+def test_what_was_asked_before_a_fault_is_answered_though_the_client_says_no_more(server: Server) -> None:
+    made = server.say(
+        server.head(f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: before-a-fault",
+                    f"Content-Length: {len(server.creation())}") + server.creation()
+    )  # fmt: skip
+    charge_id = json.loads(made.split(b"\r\n\r\n", 1)[1])["charge_id"]
+    slow = server.head(
+        f"POST {PIX.removesuffix('pix')}{charge_id}/simulate-payment HTTP/1.1", "Content-Length: 0",
+        "X-Sandbox-Bank: slow",
+    )  # fmt: skip
+    assert statuses(server.say(slow + b"junk junk\r\n\r\n", answers=2)) == [200, 400]
+
+
 def test_a_body_longer_than_it_says_is_the_next_request(server: Server) -> None:
     head = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: long", "Content-Length: 2"
