@@ -30,6 +30,23 @@ _NAME_MAX = 40
 _UNKNOWN_MAX = 20
 """Fields nobody reads that are looked at: comparing costs time, and nobody mistypes more of them."""
 _LIKE = 0.8
+_OTHER_WORDS = {
+    "amount": ("amount_cents", "amount_in_cents", "value", "valor", "valor_cents", "quantia"),
+    "valorCents": ("valor", "amount", "amount_cents", "value"),
+    "due_date": ("vencimento", "data_vencimento", "due", "expiration_date"),
+    "dataVencimento": ("vencimento", "due_date", "due"),
+    "expires_in": ("expiration", "expires", "expiracao", "validade", "ttl"),
+    "payer": ("pagador", "customer", "cliente"),
+    "pagador": ("payer", "customer", "cliente"),
+    "description": ("descricao",),
+    "descricao": ("description",),
+    "external_id": ("referencia", "reference", "reference_id"),
+    "fine": ("multa",),
+    "interest": ("juros", "juros_mora", "mora"),
+    "discounts": ("desconto", "descontos", "discount"),
+    "metadata": ("metadados",),
+}
+"""What fields are called elsewhere, or in the language of the rest of the body."""
 _BLANK = b" \t\r\n"
 _FAULTY = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
@@ -231,8 +248,8 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
         if field.name not in given:
             if field.required:
                 special = field.fault is not None and field.code is not Code.VALIDATION_ERROR
-                other = _misspelt(field.name, given, fields)
-                yield name, field.code, str(field.fault) if special else f"is required{other}"
+                other = _misspelt(field.name, given, into)
+                yield name, field.code, f"is required, and {field.fault}{other}" if special else f"is required{other}"
             continue
         value = given[field.name]
         if field.nested is not None and isinstance(value, dict):
@@ -245,11 +262,9 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
             yield name, field.code, _message(field, value)
 
 
-def _misspelt(name: str, given: dict[str, Any], fields: tuple[_Field, ...]) -> str:
-    """Of a field that is missing: what stands there in its place, in another case or with other marks between words."""
-    known = {field.name for field in fields}
-    meant = _letters(name)
-    other = next((key for key in given if len(key) <= _NAME_MAX and key not in known and _letters(key) == meant), None)
+def _misspelt(name: str, given: dict[str, Any], into: type[Struct]) -> str:
+    """Of a field that is missing: what stands there in its place."""
+    other = misspelling_of(name, given, into)
     return "" if other is None else f": {other} is not its name"
 
 
@@ -258,17 +273,33 @@ def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "")
     names, nested = _names(into)
     found: tuple[str, ...] = ()
     if not given.keys() <= names:
-        left_out = {_letters(name): name for name in names if name not in given}
-        unknown = islice((each for each in given if each not in names and len(each) <= _NAME_MAX), _UNKNOWN_MAX)
         found = tuple(
-            f"{within}{key} is no field and was ignored: {within}{left_out[meant[0]]} is its name."
-            for key in unknown
-            if (meant := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE))
+            f"{within}{key} is no field and was ignored: {within}{meant} is its name."
+            for key, meant in _misspellings(given, names)
         )
     for name, inner in nested:
         if isinstance(value := given.get(name), dict):
             found += misspelt_fields(value, inner, f"{within}{name}.")
     return found
+
+
+def misspelling_of(field: str, given: dict[str, Any], into: type[Struct]) -> str | None:
+    """The field of the body that nobody reads and that stands for this one, which was left out."""
+    names, _ = _names(into)
+    if field in given or given.keys() <= names:
+        return None
+    return next((key for key, meant in _misspellings(given, names) if meant == field), None)
+
+
+def _misspellings(given: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Of fields that nobody reads: each with the field that was left out and that it is like, or another word for."""
+    left_out = {_letters(name): name for name in names if name not in given}
+    left_out |= {
+        _letters(word): name for name in left_out.values() for word in _OTHER_WORDS.get(name, ()) if word not in names
+    }
+    for key in islice((each for each in given if each not in names and len(each) <= _NAME_MAX), _UNKNOWN_MAX):
+        if like := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE):
+            yield key, left_out[like[0]]
 
 
 @cache

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from api.answers import Answer, encode
 from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
 from api.body.payers import check_document, document
-from api.body.reading import shaped
+from api.body.reading import misspelling_of, shaped
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
@@ -18,7 +18,7 @@ from api.idempotency.used_keys import UsedKey
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
 from commands.money.refund import NewRefund, TransferDestination
-from domain.errors import Code, required
+from domain.errors import Code, Refused, required
 from domain.identifiers import parse_id
 from domain.refund import PIX_KEY, PIX_KEY_CHARACTERS_MAX
 from readmodels.money.refund import RefundProjection, refund_by_id
@@ -67,6 +67,9 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
     asked = shaped(call.body, CreateRefund)
+    if (other := misspelling_of("amount", call.body, CreateRefund)) is not None:
+        # As with null: all that remains would go back where a part of it was meant.
+        raise Refused(Code.AMOUNT_INVALID, fields={"amount": f"is left out, and {other} is not its name"})
     refund_id, named = new_id(), None
     if (destination := asked.destination) is not None:
         check_document("destination.document", destination.document, context, production=not call.caller.test)

@@ -125,7 +125,9 @@ BODIES: Final = (
     wrong(DUAL, {"due_date": in_days(-1)}, "must be after today in São Paulo", "due_date", code="INVALID_DUE_DATE"),
     wrong(BOLETO, {"dataVencimento": "10/03/2027"}, "YYYY-MM-DD", code="INVALID_DUE_DATE"),
     wrong(BOLETO, {"dataVencimento": "2027-02-30"}, "an existing day", code="INVALID_DUE_DATE"),
-    wrong(BOLETO, {"dataVencimento": ...}, "dataVencimento", "YYYY-MM-DD", code="INVALID_DUE_DATE"),
+    wrong(BOLETO, {"dataVencimento": ...}, "dataVencimento", "is required", "YYYY-MM-DD", code="INVALID_DUE_DATE"),
+    wrong(DUAL, {"due_date": ..., "vencimento": in_days(5)}, "due_date", "is required", "vencimento is not its name",
+          code="INVALID_DUE_DATE"),
 )  # fmt: skip
 
 
@@ -389,6 +391,10 @@ async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) ->
          ["payer.e-mail is no field and was ignored: payer.email is its name."]),
         (PIX, {"cart": 7, "expires_in": 60, "expiresIn": 61, "x" * 5_000: 1}, []),
         (BOLETO, {"external_ID": "7"}, ["external_ID is no field and was ignored: external_id is its name."]),
+        (BOLETO, {"multa": {"percent": "2.00"}, "juros": {"percent_per_month": "1.00"}, "desconto": []},
+         ["multa is no field and was ignored: fine is its name.",
+          "juros is no field and was ignored: interest is its name.",
+          "desconto is no field and was ignored: discounts is its name."]),
         (DUAL, {"expires-in": 60}, ["expires-in is no field and was ignored: expires_in is its name."]),
     ],
 )  # fmt: skip
@@ -404,6 +410,21 @@ async def test_a_misspelt_field_is_ignored_and_told_of_in_the_sandbox(
     assert (again.status, again.body.get("warnings", [])) == (200, warned)
     if path == PIX:
         assert "warnings" not in (await merchant.production.ask("POST", path, json=given, key=key)).body
+
+
+@pytest.mark.parametrize("name", ["ammount", "Amount", "valor", "amount_cents"])
+async def test_a_refund_whose_amount_is_misspelt_gives_nothing_back(merchant: ApiMerchant, name: str) -> None:
+    client = merchant.sandbox
+    charge = await client.created("50.00")
+    await client.pay(charge["charge_id"])
+    path = f"/v1/charges/{charge['charge_id']}/refunds"
+    refused = await client.ask("POST", path, json={name: "1.00"}, key=secrets.token_hex(8))
+    assert (refused.status, refused.code) == (400, "AMOUNT_INVALID"), refused.raw
+    fields = refused.body["error"]["fields"]
+    assert fields == [{"field": "amount", "message": f"is left out, and {name} is not its name"}]
+    for body, given_back in (({"amount": "1.00", name: "2.00"}, "1.00"), ({"cart": 7}, "49.00")):
+        made = await client.ask("POST", path, json=body, key=secrets.token_hex(8))
+        assert (made.status, made.body["amount"]) == (201, given_back), made.raw
 
 
 async def test_cents_in_the_field_named_cents_are_warned_of_in_the_sandbox_alone(merchant: ApiMerchant) -> None:
