@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from litestar.types import Scope
-from msgspec import Struct
 
-import sql
 from api.callers import Caller, Callers
 from api.idempotency.guard import IdempotencyGuard
 from api.idempotency.lock import IdempotencyLocks
@@ -20,6 +18,7 @@ from api.operations.pix import PixCreations
 from api.rate import Buckets
 from api.request_log import RequestLog
 from commands.bank_orders.pix_locations import LocationReserve
+from commands.merchants.pix_suspension import pix_suspended
 from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
@@ -35,13 +34,6 @@ from runtime.replies import Replies
 from runtime.seal import Seal
 from runtime.servers.standby import Reads
 from runtime.settings import Settings
-
-
-class _Suspension(Struct, frozen=True):
-    suspended: bool
-
-
-find_suspension = sql.one("account.pix_suspended", _Suspension)
 
 
 class ApiContext:
@@ -103,9 +95,8 @@ class ApiContext:
         return rate, caller.rate_burst or self.settings.rate_burst
 
     async def pix_suspended(self) -> bool:
-        """For refusals only: a creation's own statement looks itself, in the same snapshot as it writes."""
         async with session(self.pool) as conn:
-            return (await find_suspension(conn)).suspended
+            return await pix_suspended(conn)
 
 
 async def open_context(settings: Settings) -> ApiContext:

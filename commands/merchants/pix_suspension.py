@@ -2,9 +2,17 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 import sql
 from sql import Connection
 
+
+class _Suspension(Struct, frozen=True):
+    suspended: bool
+
+
+_find = sql.one("account.pix_suspended", _Suspension)
 _suspend = sql.run("account.suspend_pix")
 _resume = sql.run("account.resume_pix")
 
@@ -16,3 +24,8 @@ async def suspend_pix(conn: Connection, *, now: datetime) -> None:
 
 async def resume_pix(conn: Connection, *, now: datetime) -> None:
     await _resume(conn)
+
+
+async def pix_suspended(conn: Connection) -> bool:
+    """For refusals: a creation's own statement looks itself, in the same snapshot as it writes."""
+    return (await _find(conn)).suspended

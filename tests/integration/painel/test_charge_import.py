@@ -4,7 +4,7 @@ import asyncio
 import io
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -173,6 +173,23 @@ async def test_a_file_that_is_no_sheet_of_charges_is_told_why(shop: Any, raw: by
     seen = await sent(owner, raw)
     assert (seen.status, words in seen.text) == (400, True), seen.text[:800]
     assert await made(books) == []
+
+
+async def test_the_preview_shows_days_and_conditions_as_the_payer_will_read_them(shop: Any) -> None:
+    owner, *_ = shop
+    due = date.today() + timedelta(days=40)
+    payer = "Ana Lima;52998224725;01310100;Avenida Paulista;São Paulo;SP"
+    sheet = (
+        "tipo;valor;vencimento;multa_percentual;juros_valor_dia;nome;documento;cep;rua;cidade;estado\n"
+        f"boleto e pix;100,00;{due:%d/%m/%Y};2,00;0,03;{payer}\n"
+    )
+    page = await sent(owner, sheet)
+    assert page.status == 200, page.text[:600]
+    assert f"{due:%d/%m/%Y}" in page.text
+    assert str(due) not in page.text
+    assert "Boleto e Pix" in page.text
+    assert "multa de 2,00% (R$\u00a02,00)" in page.text
+    assert "juros de R$\u00a00,03 por dia de atraso" in page.text
 
 
 def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:

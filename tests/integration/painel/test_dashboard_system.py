@@ -229,6 +229,26 @@ async def test_a_boleto_issued_here_stands_at_the_bank_and_in_the_api_and_takes_
     assert (past.status, "ou um dia depois" in past.text) == (400, True)
 
 
+async def test_a_dual_charge_is_made_here_and_charged_again_as_one(env: Environment, system: System) -> None:
+    made = await new_boleto(env, "/painel", kind="boleto_pix", fine="2,00", fine_kind="percent")
+    assert made.status == 303, made.text[:400]
+    path = made.where.partition("?")[0]
+    charge = await env.merchant.production.charge(path.rpartition("/")[2])
+    assert (charge["payment_method"], charge["pix"] is not None, charge["fine"]) == (
+        "boleto_pix", True, {"percent": "2.00"},
+    )  # fmt: skip
+    again = await env.owner.opened(f"/painel/cobrancas/nova?de={charge['charge_id']}")
+    (chosen,) = (each for each in again.html.split("<input ") if 'name="kind"' in each and "checked" in each)
+    assert 'value="boleto_pix"' in chosen
+    system.json("pix", "suspend")
+    try:
+        refused = await new_boleto(env, "/painel", kind="boleto_pix")
+        assert (refused.status, "suspens" in refused.text) == (403, True), refused.text[:400]
+        assert (await new_boleto(env, "/painel/teste", kind="boleto_pix")).status == 303, "only of production"
+    finally:
+        system.json("pix", "resume")
+
+
 async def test_a_boleto_form_sent_six_times_at_once_issues_one_boleto(env: Environment) -> None:
     page = "/painel/teste/cobrancas/nova"
     form = await env.owner.opened(f"{page}?forma=boleto")

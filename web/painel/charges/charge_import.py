@@ -8,6 +8,7 @@ the sheet's digest and the row: a sheet that is sent again makes what is missing
 import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
+from readmodels.charges.conditions import printed_conditions
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
 from web.painel.charges.sheets.fault import SheetFault
@@ -34,11 +36,14 @@ _NOT_BEGUN: Final = "Não enviada: o banco demorou. Envie o mesmo arquivo de nov
 
 
 class CheckedRow(Struct, frozen=True):
-    """A row, the amount it asks for, and what is wrong with it by the sheet's columns."""
+    """A row, what it asks for, and what is wrong with it by the sheet's columns."""
 
     row: SheetRow
     cents: int
     faults: dict[str, str]
+    due_on: date | None = None
+    conditions: tuple[str, ...] = ()
+    """Of a boleto with a fine, interest or discount: what its payer will read of them."""
 
 
 class ImportedRow(Struct, frozen=True):
@@ -113,8 +118,10 @@ async def _checked(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> C
     part = _part(request, sheet, row)
     filled = Filled(part)
     kind = row.fields["kind"]
+    due_on: date | None = None
+    conditions: tuple[str, ...] = ()
     if kind != "pix" and kind not in new_charge.BOLETOS:
-        filled.wrong("kind", "Use pix, boleto ou boleto_hibrido.")
+        filled.wrong("kind", "Use pix, boleto, boleto_hibrido ou boleto_pix.")
         cents = None
     elif kind == "pix":
         if row.fields["due_date"]:
@@ -127,9 +134,13 @@ async def _checked(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> C
         for name, of in IN_REAIS.items():
             if row.fields[name]:
                 filled.wrong(name, f"Preencha esta coluna ou {_NAMES[of]}, não as duas.")
-        cents = new_charge.read_boleto(part, filled).amount_cents
+        asked = new_charge.read_boleto(part, filled)
+        cents, due_on = asked.amount_cents, asked.due_on
+        if asked.terms is not None and cents is not None and due_on is not None:
+            conditions = printed_conditions(asked.terms, amount_cents=cents, due=due_on)
     names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
-    return CheckedRow(row, cents or 0, {names.get(name, name): fault for name, fault in filled.faults.items()})
+    faults = {names.get(name, name): fault for name, fault in filled.faults.items()}
+    return CheckedRow(row, cents or 0, faults, due_on, conditions)
 
 
 async def _make(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> ImportedRow:

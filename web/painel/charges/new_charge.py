@@ -22,9 +22,11 @@ from commands.bank_orders.boleto_orders import find_terms
 from commands.charges.create_boleto import BoletoRequest, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer, issuer_of
+from commands.merchants.pix_suspension import pix_suspended
 from commands.people.audit import AlreadySent
 from commands.schedules import has_address
 from domain.boleto.terms import PaymentTerms
+from domain.charge import DUAL
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
@@ -46,7 +48,11 @@ from web.painel.page_request import PageRequest
 REFERENCE_MAX: Final = 255
 DESCRIPTION_MAX: Final = 500
 PIX: Final = "pix"
-BOLETOS: Final = {"boleto_hibrido": "Boleto com Pix", "boleto": "Boleto só com a linha digitável"}
+BOLETOS: Final = {
+    "boleto_hibrido": "Boleto com Pix",
+    DUAL: "Boleto e Pix: o que for pago primeiro encerra o outro",
+    "boleto": "Boleto só com a linha digitável",
+}
 LIFETIMES: Final = {
     "3600": "1 hora", "86400": "24 horas", "259200": "3 dias", "604800": "7 dias", "2592000": "30 dias",
 }  # fmt: skip
@@ -132,9 +138,14 @@ def check_approved(request: PageRequest) -> None:
         raise Refused(Code.KYC_REQUIRED)
 
 
-async def check_boletos(request: PageRequest, filled: Filled, integrador_code: str | None) -> None:
-    """Whether this account may issue boletos, for this partner."""
+async def check_boletos(
+    request: PageRequest, filled: Filled, integrador_code: str | None, *, kind: str = "boleto"
+) -> None:
+    """Whether this account may issue boletos of this kind, for this partner. Refused(PIX_AVULSO_SUSPENDED) for a dual
+    charge while PIX without a boleto are suspended."""
     async with session(request.pool) as conn:
+        if kind == DUAL and not request.test and await pix_suspended(conn):
+            raise Refused(Code.PIX_AVULSO_SUSPENDED)
         terms = await find_terms(conn, account_id=request.session.account_id, integrador_code=integrador_code)
     if terms is None or not has_address(terms.address):
         raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
@@ -233,7 +244,7 @@ async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | N
     asked = read_boleto(request, filled)
     if not filled.faults:
         check_approved(request)
-        await check_boletos(request, filled, asked.integrador_code)
+        await check_boletos(request, filled, asked.integrador_code, kind=asked.kind)
     payer = asked.payer
     if filled.faults or asked.amount_cents is None or asked.due_on is None or payer is None:
         return None

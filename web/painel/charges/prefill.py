@@ -55,8 +55,8 @@ def charge_fields(doc: ChargeDoc) -> dict[str, str]:
     if doc.expires_at is not None and doc.boleto is None:
         lived = datetime.fromisoformat(doc.expires_at) - datetime.fromisoformat(doc.created_at)
         fields["lifetime"] = str(round(lived.total_seconds()))
-    elif doc.payment_method == "boleto":
-        fields["kind"] = "boleto"
+    else:
+        fields["kind"] = doc.payment_method
     return fields | terms_fields(doc.terms)
 
 

@@ -15,7 +15,8 @@ from web.painel.xlsx_export import MEDIA_TYPE
 
 _WIDTH: Final = 22  # characters
 _HELP: Final[dict[str, str]] = {
-    "tipo": "Obrigatória. pix, boleto ou boleto_hibrido (boleto com Pix).",
+    "tipo": "Obrigatória. pix, boleto, boleto_hibrido (boleto com Pix) ou boleto_pix (boleto e Pix: o primeiro pago "
+    "encerra o outro).",
     "valor": "Obrigatória. Em reais: 1.234,56.",
     "vencimento": "De boletos, e obrigatória neles: um dia depois de hoje.",
     "validade_dias": "De Pix: 1, 3, 7 ou 30 dias; vazia, 7.",

@@ -46,6 +46,8 @@ KINDS: Final = {
     "boleto": "boleto",
     "boleto_hibrido": "boleto_hibrido",
     "boleto_com_pix": "boleto_hibrido",
+    "boleto_pix": "boleto_pix",
+    "boleto_e_pix": "boleto_pix",
 }
 _OTHER_NAMES: Final = {
     "cpf": "documento",
