@@ -7,8 +7,12 @@ import getpass
 import json
 import os
 import sys
+from base64 import b64decode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+_WEBHOOK_SECRET = "QUITA_WEBHOOK_SECRET"  # noqa: S105 - the variable's name
 
 
 class CannotRun(Exception):
@@ -34,11 +38,14 @@ def find(profile: str) -> Keys:
 
 def ask(url: str | None) -> Keys:
     """From the environment, else from whoever sits at the terminal; the secret is not shown while it is typed."""
-    env = os.environ
-    url = url or env.get("QUITA_URL") or _prompt("Address of the API: ")
-    client_id = env.get("QUITA_CLIENT_ID") or _prompt("client_id: ")
-    client_secret = env.get("QUITA_CLIENT_SECRET") or _secret("client_secret: ")
-    return Keys(url.rstrip("/"), client_id, client_secret)
+    given = {name: os.environ.get(f"QUITA_{name.upper()}", "") for name in Keys._fields} | ({"url": url} if url else {})
+    words = {"url": "Address of the API: ", "client_id": "client_id: ", "client_secret": "client_secret: "}
+    missing = [name for name in Keys._fields if not given[name]]
+    while missing:
+        names = [f"QUITA_{name.upper()}" for name in missing]
+        name = missing.pop(0)
+        given[name] = (_secret if name == "client_secret" else _prompt)(words[name], names)
+    return Keys(**given | {"url": given["url"].rstrip("/")})
 
 
 def store(profile: str, keys: Keys) -> Path:
@@ -56,9 +63,31 @@ def store(profile: str, keys: Keys) -> Path:
 
 def webhook_secret() -> str:
     """The endpoint's, QUITA_WEBHOOK_SECRET or typed."""
-    secret = os.environ.get("QUITA_WEBHOOK_SECRET") or _secret("Signing secret of your endpoint (whsec_...): ")
+    return given_webhook_secret() or _signing_secret(
+        _secret("Signing secret of your endpoint (whsec_...): ", [_WEBHOOK_SECRET]), "what was typed"
+    )
+
+
+def given_webhook_secret() -> str | None:
+    """QUITA_WEBHOOK_SECRET, None when it is not set."""
+    secret = os.environ.get(_WEBHOOK_SECRET, "").strip()
+    return _signing_secret(secret, _WEBHOOK_SECRET) if secret else None
+
+
+def _signing_secret(secret: str, source: str) -> str:
+    """The key of one of the two signatures is what follows whsec_, decoded. The message never shows the secret: it may
+    end up in the log of a CI."""
     if not secret.startswith("whsec_"):
-        raise CannotRun("a signing secret begins with whsec_")
+        raise CannotRun(f"{source} is not a signing secret: a signing secret begins with whsec_")
+    try:
+        key = b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not key:
+        raise CannotRun(
+            f"{source} is not a signing secret: what follows whsec_ must be base64; copy the whole text that the "
+            "dashboard showed"
+        )
     return secret
 
 
@@ -77,15 +106,18 @@ def _path() -> Path:
     return Path(base) / "quita" / "keys.json"
 
 
-def _prompt(words: str) -> str:
+def _prompt(words: str, missing: Sequence[str]) -> str:
+    """`missing`: the variables that would have answered."""
     try:
         return input(words).strip()
     except EOFError:
-        raise CannotRun("there is nobody to ask: set QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET") from None
+        raise CannotRun(f"there is nobody to ask: set {', '.join(missing)}") from None
 
 
-def _secret(words: str) -> str:
+def _secret(words: str, missing: Sequence[str]) -> str:
+    if not sys.stdin.isatty():
+        return _prompt("", missing)
     try:
-        return getpass.getpass(words).strip() if sys.stdin.isatty() else _prompt("")
+        return getpass.getpass(words).strip()
     except EOFError:
-        raise CannotRun("there is nobody to ask: set the secret in the environment") from None
+        raise CannotRun(f"there is nobody to ask: set {', '.join(missing)}") from None

@@ -431,3 +431,33 @@ def test_the_certification_of_an_address_where_nobody_is_says_so(terminal: Termi
     assert done.stdout.count("no answer") == 12
     assert terminal.run("certify", "shop.example.com", QUITA_WEBHOOK_SECRET=SECRET).returncode == 1
     assert "begins with whsec_" in terminal.run("certify", "http://127.0.0.1/", QUITA_WEBHOOK_SECRET="x").stderr
+
+
+@pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_ãé", "whsec_not base64", f"{SECRET[:-2]}", "hunter2"])
+def test_a_secret_that_is_none_is_refused_in_one_line_that_does_not_show_it(terminal: Terminal, secret: str) -> None:
+    with receiving(Recording()) as receiver:
+        for word in ("certify", "listen"):
+            done = terminal.run(word, receiver.url, QUITA_WEBHOOK_SECRET=secret)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
+            assert done.stderr.startswith("quita-cli: QUITA_WEBHOOK_SECRET is not a signing secret: ")
+            assert ("begins with whsec_" if secret == "hunter2" else "must be base64") in done.stderr
+            assert secret not in done.stderr.replace("whsec_ ", "")
+        typed = terminal.run("certify", receiver.url, stdin=f"{secret}\n")
+        assert (typed.returncode, typed.stderr.count("\n")) == (1, 1)
+        assert typed.stderr.startswith("quita-cli: what was typed is not a signing secret: ")
+    assert receiver.received == []
+
+
+def test_where_nobody_can_be_asked_exactly_what_is_missing_is_named(terminal: Terminal) -> None:
+    def named(*words: str, stdin: str = "", **env: str) -> set[str]:
+        done = terminal.run(*words, stdin=stdin, **env)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done
+        return set(re.findall(r"QUITA_[A-Z_]+", done.stderr))
+
+    assert named("certify", "http://127.0.0.1:9/") == {"QUITA_WEBHOOK_SECRET"}
+    assert named("login", QUITA_CLIENT_SECRET="") == {"QUITA_CLIENT_SECRET"}
+    assert named("login", QUITA_CLIENT_ID="") == {"QUITA_CLIENT_ID"}
+    nothing = {f"QUITA_{name}": "" for name in ("URL", "CLIENT_ID", "CLIENT_SECRET")}
+    assert named("login", **nothing) == set(nothing)
+    assert named("login", "http://127.0.0.1:9", **nothing) == {"QUITA_CLIENT_ID", "QUITA_CLIENT_SECRET"}
+    assert named("login", stdin="http://127.0.0.1:9\ntest_1\n", **nothing) == {"QUITA_CLIENT_SECRET"}
