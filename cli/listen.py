@@ -88,8 +88,9 @@ def listen(args: argparse.Namespace) -> int:
     after = newest if args.after_sequence is None else args.after_sequence
     _show(
         args,
-        {"secret": secret, "url": args.url, "after_sequence": after},
-        f"events after number {after} go to {args.url}\nsecret: {secret}",
+        {"secret": secret, "url": args.url, "after_sequence": after, "types": kinds},
+        f"{', '.join(kinds)} after number {after} go to {args.url} (for other kinds: --type KIND, once for each)\n"
+        f"secret: {secret}",
     )
     failed = 0
     for item in islice(feed.follow(after), args.once):

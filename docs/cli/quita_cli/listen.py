@@ -33,12 +33,13 @@ def listen(args: argparse.Namespace, api: Api) -> int:
     secret = given_webhook_secret() or "whsec_" + b64encode(os.urandom(32)).decode()
     newest = api.get("/v1/events", limit=1)["data"]
     after = (newest[0]["sequence"] if newest else 0) if args.after_sequence is None else args.after_sequence
+    kinds = args.type or list(DEFAULT_KINDS)
     show(
         args,
-        {"secret": secret, "url": args.url, "after_sequence": after},
-        f"events after number {after} go to {args.url}\nsecret: {secret}",
+        {"secret": secret, "url": args.url, "after_sequence": after, "types": kinds},
+        f"{', '.join(kinds)} after number {after} go to {args.url} (for other kinds: --type KIND, once for each)\n"
+        f"secret: {secret}",
     )
-    kinds = args.type or list(DEFAULT_KINDS)
     failed = 0
     for item in islice(_follow(api, kinds, after), args.once):
         failed += not _forward(args, secret, item)

@@ -171,7 +171,10 @@ async def test_a_restart_of_the_receiver_loses_nothing_and_keeps_the_order(
 async def test_an_answer_that_is_no_success_is_shown_and_not_repeated(system: System, merchant: ApiMerchant) -> None:
     with receiving(status=500, answer=b"KeyError: 'invoice'\n") as receiver:
         with listening(system, merchant, receiver.url, people=True) as run:
-            assert receiver.url in run.line()
+            first = run.line()
+            assert first.startswith("payment.received, charge.cancelled after number ")
+            assert f" go to {receiver.url} " in first
+            assert "--type KIND" in first
             assert run.line().startswith("secret: whsec_")
             await merchant.sandbox.paid()
             assert "  500  " in run.line()

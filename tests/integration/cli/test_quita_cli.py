@@ -198,6 +198,22 @@ async def test_listen_forwards_what_an_endpoint_would_receive_signed(terminal: T
     assert json.loads(body) == {name: event[name] for name in event if name not in ("type", "sequence", "created_at")}
 
 
+async def test_listen_begins_with_the_kinds_it_forwards_and_how_to_ask_for_others(
+    terminal: Terminal, merchant: ApiMerchant
+) -> None:
+    await merchant.sandbox.paid("10.00")
+    for asked in ([], ["charge.refunded", "payment.received"]):
+        types = [word for kind in asked for word in ("--type", kind)]
+        kinds = asked or ["payment.received", "charge.cancelled"]
+        with receiving(Recording()) as receiver:
+            words = ("listen", receiver.url, *types, "--after-sequence", "0", "--once", "1")
+            first = terminal.run(*words).stdout.splitlines()[0]
+            (begun, _) = terminal.told(*words)
+        assert first.startswith(f"{', '.join(kinds)} after number 0 go to {receiver.url} ")
+        assert "--type KIND" in first
+        assert begun["types"] == kinds
+
+
 async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, program: Path, tmp_path: Path) -> None:
     async with new_merchant(system) as merchant:
         terminal = terminal_of(merchant, system, program, tmp_path)
