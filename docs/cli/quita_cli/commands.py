@@ -50,7 +50,7 @@ def create_charge(args: argparse.Namespace, api: Api) -> int:
         if getattr(args, name) is not None:
             body[name] = getattr(args, name)
     if args.metadata:
-        body["metadata"] = dict(each.partition("=")[::2] for each in args.metadata)
+        body["metadata"] = dict(args.metadata)
     _show_charge(args, api.post("/v1/charges/pix", body, key=True))
     return 0
 

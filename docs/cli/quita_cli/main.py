@@ -117,7 +117,7 @@ def _charges(words: Any) -> None:
     one.add_argument("--external-id")
     one.add_argument("--description")
     one.add_argument("--expires-in", type=int, metavar="SECONDS")
-    one.add_argument("--metadata", action="append", metavar="KEY=VALUE")
+    one.add_argument("--metadata", action="append", type=_pair, metavar="KEY=VALUE", help="may be repeated")
     one = _command(words, "get", commands.get_charge, "look a charge up")
     one.add_argument("charge_id")
     one = _command(words, "list", commands.list_charges, "list charges, newest first")
@@ -138,6 +138,13 @@ def _events(words: Any) -> None:
     one.add_argument("--limit", type=int, default=25)
     one = _command(words, "resend", commands.resend_event, "send webhooks again")
     one.add_argument("event", help="an event_id, a number of the feed, or a range such as 10-20")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+    return key, value
 
 
 def _family(words: Any, name: str, told: str) -> Any:

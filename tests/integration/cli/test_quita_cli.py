@@ -126,6 +126,15 @@ def test_a_charge_is_created_looked_up_listed_paid_and_cancelled(terminal: Termi
     assert terminal.run("charges", "create").returncode == 2
 
 
+@pytest.mark.parametrize("given", ["foo", "=bar", ""])
+def test_metadata_that_is_no_pair_is_a_usage_error_and_makes_no_charge(terminal: Terminal, given: str) -> None:
+    words = ("charges", "create", "12.30", "--external-id", "cli-pair", "--metadata", "a=b", "--metadata", given)
+    done = terminal.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith(f"argument --metadata: {given!r} is not of the form KEY=VALUE")
+    assert terminal.told("charges", "list", "--external-id", "cli-pair") == []
+
+
 async def test_trigger_makes_each_event_of_the_sandbox_happen(terminal: Terminal, merchant: ApiMerchant) -> None:
     kinds = [kind for kind in EventKind if not kind.startswith("withdrawal.")]
     for kind in kinds:
