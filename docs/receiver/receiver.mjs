@@ -11,7 +11,10 @@ import { receiver } from "./verify.mjs";
 
 const folder = process.env.FOLDER ?? "inbox";
 const secrets = (process.env.WEBHOOK_SECRETS ?? "").split(/\s+/).filter(Boolean);
-if (secrets.length === 0) throw new Error("set WEBHOOK_SECRETS");
+if (secrets.length === 0) {
+  console.error("receiver.mjs: set WEBHOOK_SECRETS");
+  process.exit(1);
+}
 await mkdir(folder, { recursive: true });
 
 async function remember(eventId, body) {

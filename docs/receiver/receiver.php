@@ -11,6 +11,11 @@ require __DIR__ . '/verify.php';
 
 $folder = getenv('FOLDER') ?: 'inbox';
 $secrets = preg_split('/\s+/', getenv('WEBHOOK_SECRETS') ?: '', -1, PREG_SPLIT_NO_EMPTY);
+if ($secrets === []) {
+    error_log('receiver.php: set WEBHOOK_SECRETS');
+    http_response_code(500); // not 401: it will be sent again, and is taken when the secret is there
+    exit(1);
+}
 
 $remember = function (string $eventId, string $body) use ($folder): void {
     if (!preg_match('/\A[0-9a-f-]{36}\z/', $eventId)) {

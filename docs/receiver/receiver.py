@@ -1,15 +1,16 @@
 """A receiver of webhooks for a billing system, to copy and to change: Python's standard library and SQLite only.
 
     QUITA_URL=http://127.0.0.1:8000 CLIENT_ID=... CLIENT_SECRET=... WEBHOOK_SECRETS="whsec_..." \\
-        python docs/receiver/receiver.py
+        python3 receiver.py
 
 A delivery is verified, written into an inbox under its event_id, and answered. A second thread takes events from the
 inbox, reads the charge again through the API, and credits the invoice that the charge's external_id names, in one
 transaction with a row that can exist only once per charge. A third reads the feed, so that what no webhook brought
 arrives all the same. Any of this may be killed at any moment, run twice, or run beside another copy of itself.
 
-Environment: HOST and PORT (127.0.0.1, 9999), DATABASE (receiver.sqlite3), POLL_S (60, how often the feed is read),
-ACCEPT_TEST (1 credits sandbox charges: for trying it out), WEBHOOK_SECRETS (one, or two during a rotation).
+Environment: the four above (WEBHOOK_SECRETS: one, or two during a rotation), and if you like HOST and PORT (127.0.0.1,
+9999), DATABASE (receiver.sqlite3), POLL_S (60, how often the feed is read), ACCEPT_TEST (1 credits sandbox charges: for
+trying it out).
 """
 
 import json
@@ -32,6 +33,7 @@ BYTES_MAX = 64 * 1024
 ANSWER_S = 10
 BATCH = 100
 WAIT_S_MAX = 30.0
+NEEDED = ("QUITA_URL", "CLIENT_ID", "CLIENT_SECRET", "WEBHOOK_SECRETS")
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS invoice (
@@ -259,6 +261,8 @@ class Receiver(ThreadingHTTPServer):
 
 def main() -> None:
     env = os.environ
+    if missing := [name for name in NEEDED if not env.get(name, "").strip()]:
+        sys.exit(f"receiver.py: set {', '.join(missing)}")
     books = Books(env.get("DATABASE", "receiver.sqlite3"))
     clients = [Api(env["QUITA_URL"], env["CLIENT_ID"], env["CLIENT_SECRET"]) for _ in range(2)]
     news = threading.Event()

@@ -368,7 +368,7 @@ def test_a_receiver_as_it_is_downloaded_passes_the_certification(
     path.write_bytes(httpx.get(f"{system.docs_url}/receiver/{name}", timeout=30).content)
     port = free_port()
     words = [runtime, "-S", f"127.0.0.1:{port}", str(path)] if name.endswith(".php") else [runtime, str(path)]
-    env = terminal.env | {"CLIENT_ID": "", "CLIENT_SECRET": "", "PORT": str(port), "WEBHOOK_SECRETS": SECRET,
+    env = terminal.env | {"CLIENT_ID": "x", "CLIENT_SECRET": "x", "PORT": str(port), "WEBHOOK_SECRETS": SECRET,
                           "QUITA_URL": "http://127.0.0.1:9"}  # fmt: skip
     process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -379,6 +379,29 @@ def test_a_receiver_as_it_is_downloaded_passes_the_certification(
         process.wait(30)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "12 of 12 passed"
+
+
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_a_receiver_without_its_environment_names_in_one_line_what_is_missing(
+    name: str, system: System, tmp_path: Path
+) -> None:
+    runtime = shutil.which(RECEIVERS[name])
+    if runtime is None:
+        pytest.skip(f"{RECEIVERS[name]} is not installed here")
+    path = tmp_path / name
+    path.write_bytes(httpx.get(f"{system.docs_url}/receiver/{name}", timeout=30).content)
+    needed = ["QUITA_URL", "CLIENT_ID", "CLIENT_SECRET", "WEBHOOK_SECRETS"]
+    needed = needed if name.endswith(".py") else needed[-1:]
+    for given in ([], needed[:-1]):
+        # A variable that is set to nothing is missing as well.
+        env = {"PATH": os.environ["PATH"], "WEBHOOK_SECRETS": " "} | dict.fromkeys(given, "http://127.0.0.1:9")
+        done = subprocess.run(
+            [runtime, str(path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LINE_S_MAX, check=False
+        )
+        missing = ", ".join(each for each in needed if each not in given)
+        assert done.returncode == 1
+        assert done.stderr.splitlines() == [f"{name}: set {missing}"], done
+        assert list(tmp_path.iterdir()) == [path]
 
 
 def _answers(port: int) -> bool:
