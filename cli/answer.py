@@ -23,7 +23,7 @@ def family(commands: Commands, name: str, help: str) -> Commands:
 
 
 def answer(args: argparse.Namespace, record: Any) -> int:
-    """Print a record: one line of JSON, or a line for each field."""
+    """Print a record: one line of JSON, or a line for each field that has a value."""
     plain = msgspec.to_builtins(record)
     if args.json:
         print(msgspec.json.encode(plain).decode())
@@ -85,5 +85,5 @@ def _show(record: dict[str, Any], before: str) -> None:
             _show({str(number): each for number, each in enumerate(value, 1)}, f"{before}{name}.")
         elif isinstance(value, list):
             print(f"{before}{name}: {', '.join(map(str, value))}")
-        else:
-            print(f"{before}{name}: {'' if value is None else value}")
+        elif value is not None:
+            print(f"{before}{name}: {value}")

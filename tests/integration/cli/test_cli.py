@@ -26,6 +26,8 @@ from commands.people.sessions import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
 from runtime.local.embedded import free_port
+from tests.support.boleto_merchant import issued
+from tests.support.merchant import new_merchant
 from tests.support.system import System, until
 
 EVERY = (
@@ -503,15 +505,34 @@ def test_a_database_that_is_away_is_named(words: tuple[str, ...], tmp_path: Path
 
 
 def test_a_record_of_records_is_read_by_people_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    record = {"payments": [{"amount": "1.00"}, {"amount": "2.00"}], "kinds": ["a", "b"], "none": []}
+    record = {"payments": [{"amount": "1.00", "end_to_end_id": None}, {"amount": "2.00"}], "kinds": ["a", "b"],
+              "none": [], "paid_at": None}  # fmt: skip
     assert answer(argparse.Namespace(json=False), record) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["payments.1.amount: 1.00", "payments.2.amount: 2.00", "kinds: a, b", "none: "]
+    assert answer(argparse.Namespace(json=True), record) == 0
+    assert json.loads(capsys.readouterr().out) == record
 
 
 def test_an_address_to_forward_to_that_is_none_is_refused_with_one_that_is(tmp_path: Path) -> None:
     said = System(tmp_path).quita("listen", "nothttp").stderr
     assert (said.count("\n"), "http://127.0.0.1:9999/" in said) == (1, True)
+
+
+async def test_a_boleto_that_is_paid_is_shown_without_the_end_to_end_id_it_has_not(system: System) -> None:
+    async with new_merchant(system) as merchant:
+        shown = []
+        for more in ((), ("--json",)):
+            charge = await issued(merchant.production)
+            words = ("bank", "pay", "--charge-id", charge["charge_id"], *more)
+            shown.append(await asyncio.to_thread(system.quita, *words))
+    people, programs = shown
+    assert (people.returncode, programs.returncode) == (0, 0)
+    lines = people.stdout.splitlines()
+    assert "payments.1.rail: boleto" in lines
+    assert not [line for line in lines if line.endswith((":", ": "))]
+    (payment,) = json.loads(programs.stdout)["payments"]
+    assert payment["end_to_end_id"] is None
 
 
 def test_a_bank_that_was_told_to_fail_can_be_told_to_work(system: System) -> None:
