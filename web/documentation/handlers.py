@@ -8,6 +8,7 @@ Nothing here changes while a process runs: a page is made with its first request
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import MediaType, Request, get
@@ -27,8 +28,10 @@ from web.documentation.portuguese import in_portuguese, say
 from web.documentation.reference import SCHEMAS, Reference
 from web.documentation.remedies import REMEDIES
 from web.documentation.remedies_pt import REMEDIES_PT
+from web.documentation.search import Index
 from web.documentation.words import words_of
 from web.pages import rendered
+from web.security_headers import WITH_FORM
 
 _CODES = sorted(Code, key=lambda code: (code.status, code.name))
 # Long enough for a reader who goes back and forth, short enough for a correction.
@@ -47,6 +50,7 @@ class Docs:
         self._openapi = openapi
         self._pages: dict[str, str] = {}
         self._references: dict[Language, Reference] = {}
+        self._indexes: dict[Language, Index] = {}
         self._openapi_pt = b""
 
     def reference(self, language: Language) -> Reference | None:
@@ -62,13 +66,22 @@ class Docs:
             self._openapi_pt = msgspec.json.encode(in_portuguese(msgspec.json.decode(self._openapi)))
         return self._openapi_pt
 
+    def index(self, language: Language) -> Index:
+        if language not in self._indexes:
+            self._indexes[language] = Index(search.entries(self.reference, language, start_of(language)))
+        return self._indexes[language]
+
     def page(self, path: str, make: Callable[[], Made], language: Language = "en") -> Response[str]:
         """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
         html = self._pages.get(path)
         if html is None:
-            template, values = make()
-            html = self._pages[path] = rendered(template, {**self._around(path, language), **values})
+            html = self._pages[path] = self.made(path, make, language)
         return Response(html, headers=_KEPT, media_type=MediaType.HTML)
+
+    def made(self, path: str, make: Callable[[], Made], language: Language) -> str:
+        """The page at `path`, not kept."""
+        template, values = make()
+        return rendered(template, {**self._around(path, language), **values})
 
     def _around(self, path: str, language: Language) -> dict[str, object]:
         """The navigation of every page."""
@@ -283,12 +296,19 @@ async def search_page_pt(request: AnyRequest) -> Response[str]:
 
 
 def _search(request: AnyRequest, language: Language) -> Response[str]:
-    docs = _docs(request)
-    return docs.page(
-        f"{ROOTS[language]}/search",
-        lambda: ("docs_search.html", {"entries": search.entries(docs.reference, language, start_of(language))}),
-        language,
-    )
+    """With ?q= what holds all its words. Only the page without a query is kept: there is no end of queries."""
+    docs, path = _docs(request), f"{ROOTS[language]}/search"
+    asked = request.query_params.get("q", "")[: search.ASKED_MAX].strip()
+
+    def make() -> Made:
+        found = docs.index(language).listed(asked)
+        values: dict[str, object] = {"asked": asked, "entries": found, "count": sum(each.found for each in found)}
+        if asked:
+            values["other"] = f"{_other(path, language)}?{urlencode({'q': asked})}"
+        return "docs_search.html", values
+
+    html = docs.made(path, make, language) if asked else docs.page(path, make, language).content
+    return Response(html, headers={**_KEPT, **WITH_FORM}, media_type=MediaType.HTML)
 
 
 DOCS_HANDLERS: list[ControllerRouterHandler] = [

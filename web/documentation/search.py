@@ -1,14 +1,15 @@
-"""What the documentation can be searched for: every page and section with the words beneath it, as one plain list. A
-small script narrows it while somebody types; without scripts the browser's own search does.
+"""What the documentation can be searched for: every page and section with the words beneath it, as one plain list. The
+server narrows it to the query of the address, and a small script while somebody types; both fold and match alike.
 
 Either language finds what is written in the other: code and errors are English, and whoever reads them may not be.
 """
 
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from domain.errors import Code
 from web.documentation.guides import GUIDES, ROOTS, START, Language
@@ -20,20 +21,75 @@ from web.documentation.remedies_pt import REMEDIES_PT
 
 _WORDS_MAX: Final = 1_500
 """Characters of a section that are searched."""
+ASKED_MAX: Final = 100
+"""Characters of a query."""
+# Folded, as whole words: an entry with one of a row is found by the others too. 2ª folds to 2a.
+_SAME: Final = (
+    ("1a", "primeira"), ("1o", "primeiro"), ("2a", "segunda"), ("2o", "segundo"), ("3a", "terceira"),
+    ("3o", "terceiro"), ("4a", "quarta"), ("4o", "quarto"), ("5a", "quinta"), ("5o", "quinto"),
+)  # fmt: skip
 
 
 class SearchEntry(Struct, frozen=True):
-    """`within` is the page; `words`, in lower case, are what is searched beside both titles."""
+    """`within` is the page; `words`, in lower case, are what is searched beside both titles; `same` are other words for
+    those of the titles."""
 
     path: str
     title: str
     within: str
     words: str
+    same: str = ""
+
+
+class Listed(Struct, frozen=True):
+    """An entry in the answer to a query. `at` is its place in the whole list."""
+
+    entry: SearchEntry
+    at: int
+    found: bool
+
+
+class Index:
+    """The entries of one language, folded once."""
+
+    def __init__(self, found: Sequence[SearchEntry]) -> None:
+        self.entries = found
+        titles = [folded(f"{each.title} {each.within} {each.same}") for each in found]
+        self._folded = [(title, f"{title} {folded(each.words)}") for title, each in zip(titles, found, strict=True)]
+
+    def listed(self, asked: str) -> list[Listed]:
+        """Every entry: those with all words of `asked` first, and among these those with all of them in a title."""
+        wanted = folded(asked).split()
+        ranked = [(_rank(wanted, *both), at) for at, both in enumerate(self._folded)]
+        ranked.sort(key=lambda each: (-each[0], each[1]))
+        return [Listed(self.entries[at], at, rank > 0) for rank, at in ranked]
+
+
+def folded(text: str) -> str:
+    """Without case and accents, and ª and º as letters: "2ª via" is typed "2a via"."""
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each)).lower()
 
 
 def entries(read: Callable[[Language], Reference | None], language: Language, start: str) -> list[SearchEntry]:
     """Of the pages in `language`. `read` gives the reference, None in a process without one."""
-    return [*_guides(language, start), *_reference(read, language), *_errors(language)]
+    found = [*_guides(language, start), *_reference(read, language), *_errors(language)]
+    return [
+        structs.replace(
+            each, words=f"{each.words}{_same(each.words)}", same=_same(f"{each.title} {each.within}").strip()
+        )
+        for each in found
+    ]
+
+
+def _rank(wanted: Sequence[str], title: str, words: str) -> int:
+    if not all(each in words for each in wanted):
+        return 0
+    return 2 if all(each in title for each in wanted) else 1
+
+
+def _same(text: str) -> str:
+    there = set(re.findall(r"\w+", folded(text)))
+    return "".join(f" {each}" for row in _SAME if there.intersection(row) for each in row if each not in there)
 
 
 def _other(language: Language) -> Language:

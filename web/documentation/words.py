@@ -108,6 +108,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
                       "Todas as páginas e seções. Digite para achar o que tem todas as suas palavras."),
     "search_field":  ("What are you looking for?", "O que você procura?"),
     "found":         ("{n} found",         "{n} encontrados"),
+    "none_found":    ("Nothing found for “{q}”. Fewer words find more.",
+                      "Nada encontrado para “{q}”. Menos palavras encontram mais."),
 }
 # fmt: on
 

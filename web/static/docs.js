@@ -64,26 +64,29 @@
 
   const field = document.getElementById("docs-search");
   if (!field) return;
-  const plain = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
-  const entries = [...document.querySelectorAll("#entries > li")].map((item) => {
-    const title = plain(item.textContent);
-    return { item, title, words: `${title} ${plain(item.dataset.words)}` };
+  // As the server folds (web/documentation/search.py): 2ª is typed 2a.
+  const plain = (text) => text.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
+  const entries = [...document.querySelectorAll("#entries > li")].map((item, place) => {
+    const title = plain(`${item.textContent} ${item.dataset.same ?? ""}`);
+    return { item, at: Number(item.dataset.at ?? place), title, words: `${title} ${plain(item.dataset.words)}` };
   });
   const list = document.getElementById("entries");
+  const told = document.getElementById("search-found");
   const narrow = () => {
     const wanted = plain(field.value).split(/\s+/).filter(Boolean);
     const rank = ({ title, words }) => {
       if (!wanted.every((word) => words.includes(word))) return 0;
       return wanted.every((word) => title.includes(word)) ? 2 : 1;
     };
-    const ranked = entries.map((entry, at) => ({ ...entry, at, rank: rank(entry) }));
+    const ranked = entries.map((entry) => ({ ...entry, rank: rank(entry) }));
     ranked.sort((a, b) => b.rank - a.rank || a.at - b.at);
     for (const { item, rank: found } of ranked) item.hidden = found === 0;
     list.append(...ranked.map(({ item }) => item));
     const found = ranked.filter((entry) => entry.rank > 0).length;
-    announcement.textContent = wanted.length ? field.dataset.found.replace("{n}", found) : "";
+    const words = found ? field.dataset.found.replace("{n}", found) : field.dataset.none.replace("{q}", () => field.value.trim());
+    announcement.textContent = told.textContent = wanted.length ? words : "";
+    told.hidden = wanted.length === 0;
   };
-  field.closest("p").hidden = false;
   field.value = decodeURIComponent(location.hash.slice(1)) || field.value;
   field.addEventListener("input", narrow);
   narrow();

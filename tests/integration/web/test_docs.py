@@ -19,7 +19,7 @@ import pytest_asyncio
 from api.app import ROUTES
 from api.openapi.document import document
 from domain.errors import Code
-from tests.support.pages import SETTINGS, serving
+from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
 from web.documentation import portuguese, reference
 from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, Language, prefers_portuguese
 from web.documentation.markdown import headings, html_of
@@ -271,18 +271,97 @@ async def test_every_kind_of_event_is_there_with_its_body(shelf: Shelf) -> None:
 
 async def test_the_search_lists_every_section_and_leads_to_it(shelf: Shelf) -> None:
     for path in ("/docs/search", "/docs/pt/search"):
-        found = re.findall(r'<li data-words="[^"]*"><a href="([^"]*)">', shelf.pages[path])
+        found = re.findall(r'<li [^>]*data-words="[^"]*"><a href="([^"]*)">', shelf.pages[path])
         assert len(found) == len(set(found)) > 150
         root = path.removesuffix("/search")
         assert {to for to in found if "/api/" in to} == {
             f"{root}/api/{told['tags'][0].lower().replace(' ', '-')}#{told['operationId']}" for *_, told in OPERATIONS
         }
         # What is written in one language is found by the words of the other.
-        words = {to: said for said, to in re.findall(r'<li data-words="([^"]*)"><a href="([^"]*)">', shelf.pages[path])}
+        assert "<li hidden" not in shelf.pages[path]
+        words = {
+            to: said for said, to in re.findall(r'<li [^>]*data-words="([^"]*)"><a href="([^"]*)">', shelf.pages[path])
+        }
         for of_both in ("refund a paid charge", "devolver uma cobrança paga"):
             assert of_both in words[f"{root}/api/refunds#createRefund"]
         for of_both in ("no longer pending", "não está mais pendente", "foi paga, cancelada", "paid, cancelled"):
             assert of_both in words[f"{root}/errors/CHARGE_NOT_PENDING"]
+
+
+async def searched(http: aiohttp.ClientSession, address: str, asked: str) -> tuple[list[str], str]:
+    """What the page of a query shows without a script, and the page."""
+    async with http.get(address, params={"q": asked}) as answer:
+        assert answer.status == 200
+        assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
+        html = await answer.text()
+    items = re.findall(r'<li ([^>]*)data-words="[^"]*"><a href="([^"]*)">', html)
+    assert len(items) > 150, "the others are there for the script"
+    return [to for attributes, to in items if " hidden" not in f" {attributes}"], html
+
+
+async def test_a_query_in_the_address_is_searched_for_without_a_script() -> None:
+    async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
+        whole: list[str] = []
+        for root in ("/docs", "/docs/pt"):
+            found, html = await searched(http, f"{client}{root}/search", "multa")
+            assert (
+                f"{root}/boletos#{'fine-interest-and-discount' if root == '/docs' else 'multa-juros-e-desconto'}"
+                in found
+            )
+            assert 0 < len(found) < 20
+            assert 'name="q" value="multa"' in html
+            assert f">{len(found)} {'found' if root == '/docs' else 'encontrados'}</p>" in html
+            assert '<meta name="robots" content="noindex">' in html
+            other = "/docs/search" if root == "/docs/pt" else "/docs/pt/search"
+            assert f'class="docs-other" href="{other}?q=multa"' in html
+            whole, html = await searched(http, f"{client}{root}/search", "  ")
+            assert len(whole) > 150
+            assert '<p id="search-found" hidden></p>' in html
+        # Every word, with and without accents, whatever is asked before.
+        found, _ = await searched(http, f"{client}/docs/pt/search", "DEVOLVER cobranca")
+        assert "/docs/pt/api/refunds#createRefund" in found
+        found, html = await searched(http, f"{client}/docs/pt/search", "multa <zzz>")
+        assert found == []
+        assert "Nada encontrado para “multa &lt;zzz&gt;”." in html
+        assert 'value="multa &lt;zzz&gt;"' in html
+        found, html = await searched(http, f"{client}/docs/search", "z" * 5_000)
+        assert (found, "Nothing found for “" + "z" * 100 + "”." in html) == ([], True)
+
+
+@pytest.mark.parametrize("asked", ["segunda via", "2ª via", "2a via", "Segunda  VIA"])
+async def test_an_ordinal_is_found_in_words_and_in_figures(asked: str) -> None:
+    async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
+        found, _ = await searched(http, f"{client}/docs/pt/search", asked)
+    assert found[0] == "/docs/pt/payer-page#2a-via-de-um-boleto-vencido", "what has it in its title comes first"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+async def test_the_script_narrows_the_list_as_the_server_does(tmp_path: Path) -> None:
+    shown = "[...document.querySelectorAll('#entries > li:not([hidden]) a')].map((a) => a.getAttribute('href')).join()"
+    said = "document.getElementById('search-found').textContent"
+    async with (
+        serving(object(), lambda: datetime.now(UTC)) as client,  # type: ignore[arg-type]
+        aiohttp.ClientSession() as http,
+        browsing(f"{client}/docs/pt/search?q=multa", tmp_path) as evaluate,
+    ):
+        found, _ = await searched(http, f"{client}/docs/pt/search", "multa")
+        await until(evaluate, "document.getElementById('announcement').textContent", f"{len(found)} encontrados")
+        assert await evaluate("document.getElementById('docs-search').value") == "multa"
+        assert await evaluate(shown) == ",".join(found)
+        for asked in ("segunda via", "2ª via", "devolver cobrança", "zzz"):
+            found, _ = await searched(http, f"{client}/docs/pt/search", asked)
+            await evaluate(f"document.getElementById('docs-search').value = '{asked}'")
+            await evaluate("document.getElementById('docs-search').dispatchEvent(new Event('input'))")
+            assert await evaluate(shown) == ",".join(found)
+            assert str(await evaluate(said)).startswith(
+                f"{len(found)} encontrados" if found else "Nada encontrado para “zzz”"
+            )
+        # From the page of a query to that of another.
+        await evaluate("document.getElementById('docs-search').value = 'juros'")
+        await evaluate("document.querySelector('.docs-search button').click()")
+        await until(evaluate, "location.search + document.readyState", "?q=juroscomplete")
+        found, _ = await searched(http, f"{client}/docs/pt/search", "juros")
+        assert await evaluate(shown) == ",".join(found)
 
 
 def texts(document: Any, *, names: bool = False) -> Iterator[str]:
