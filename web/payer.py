@@ -5,6 +5,7 @@ stream, and replaces its middle by `/fragmento` after a change.
 """
 
 import asyncio
+import re
 from datetime import date, datetime
 from typing import Any
 
@@ -70,6 +71,9 @@ _OR = " ou "
 _TO = "{amount} para {merchant}"
 # Parts of what is to be paid today.
 _PARTS = ("Valor do documento", "Multa", "Juros", "Desconto até {day}")
+# What is lost of a copy-and-paste code where it ends a line, each with its neighbours: blanks (of the merchant's name
+# and city) and hyphens (of the location), which a reader of the PDF takes for those of a divided word.
+_JOINED = re.compile(r"(\S(?:[ -]+\S)+)")
 _CLOSED = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
 SENTENCES = (
@@ -231,6 +235,8 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "settled": _settled(found.status),
         # A code that can no longer be paid is not shown.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
+        # Within every second one no line may end.
+        "code_parts": _JOINED.split(found.qr_code) if payable and found.qr_code else [],
         "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found, words),
