@@ -54,6 +54,15 @@ ANOMALY_WORDS: dict[Anomaly, str] = {
     Anomaly.AMOUNT_MISMATCH: "Chegou um pagamento de outro valor, que não quita esta cobrança. Fale com {merchant}.",
 }
 SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
+# In place of the PDF of a boleto that is over: what became of it, and what follows.
+BOLETO_WORDS: dict[Status, tuple[str, str]] = {
+    Status.PAID: ("Este boleto já foi pago", "Não pague de novo. O comprovante está na página da cobrança."),
+    Status.EXPIRED: ("Este boleto venceu", "Ele não pode mais ser pago. A página da cobrança diz o que fazer."),
+    Status.CANCELLED: ("Este boleto foi cancelado", "Não o pague. A página da cobrança diz mais."),
+    Status.REFUNDED: ("O pagamento deste boleto foi devolvido", "Não pague de novo. A página da cobrança diz mais."),
+    Status.FAILED: ("Este boleto não foi registrado", "Não o pague. A página da cobrança diz o que fazer."),
+}
+_CHARGE_PAGE = "Abrir a página da cobrança"
 # What payer.js says, by its name there; {left} is a number or a time.
 SCRIPT_WORDS: dict[str, str] = {
     "redated": "O vencimento mudou, e com ele os códigos para pagar.",
@@ -78,6 +87,7 @@ _CLOSED = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
 SENTENCES = (
     *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
+    *(each for words in BOLETO_WORDS.values() for each in words), _CHARGE_PAGE,
     *ANOMALY_WORDS.values(), *SCRIPT_WORDS.values(),
     _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
 )  # fmt: skip
@@ -109,20 +119,35 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
-async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes]:
+async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes] | Response[str]:
     """The boleto as a PDF, as long as it can be paid: it has the payer's name, document and address, and whoever has
-    the link opens it. The same 404 for unknown links, for other charges, and once it is over."""
+    the link opens it. The same 404 for unknown links, for other charges and for those of a blocked merchant; once it is
+    over, a 404 that says so and leads to the charge's page."""
     spend(request, "pdfs_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
+        over = await payer_page(conn, public_id, now=state.now()) if boleto and boleto.void else None
+    if over is not None:
+        return _boleto_over(request, public_id, over)
     if boleto is None or boleto.void is not None:
         raise NotFoundException
     # ASCII without blanks or quotes: RFC 6266's plain form is enough.
     headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"'}
     return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
+
+
+def _boleto_over(request: Request[Any, Any, Any], public_id: str, found: PayerPage) -> Response[str]:
+    words = language_of(request.query_params.get("lang"))
+    title, text = map(words.say, BOLETO_WORDS[found.status])
+    values = {
+        "charge": found, "words": words, "languages": tuple(LANGUAGES.values()), "title": title, "text": text,
+        "path": f"/pagar/{public_id}/boleto.pdf", "charge_page": f"/pagar/{public_id}{words.query}",
+        "charge_page_text": words.say(_CHARGE_PAGE),
+    }  # fmt: skip
+    return page("payer_boleto.html", values, status=404)
 
 
 @post("/pagar/{public_id:str}/segunda-via")

@@ -224,6 +224,50 @@ async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
         assert PAYER.name not in await answer.text()
 
 
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [("paid", ("Este boleto já foi pago", "This boleto has already been paid", "Este boleto ya fue pagado")),
+     ("expired", ("Este boleto venceu", "This boleto has expired", "Este boleto venció")),
+     ("cancelled", ("Este boleto foi cancelado", "This boleto was cancelled", "Este boleto fue cancelado")),
+     ("refunded", ("O pagamento deste boleto foi devolvido", "The payment of this boleto was refunded",
+                   "El pago de este boleto fue devuelto")),
+     ("failed", ("Este boleto não foi registrado", "This boleto was not registered",
+                 "Este boleto no fue registrado"))],
+)  # fmt: skip
+async def test_in_place_of_its_paper_a_payer_reads_what_became_of_it(
+    base_url: str,
+    client: aiohttp.ClientSession,
+    boleto: Boleto,
+    pool: Pool,
+    account_id: UUID,
+    state: str,
+    told: tuple[str, ...],
+) -> None:
+    doc = await boleto(hybrid=True)
+    async with pool.acquire() as conn, conn.transaction():
+        await happen(conn, doc, f"charge.{state}", NOW, **OVER[state])
+    paper = f"{base_url}/pagar/{doc.public_id}/boleto.pdf"
+    for language, title in zip(("", "?lang=en", "?lang=es"), told, strict=True):
+        async with client.get(paper + language) as answer:
+            assert answer.status == 404
+            assert answer.headers["Cache-Control"] == "no-store"
+            html = await answer.text()
+        assert f'<h1 class="state">{title}</h1>' in html
+        assert f'href="/pagar/{doc.public_id}{language}"' in html
+        assert "Página não encontrada" not in html
+        for hidden in (PAYER.name, PAYER.document, *codes(doc), BR_CODE):
+            assert hidden not in html
+    # A blocked merchant's is as good as unknown.
+    await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
+    try:
+        async with client.get(paper) as answer:
+            blocked = await answer.text()
+    finally:
+        await pool.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1", account_id)
+    async with client.get(f"{base_url}/pagar/AAAAAAAAAAAAAAAAAAAAAA/boleto.pdf") as answer:
+        assert blocked == await answer.text()
+
+
 def assert_no_code(html: str, doc: ChargeDoc) -> None:
     line, barcode = codes(doc)
     bare = line.replace(".", "").replace(" ", "")
