@@ -34,6 +34,10 @@ class PayerLanguage:
         """ "21/11/2026", "21 Nov 2026", "21 nov 2026"."""
         return brazilian.day(at)
 
+    def percent(self, bps: int) -> str:
+        """Of hundredths of a percent: "2,00", "2.00"."""
+        return brazilian.amount(bps)
+
     def moment(self, at: datetime) -> str:
         """In Brasília time: "21/11/2026 às 18:42", "21 Nov 2026, 18:42"."""
         return brazilian.moment(at)
@@ -46,19 +50,24 @@ class PayerLanguage:
 class Translation(PayerLanguage):
     """What templates/payer.toml says. A month has its name, so that nobody takes it for the day."""
 
-    def __init__(self, code: str, name: str, *, months: Sequence[str], today: str) -> None:
+    def __init__(self, code: str, name: str, *, months: Sequence[str], today: str, decimal: str = ",") -> None:
         self.code = self.tag = code
         self.name = name
         self.query = f"?lang={code}"
         self._said = {text: said[code] for text, said in SENTENCES.items()}
         self._months = months
         self._today = today
+        self._decimal = decimal
 
     def say(self, text: str) -> str:
         return self._said[text]
 
     def day(self, at: date) -> str:
         return f"{at.day} {self._months[at.month - 1]} {at.year}"
+
+    def percent(self, bps: int) -> str:
+        # A percent is at most 100: no thousands.
+        return super().percent(bps).replace(",", self._decimal)
 
     def moment(self, at: datetime) -> str:
         local = at.astimezone(SAO_PAULO)
@@ -82,7 +91,7 @@ SENTENCES: Final = _read()
 
 PORTUGUESE: Final = PayerLanguage()
 _ENGLISH: Final = Translation(
-    "en", "English", today="today at",
+    "en", "English", today="today at", decimal=".",
     months=("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )  # fmt: skip
 _SPANISH: Final = Translation(

@@ -307,7 +307,10 @@ def _conditions(found: PayerPage, words: PayerLanguage, now: datetime) -> list[s
     if found.terms is None or found.due_date is None:
         return []
     told = conditions(found.terms, amount_cents=found.amount_cents, due=found.due_date, on=_today(now))
-    return [each.said(words.say(each.text), words.day(each.day)) for each in told]
+    return [
+        each.said(words.say(each.text), day=words.day(each.day), percent=words.percent(each.percent_bps))
+        for each in told
+    ]
 
 
 def _today(now: datetime) -> date:

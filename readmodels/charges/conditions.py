@@ -30,10 +30,9 @@ class Condition(Struct, frozen=True):
     percent_bps: int = 0
     amount_cents: int = 0
 
-    def said(self, text: str, day: str) -> str:
-        """In `text`, which is its own or a translation, with the day as that language writes it."""
-        percent, amount = brazilian.amount(self.percent_bps), brazilian.brl(self.amount_cents)
-        return text.format(day=day, percent=percent, amount=amount)
+    def said(self, text: str, *, day: str, percent: str) -> str:
+        """In `text`, which is its own or a translation, with day and percent as that language writes them."""
+        return text.format(day=day, percent=percent, amount=brazilian.brl(self.amount_cents))
 
 
 def conditions(
@@ -60,4 +59,6 @@ def conditions(
 def printed_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
     """In Portuguese."""
     found = conditions(terms, amount_cents=amount_cents, due=due)
-    return tuple(each.said(each.text, brazilian.day(each.day)) for each in found)
+    return tuple(
+        each.said(each.text, day=brazilian.day(each.day), percent=brazilian.amount(each.percent_bps)) for each in found
+    )

@@ -475,6 +475,20 @@ async def test_page_and_paper_tell_the_terms_as_they_were_registered(
         assert text.count(each.replace("\u00a0", " ")) == 2, each  # the payer's part and the bank's
 
 
+async def test_a_percent_is_written_as_its_reader_writes_it_and_an_amount_as_his_bank_does(
+    base_url: str, client: aiohttp.ClientSession, boleto: Boleto
+) -> None:
+    doc = await boleto(terms=TERMS)
+    for language, told in (
+        ("pt", ("desconto de 10,00% (R$\u00a0123,46)", "multa de 2,00% (R$\u00a024,69)", "juros de 1,00% ao mês")),
+        ("en", ("discount of 10.00% (R$\u00a0123,46)", "fine of 2.00% (R$\u00a024,69)", "interest of 1.00% a month")),
+        ("es", ("descuento del 10,00% (R$\u00a0123,46)", "multa del 2,00% (R$\u00a024,69)", "del 1,00% al mes")),
+    ):
+        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
+        for each in told:
+            assert each in html, (language, each)
+
+
 @pytest.mark.parametrize(
     ("language", "words"),
     [("pt", ("Valor a pagar hoje", "Multa", "Juros", "Está vencido e ainda pode ser pago até", "11/01/2027")),
