@@ -129,7 +129,7 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     external_id: str | None
     description: str | None
     anomaly: Anomaly | None
-    """Money that came and does not fit: twice, after the end, another amount. The latest of them."""
+    """Money that came and does not fit: twice, after the end, another amount. The latest that was not given back."""
     qr_code: str | None
     """None when it cannot be paid any more, although the boleto beside it still can."""
     pix_expires_at: datetime | None

@@ -8,9 +8,17 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
        account.contact_phone, account.contact_whatsapp, account.contact_email,
        merchant_logo.digest AS logo, coalesce(merchant_logo.width, 0) AS logo_width,
        coalesce(merchant_logo.height, 0) AS logo_height,
-       -- The latest payment that does not fit. Payments of one charge are few rows of read_payment_charge.
-       ARRAY(SELECT anomaly FROM read_payment
-             WHERE charge_id = charge_view.charge_id AND anomaly IS NOT NULL
+       -- The latest payment that does not fit and is not back yet, unless as much is back as was paid beyond what was asked
+       -- for, whichever payment it was given back from. Payments of one charge are few rows of read_payment_charge.
+       ARRAY(SELECT anomaly FROM (
+           SELECT r.paid_at, r.payment_id, r.anomaly, p.refunded_cents + p.reversed_cents < p.amount_cents AS kept,
+                  sum(p.refunded_cents + p.reversed_cents) OVER () AS back_cents,
+                  sum(CASE WHEN r.anomaly IS NULL THEN 0
+                           WHEN p.settles THEN greatest(p.amount_cents - charge_view.amount_cents, 0)
+                           ELSE p.amount_cents END) OVER () AS excess_cents
+           FROM read_payment r JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
+           WHERE r.charge_id = charge_view.charge_id) AS paid
+             WHERE anomaly IS NOT NULL AND kept AND back_cents < excess_cents
              ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies,
        coalesce(asked.times, 0) AS asked_times, asked.asked_on, answer.public_id AS answered_by,
        -- By which the bank knows what was paid.

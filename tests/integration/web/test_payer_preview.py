@@ -45,6 +45,22 @@ async def test_the_merchants_reference_is_shown_before_and_after(
     )
 
 
+async def paid(
+    pool: Pool, public_id: str, *, anomaly: str | None, amount_cents: int = 123456, refunded_cents: int = 0
+) -> None:
+    """A payment as it is booked, which settles its charge when it has no anomaly."""
+    await pool.execute(
+        "WITH booked AS (INSERT INTO payment (account_id, test, payment_id, charge_id, source, method, settles,"
+        " anomaly, amount_cents, refunded_cents, paid_at, credited_at)"
+        " SELECT account_id, test, $2::uuid, charge_id, $2::uuid::text, 'pix', $3::text IS NULL, $3::text, $4, $5,"
+        " now(), now() FROM read_charge WHERE public_id = $1)"
+        " INSERT INTO read_payment (account_id, test, payment_id, charge_id, method, anomaly, paid_at, journal_id)"
+        " SELECT account_id, test, $2, charge_id, 'pix', $3, now(), journal_id FROM read_charge"
+        " WHERE public_id = $1",
+        public_id, new_id(), anomaly, amount_cents, refunded_cents,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("anomaly", "words"),
     [
@@ -58,14 +74,42 @@ async def test_money_that_does_not_fit_is_told_to_who_sent_it(
 ) -> None:
     public_id = await charge()
     assert 'class="anomaly"' not in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
-    await pool.execute(
-        "INSERT INTO read_payment (account_id, test, payment_id, charge_id, method, anomaly, paid_at, journal_id)"
-        " SELECT account_id, test, $2, charge_id, 'pix', $3, now(), journal_id FROM read_charge WHERE public_id = $1",
-        public_id, new_id(), anomaly,
-    )  # fmt: skip
+    await paid(pool, public_id, anomaly=anomaly)
     _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert words in html
     assert "Padaria Aurora" in html[html.index(words) - 60 : html.index(words) + 90]
+
+
+@pytest.mark.parametrize(
+    ("refunded_cents", "told"),
+    # Of the payment that settles, and of the second one.
+    [((0, 0), True), ((0, 123455), True), ((0, 123456), False), ((123456, 0), False), ((100000, 23456), False)],
+)
+async def test_once_what_was_paid_twice_is_back_nothing_says_that_it_may_be_given_back(
+    base_url: str,
+    client: aiohttp.ClientSession,
+    charge: Charge,
+    pool: Pool,
+    refunded_cents: tuple[int, int],
+    told: bool,
+) -> None:
+    public_id = await charge("paid", refunded_cents=sum(refunded_cents))
+    await paid(pool, public_id, anomaly=None, refunded_cents=refunded_cents[0])
+    await paid(pool, public_id, anomaly="duplicate", refunded_cents=refunded_cents[1])
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert ("foi paga mais de uma vez" in html) is told
+    assert ("<dt>Devolvido</dt>" in html) is (sum(refunded_cents) > 0)
+
+
+async def test_of_two_that_do_not_fit_the_one_that_is_still_here_is_told(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
+) -> None:
+    public_id = await charge()
+    await paid(pool, public_id, anomaly="amount_mismatch", amount_cents=500)
+    await paid(pool, public_id, anomaly="duplicate", refunded_cents=123456)
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert "de outro valor" in html
+    assert "foi paga mais de uma vez" not in html
 
 
 async def test_the_image_says_how_large_it_is_before_it_is_there(
