@@ -1,8 +1,12 @@
 """Natural batching: items submitted while a flush runs are flushed together after it.
 
-There is no timer: a lone item is flushed at once. Each item has its own outcome; when a flush of several fails as a
-whole, each is retried alone, so that one bad item fails no other. The retries are bounded in time, or a hundred items
-would wait for a silent database one after the other.
+There is no timer: a lone item is flushed at once. But while each turn of the event loop brings more items, they are
+waited for: who was answered by the last flush asks again right behind it, and a statement costs its beginning and its
+commit however many it serves (docs/decisions/0028-speed.md).
+
+Each item has its own outcome; when a flush of several fails as a whole, each is retried alone, so that one bad item
+fails no other. The retries are bounded in time, or a hundred items would wait for a silent database one after the
+other.
 """
 
 import asyncio
@@ -60,10 +64,19 @@ class Batcher(Generic[Item, Outcome]):
         # A task starts in the loop's next iteration: all items of this one are in its first batch.
         try:
             while self._waiting:
+                await self._gather()
                 batch, self._waiting = self._waiting[: self._batch_max], self._waiting[self._batch_max :]
-                await self._serve(batch)
+                if batch:  # or another lane has taken what both had waited for
+                    await self._serve(batch)
         finally:
             self._lanes_free += 1
+
+    async def _gather(self) -> None:
+        """Until a turn of the loop brings nothing more, or the batch is full."""
+        seen = 0
+        while seen < len(self._waiting) < self._batch_max:
+            seen = len(self._waiting)
+            await asyncio.sleep(0)
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
         clock = asyncio.get_running_loop().time

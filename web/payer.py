@@ -130,7 +130,7 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
         over = await payer_page(conn, public_id, now=state.now()) if boleto and boleto.void else None
-    if over is not None:
+    if over is not None and over.status in BOLETO_WORDS:
         return _boleto_over(request, public_id, over)
     if boleto is None or boleto.void is not None:
         raise NotFoundException

@@ -29,6 +29,23 @@ async def test_what_arrives_while_one_is_served_travels_together() -> None:
     assert batches == [[0], list(range(1, 51))]
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+async def test_what_turn_after_turn_of_the_loop_brings_travels_together_up_to_a_full_batch(lanes: int) -> None:
+    batches: list[list[int]] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        batches.append(list(items))
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(flush, lanes=lanes, batch_max=4)
+    outcomes = []
+    for item in range(10):
+        outcomes.append(batcher.submit(item))
+        await asyncio.sleep(0)
+    assert await asyncio.gather(*outcomes) == list(range(10))
+    assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 async def test_one_bad_item_fails_alone() -> None:
     async def flush(items: Sequence[int]) -> list[int]:
         if 7 in items:
