@@ -24,7 +24,11 @@ QUEUES: Final[dict[str, str]] = {
 CELLS: Final[dict[str, dict[str, str]]] = {
     "method": METHODS, "type": ENTRY_TYPES,
     "record": {"opening": "Abertura", "entry": "Lançamento", "closing": "Fechamento"},
-    "state": {"open": "Funcionando", "broken": "Com falhas", "paused": "Pausado"},
+    # As on the merchant's pages (merchant/webhook.html).
+    "state": {
+        "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
+        "broken": "Com falhas", "paused": "Pausado",
+    },
 }
 SUSPENSE_KINDS: Final[dict[str, str]] = {
     "pix_unknown_txid": "Pix com txid desconhecido", "pix_without_txid": "Pix sem txid",

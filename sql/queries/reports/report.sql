@@ -178,8 +178,14 @@ GROUP BY 1;
 
 -- name: webhook_lanes
 -- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index of its queue,
--- and no further than :limit: a receiver that was down for a week does not make this a long read.
-SELECT e.account_id, a.name, l.state, coalesce(l.paused_at, l.failing_since) AS since,
+-- and no further than :limit: a receiver that was down for a week does not make this a long read. An open lane is told
+-- apart as on the merchant's page (webhook_settings.lanes): strained after a failure, idle while nothing was delivered.
+SELECT e.account_id, a.name,
+       CASE WHEN l.state <> 'open' THEN l.state WHEN l.consecutive_failures > 0 THEN 'strained'
+            WHEN (SELECT max(n.delivered_at) FROM (SELECT d.delivered_at FROM webhook_delivery d
+                                                   WHERE d.endpoint_id = e.endpoint_id AND NOT d.test
+                                                   ORDER BY d.sequence DESC LIMIT 100) n) IS NULL THEN 'idle'
+            ELSE 'open' END AS state, coalesce(l.paused_at, l.failing_since) AS since,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND NOT d.test AND d.state = 'pending'
            LIMIT :limit) AS few) AS pending,

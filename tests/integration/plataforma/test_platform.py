@@ -117,6 +117,25 @@ async def test_where_there_is_one_cell_none_is_chosen(staff: Person) -> None:
     assert "élulas" not in report.text
 
 
+async def test_the_report_of_webhooks_calls_their_state_what_the_merchants_page_does(pool: Pool, staff: Person) -> None:
+    account_id = (await a_merchant(pool)).account_id
+    endpoint_id = new_id()
+    await pool.execute(
+        "WITH e AS (INSERT INTO webhook_endpoint SELECT $1, $2, 'https://example.com/', '', '{}', now()"
+        " RETURNING endpoint_id)"
+        " INSERT INTO webhook_lane (endpoint_id, test) SELECT endpoint_id, t FROM e, unnest(ARRAY[true, false]) t",
+        endpoint_id, account_id,
+    )  # fmt: skip
+    for failures, told in ((0, "Sem entregas ainda"), (1, "Funcionando, com falhas recentes")):
+        await pool.execute(
+            "UPDATE webhook_lane SET consecutive_failures = $2 WHERE endpoint_id = $1 AND NOT test",
+            endpoint_id, failures,
+        )  # fmt: skip
+        for path in (f"/plataforma/lojas/{account_id}", f"/plataforma/relatorios/webhook_lanes?conta={account_id}"):
+            assert told in (await staff.opened(path)).text, path
+    await pool.execute("DELETE FROM webhook_endpoint WHERE endpoint_id = $1", endpoint_id)
+
+
 async def test_without_a_second_factor_nothing_opens_where_it_is_required(pool: Pool) -> None:
     async with serving(pool, lambda: datetime.now(UTC), settings_with()) as strict, staff_of(pool, strict) as person:
         for page in TABLE:
