@@ -213,7 +213,7 @@ def test_the_blank_sheet_has_every_column_and_no_charge_and_can_be_filled_in() -
     assert [cell.value for cell in sheet[1]] == list(COLUMNS)
     with pytest.raises(SheetFault, match="nenhuma linha"):
         read_sheet(blank.workbook())
-    assert sheet.data_validations.dataValidation[0].formula1 == '"pix,boleto,boleto_hibrido"'
+    assert sheet.data_validations.dataValidation[0].formula1 == '"pix,boleto,boleto_hibrido,boleto_pix"'
     sheet.append(["pix", 12.5])
     made = io.BytesIO()
     book.save(made)

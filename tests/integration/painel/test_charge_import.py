@@ -4,7 +4,7 @@ import asyncio
 import io
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -177,7 +177,7 @@ async def test_a_file_that_is_no_sheet_of_charges_is_told_why(shop: Any, raw: by
 
 async def test_the_preview_shows_days_and_conditions_as_the_payer_will_read_them(shop: Any) -> None:
     owner, *_ = shop
-    due = date.today() + timedelta(days=40)
+    due = datetime.now(SAO_PAULO).date() + timedelta(days=40)
     payer = "Ana Lima;52998224725;01310100;Avenida Paulista;São Paulo;SP"
     sheet = (
         "tipo;valor;vencimento;multa_percentual;juros_valor_dia;nome;documento;cep;rua;cidade;estado\n"
