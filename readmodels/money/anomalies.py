@@ -26,6 +26,15 @@ class AnomalousPayment(Struct, frozen=True):
     note: str | None
 
 
+class OpenAnomaly(Struct, frozen=True):
+    """A payment whose anomaly is open, and what of its charge's other payments is back with who paid, refunded or taken
+    back by the bank, or on its way there: a duplicate may have been sent back by refunding its twin."""
+
+    payment_id: UUID
+    returned_cents: int
+    returning_cents: int
+
+
 class AnomalyFilters(ListFilters, frozen=True, kw_only=True):
     """Of all merchants: none."""
 
@@ -55,6 +64,7 @@ _count = sql.one("anomaly.count", int)
 _newest = sql.many("anomaly.newest", bytes)
 _count_everywhere = sql.one("anomaly.count_everywhere", int)
 _everywhere = sql.list_of("anomaly.everywhere", AnomalyEverywhere)
+_open_among = sql.many("anomaly.open_among", OpenAnomaly)
 _find = sql.maybe("anomaly.find", _Found)
 
 
@@ -66,6 +76,14 @@ async def count_open_anomalies(conn: Connection, owner: Owner) -> int:
 async def newest_open_anomalies(conn: Connection, owner: Owner, limit: int, *, seal: Seal) -> list[PaymentItem]:
     docs = await _newest(conn, account_id=owner.account_id, test=owner.test, limit=limit)
     return [read_payment(doc, owner, seal) for doc in docs]
+
+
+async def open_anomalies_among(conn: Connection, owner: Owner, payment_ids: Sequence[UUID]) -> dict[str, OpenAnomaly]:
+    """Of the account's payments among these, a page of a list at most; by payment_id."""
+    if not payment_ids:
+        return {}
+    rows = await _open_among(conn, payment_ids=payment_ids, account_id=owner.account_id, test=owner.test)
+    return {str(row.payment_id): row for row in rows}
 
 
 async def count_anomalies_everywhere(conn: Connection) -> int:

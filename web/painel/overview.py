@@ -15,7 +15,7 @@ from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 from sql import Connection
 from web.painel.page_request import PageRequest
 from web.painel.plot import plot
-from web.painel.rows import with_payers, with_whom
+from web.painel.rows import listed_payments, with_whom
 
 _LATEST = 8
 _ANOMALOUS = 5
@@ -50,7 +50,7 @@ async def show(request: PageRequest) -> Response[Any]:
             "week_cents": received_in(days, 7),
             "month_cents": received_in(days, DAYS),
             "charges": charges,
-            "anomalous": await with_payers(conn, anomalous, owner, request.seal, request.payers),
+            "anomalous": await listed_payments(conn, anomalous, owner, request.seal, request.payers),
             "lanes": lanes,
             "endpoint": endpoint,
         }

@@ -13,8 +13,9 @@ from domain.documents import masked
 from domain.mode import Owner
 from domain.money import parse_amount
 from domain.payer import PayerView
-from readmodels.charges.charge import ChargeDoc, Payer, charges_by_id
+from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
 from readmodels.dashboard.charge import PayerDetails, payers_of
+from readmodels.money.anomalies import OpenAnomaly, open_anomalies_among
 from readmodels.money.payment_list import PaymentItem
 from readmodels.money.refund import RefundProjection
 from readmodels.reports.csv_lines import Cents
@@ -31,9 +32,32 @@ class ListedCharge(Struct, frozen=True):
     payer: Payer
 
 
+class ListedPayment(Struct, frozen=True):
+    """A payment of a list; `odd` while it has an anomaly that is open."""
+
+    item: PaymentItem
+    odd: OpenAnomaly | None
+
+
+class GoneBack(Struct, frozen=True):
+    """Back with who paid, refunded or taken back by the bank, and on its way there."""
+
+    returned_cents: int
+    returning_cents: int
+
+
 def reference(doc: ChargeDoc) -> str:
     """The merchant's own, or what else tells this charge from the others."""
     return doc.external_id or doc.description or doc.nosso_numero or short_id(doc.charge_id)
+
+
+def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) -> GoneBack:
+    """Of a charge's payments, or of all of them `but` one."""
+    counted = [each for each in payments if each is not but]
+    return GoneBack(
+        sum(each.refunded_cents + each.reversed_cents for each in counted),
+        sum(each.refunding_cents for each in counted),
+    )
 
 
 def payer_seen(payer: Payer, view: PayerView) -> Payer:
@@ -49,6 +73,15 @@ async def with_payers(
     found = await payers_of(conn, nameless, owner, seal=seal)
     charged = {str(charge_id): Payer(payer.name, None) for charge_id, payer in found.items()}
     return [replace(item, payer=payer_seen(charged.get(item.charge_id, item.payer), view)) for item in items]
+
+
+async def listed_payments(
+    conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
+) -> list[ListedPayment]:
+    """`with_payers`, with what is still to be done about each."""
+    shown = await with_payers(conn, items, owner, seal, view)
+    odd = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
+    return [ListedPayment(item, odd.get(item.payment_id)) for item in shown]
 
 
 async def with_whom(

@@ -23,6 +23,19 @@ SELECT v.doc FROM anomalous AS a
 CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = a.charge_id AND payment_id = a.payment_id) AS v
 ORDER BY a.payment_id DESC;
 
+-- name: open_among
+-- Those of :payment_ids that are open, each with what went back of its charge's other payments (read_payment_charge).
+SELECT p.payment_id, others.returned_cents, others.returning_cents
+FROM payment p
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(o.refunded_cents + o.reversed_cents), 0)::bigint AS returned_cents,
+           coalesce(sum(o.refunding_cents), 0)::bigint AS returning_cents
+    FROM read_payment r JOIN payment o ON o.payment_id = r.payment_id
+    WHERE r.charge_id = p.charge_id AND r.payment_id <> p.payment_id) AS others
+WHERE p.payment_id = ANY(:payment_ids::uuid[]) AND p.account_id = :account_id AND p.test = :test
+  AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+  AND NOT EXISTS (SELECT FROM anomaly_resolved a WHERE a.payment_id = p.payment_id);
+
 -- name: count_everywhere
 -- Of production, over all accounts; no further than :limit.
 SELECT count(*) FROM (

@@ -1,5 +1,6 @@
 """An anomaly waits on the first page until it went back or somebody resolved it."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,6 +8,9 @@ from uuid import UUID
 
 import pytest_asyncio
 
+from commands.money.refund_end import Ending, end_refunds
+from domain.instants import to_millisecond
+from runtime.postgres import transaction
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
@@ -59,6 +63,51 @@ async def test_it_waits_however_old_until_it_is_resolved_with_a_note_by_somebody
         seen = await support.opened(page)
         assert "Marcar como resolvida" not in seen.text
         assert (await support.post(page, note="eu não")).status == 403
+
+
+async def test_where_it_is_resolved_is_a_link_that_is_seen_until_it_is(shop: Any) -> None:
+    owner, books, address, merchant = shop
+    page = await twice_paid(books)
+    charge = await books.pool.fetchval("SELECT charge_id FROM charge WHERE account_id = $1", books.account_id)
+    places = ("/painel", "/painel/pagamentos", f"/painel/cobrancas/{charge}")
+    link = re.compile(rf'<a [^>]*href="{page}">\s*[Rr]esolver<')
+    for place in places:
+        seen = await owner.opened(place)
+        assert link.search(seen.html), place
+        assert re.search(rf'<a class="chip chip-warn" href="{page}">Pago em duplicidade</a>', seen.html), place
+    async with colleague_of(books.pool, address, merchant, "support") as support:
+        for place in places:
+            assert not link.search((await support.opened(place)).html), place
+    assert (await owner.post(page, on=page, note="crédito no pedido 1042")).status == 303
+    for place in places:
+        assert not link.search((await owner.opened(place)).html), place
+
+
+async def test_beside_it_stands_what_of_its_charge_went_back_already(shop: Any) -> None:
+    owner, books, *_ = shop
+    page = await twice_paid(books)
+    charge = await books.pool.fetchval("SELECT charge_id FROM charge WHERE account_id = $1", books.account_id)
+    refund = f"/painel/cobrancas/{charge}/devolver?payment_id={page.split('/')[3]}"
+    places = ("/painel", page, refund, f"/painel/cobrancas/{charge}")
+    for place in places:
+        assert "desta cobrança já" not in (await owner.opened(place)).text, place
+    settled = await books.pool.fetchval(
+        "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NULL", books.account_id
+    )
+    form = f"/painel/cobrancas/{charge}/devolver"
+    asked = await owner.post(form, on=form, payment_id=str(settled), sure="yes")
+    assert asked.status == 303, asked.text
+    for place in places:
+        text = (await owner.opened(place)).text
+        assert "R$\xa07,00 desta cobrança já estão voltando a quem pagou" in text, place
+    refund_id = await books.pool.fetchval("SELECT refund_id FROM refund WHERE charge_id = $1", charge)
+    async with transaction(books.pool) as conn:
+        ending = Ending(charge_id=charge, refund_id=refund_id, return_id="D1")
+        await end_refunds(conn, [ending], now=to_millisecond(datetime.now(UTC)))
+    for place in places:
+        text = (await owner.opened(place)).text
+        assert "R$\xa07,00 desta cobrança já foram devolvidos" in text, place
+    assert await waiting(owner)
 
 
 async def test_who_resolves_it_second_changes_nothing(shop: Any) -> None:

@@ -41,7 +41,7 @@ from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled, typed_pix_key
 from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
-from web.painel.rows import payer_seen
+from web.painel.rows import gone_back, payer_seen
 
 REASON_MAX: Final = 140
 MESSAGE_MAX: Final = 1_000
@@ -249,6 +249,7 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
         "doc": doc,
         "filled": filled,
         "payments": payments,
+        "gone_back": gone_back(payments),
         "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
         "base": request.here(f"/cobrancas/{doc.charge_id}"),
         "reason_max": REASON_MAX,

@@ -31,6 +31,7 @@ from readmodels.dashboard.charge import (
     payments_of,
     people_of,
 )
+from readmodels.money.anomalies import open_anomalies_among
 from readmodels.money.refund_list import RefundFilters, refund_page
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery_page
 from runtime.postgres import session
@@ -44,7 +45,7 @@ from web.painel.labels import (
     OUTCOMES,
 )
 from web.painel.page_request import PageRequest
-from web.painel.rows import instant, payer_seen
+from web.painel.rows import gone_back, instant, payer_seen
 
 _DELIVERIES_MAX = 20
 _REFUNDS_MAX = 20
@@ -102,6 +103,7 @@ async def show_charge(
         life = await life_of(conn, charge_id, owner)
         people = await people_of(conn, owner.account_id, life)
         payments = await payments_of(conn, charge_id, owner)
+        odd = await open_anomalies_among(conn, owner, [UUID(each.payment_id) for each in payments if each.anomaly])
         refunds, _ = await refund_page(conn, owner, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
         mails = [] if owner.test else await mails_of(conn, charge_id, owner.account_id, seal=request.seal)
         asked = await second_copy_of(conn, charge_id, owner)
@@ -121,6 +123,8 @@ async def show_charge(
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer, request.payers),
         "payments": payments,
+        "odd": odd,
+        "gone_back": {each.payment_id: gone_back(payments, but=each) for each in payments},
         "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
         "refunds": refunds,
         "lines": sorted(lines, key=lambda line: line.at),

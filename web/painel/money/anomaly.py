@@ -7,7 +7,7 @@ from litestar.response import Response
 
 from commands.money.anomalies import NOTE_MAX, RESOLVED, resolve_anomaly
 from domain.errors import Code, Refused
-from readmodels.money.anomalies import find_anomalous
+from readmodels.money.anomalies import find_anomalous, open_anomalies_among
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
@@ -39,5 +39,12 @@ async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
         if found is None:
             raise NotFoundException
         (payment,) = await with_payers(conn, [found.payment], request.owner, request.seal, request.payers)
-    values = {"found": found, "payment": payment, "filled": filled, "note_max": NOTE_MAX}
+        odd = await open_anomalies_among(conn, request.owner, [request.id("payment_id")])
+    values = {
+        "odd": odd.get(payment.payment_id),
+        "found": found,
+        "payment": payment,
+        "filled": filled,
+        "note_max": NOTE_MAX,
+    }
     return request.show("anomaly.html", values, status=400 if filled.faults else 200)

@@ -12,7 +12,7 @@ from litestar.response import Response
 from domain.instants import SAO_PAULO, parse_day
 from readmodels.dashboard.overview import Day, closings
 from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page, ledger_sums
-from readmodels.money.payment_list import PaymentFilters, PaymentItem, payment_page, payment_sum
+from readmodels.money.payment_list import PaymentFilters, payment_page, payment_sum
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
 from readmodels.reports.merchant import first_day
@@ -20,7 +20,7 @@ from web.painel.csv_export import Columns, FileAnswer, csv_answer
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
-from web.painel.rows import cents, instant, with_payers
+from web.painel.rows import ListedPayment, cents, instant, listed_payments
 from web.painel.totals import counted
 from web.painel.xlsx_export import xlsx_answer
 
@@ -38,29 +38,29 @@ _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "withdrawal_id": lambda item: item.withdrawal_id,
     "entry_id": lambda item: item.entry_id,
 }
-_PAYMENT_COLUMNS: Columns[PaymentItem] = {
-    "payment_id": lambda item: item.payment_id,
-    "charge_id": lambda item: item.charge_id,
-    "referencia": lambda item: item.external_id,
-    "forma": lambda item: METHODS[item.payment_method],
-    "meio": lambda item: METHODS[item.method],
-    "pago_em": lambda item: instant(item.paid_at),
-    "creditado_em": lambda item: instant(item.credited_at),
-    "valor": lambda item: cents(item.amount),
-    "tarifa": lambda item: cents(item.fee),
-    "valor_liquido": lambda item: cents(item.net_amount),
-    "juros": lambda item: cents(item.interest),
-    "multa": lambda item: cents(item.fine),
-    "desconto": lambda item: cents(item.discount),
-    "valor_devolvido": lambda item: cents(item.refunded_amount),
-    "pagador": lambda item: item.payer.name,
-    "documento": lambda item: item.payer.document,
-    "atrasado": lambda item: "sim" if item.late else "não",
-    "divergencia": lambda item: None if item.anomaly is None else ANOMALIES[item.anomaly],
-    "end_to_end_id": lambda item: item.end_to_end_id,
-    "txid": lambda item: item.txid,
-    "nosso_numero": lambda item: item.nosso_numero,
-    "integrador": lambda item: item.integrador_code,
+_PAYMENT_COLUMNS: Columns[ListedPayment] = {
+    "payment_id": lambda row: row.item.payment_id,
+    "charge_id": lambda row: row.item.charge_id,
+    "referencia": lambda row: row.item.external_id,
+    "forma": lambda row: METHODS[row.item.payment_method],
+    "meio": lambda row: METHODS[row.item.method],
+    "pago_em": lambda row: instant(row.item.paid_at),
+    "creditado_em": lambda row: instant(row.item.credited_at),
+    "valor": lambda row: cents(row.item.amount),
+    "tarifa": lambda row: cents(row.item.fee),
+    "valor_liquido": lambda row: cents(row.item.net_amount),
+    "juros": lambda row: cents(row.item.interest),
+    "multa": lambda row: cents(row.item.fine),
+    "desconto": lambda row: cents(row.item.discount),
+    "valor_devolvido": lambda row: cents(row.item.refunded_amount),
+    "pagador": lambda row: row.item.payer.name,
+    "documento": lambda row: row.item.payer.document,
+    "atrasado": lambda row: "sim" if row.item.late else "não",
+    "divergencia": lambda row: None if row.item.anomaly is None else ANOMALIES[row.item.anomaly],
+    "end_to_end_id": lambda row: row.item.end_to_end_id,
+    "txid": lambda row: row.item.txid,
+    "nosso_numero": lambda row: row.item.nosso_numero,
+    "integrador": lambda row: row.item.integrador_code,
 }
 
 _CLOSING_COLUMNS: Columns[Day] = {
@@ -194,7 +194,7 @@ PAYMENTS = ListPage(
     fetch=lambda request: partial(payment_page, seal=request.seal),
     position=TimePosition,
     at=lambda item: TimePosition(instant(item.paid_at), UUID(item.payment_id)),
-    rows=lambda conn, items, request: with_payers(conn, items, request.owner, request.seal, request.payers),
+    rows=lambda conn, items, request: listed_payments(conn, items, request.owner, request.seal, request.payers),
     columns=_PAYMENT_COLUMNS,
     more=_payment_totals,
 )
