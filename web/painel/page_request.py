@@ -88,10 +88,13 @@ class ForeignForm(PermissionDeniedException):
 
 
 class StepUpNeeded(Exception):
-    """The password has to be given again (web/painel/auth/step_up.py); `enrol`: a second factor has to be set up."""
+    """The password has to be given again (web/painel/auth/step_up.py) for `action`, with its `facts` by what they are
+    called; `enrol`: a second factor has to be set up."""
 
-    def __init__(self, *, enrol: bool = False) -> None:
+    def __init__(self, action: str = "", facts: Mapping[str, str] | None = None, *, enrol: bool = False) -> None:
         super().__init__()
+        self.action = action
+        self.facts = facts or {}
         self.enrol = enrol
 
 
@@ -138,6 +141,8 @@ class PageRequest:
         self._form = form
         self._grant = grant
         self._key: UUID | None = None
+        self.proof_refused = False
+        """A wrong password came with this request: nothing is changed by it."""
 
     @property
     def cells(self) -> Sequence[CellPages]:
@@ -229,6 +234,8 @@ class PageRequest:
 
         `wakes` are the lanes to wake once it is committed: somebody has work.
         """
+        if self.proof_refused:
+            raise StepUpNeeded
         async with transaction(self.pool) as conn:
             await write_down(conn, self.entry(self.form_id, action, subject, **facts), now=self.now)
             yield conn

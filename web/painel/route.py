@@ -154,8 +154,7 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
     """What the page says, or why it is not done."""
     fault = await prove(request) if request.fields(PASSWORD_FIELD) else ""
     try:
-        if fault:
-            raise StepUpNeeded
+        # After a wrong password too: the page's own function says again what is to be confirmed.
         if page.method == "POST":  # some wait for a bank
             return await page.handle(request)
         async with request.shares.of(request.owner):

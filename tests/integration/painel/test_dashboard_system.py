@@ -336,6 +336,8 @@ async def test_a_refund_to_a_key_asks_for_the_password_again(env: Environment, s
     key = "529.982.247-25"
     asked = await env.owner.post(path, form=form, sure="yes", payment_id=payment_id, pix_key=key, document=key)
     assert (asked.status, "Confirme que é você" in asked.text) == (403, True)
+    said = "(tudo o que resta do pagamento) Para a chave Pix 52998224725 CPF ou CNPJ do dono 529.982.247-25"
+    assert said in asked.text, asked.text
     assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "paid"
 
 

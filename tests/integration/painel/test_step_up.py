@@ -115,7 +115,7 @@ async def test_a_developer_gets_no_secret_of_a_credential_that_moves_money(env: 
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("/painel/saques", {"amount": "10,00"}),
+        ("/painel/saques", {"amount": "10,00", "sure": "yes"}),
         ("/painel/saques/chave", {"pix_key": "loja@example.com", "document": "11222333000181"}),
         ("/painel/saques/automatico", {"keep": "0", "sure": "yes"}),
         ("/painel/tokens", {"name": "ERP", "scope": ["charges:read", "withdrawals:create"]}),
@@ -147,6 +147,72 @@ async def test_what_moves_money_or_lets_people_in_asks_for_the_password_again(
     assert "Confirme que é você" not in (await env.owner.post(path, **fields)).text
     env.clock.on(timedelta(minutes=2))
     assert "Confirme que é você" in (await env.owner.post(path, **fields)).text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "said"),
+    [
+        (
+            "/painel/saques",
+            {"amount": "10,00", "sure": "yes"},
+            [
+                "Pedir um saque",
+                "Valor R$\xa010,00",
+                "Para a chave Pix l***@example.com",
+                "Dono da chave Loja Açaí & Cia 12.***.***/0001-**",
+            ],
+        ),
+        (
+            "/painel/saques/chave",
+            {"pix_key": "outra@example.com", "document": "11.222.333/0001-81"},
+            ["Trocar a chave Pix dos saques", "Chave nova outra@example.com", "CPF ou CNPJ do dono 11.222.333/0001-81"],
+        ),
+        (
+            "/painel/saques/automatico",
+            {"keep": "250,00"},
+            ["saque automático", "Fica no saldo R$\xa0250,00", "Para a chave Pix l***@example.com"],
+        ),
+        (
+            "/painel/tokens",
+            {"name": "ERP", "scope": ["charges:read", "withdrawals:create"]},
+            ["Criar uma credencial", "Nome ERP", "Consultar cobranças e boletos, Pedir saques"],
+        ),
+        (
+            "/painel/pessoas/perfil",
+            {"email": "ana@example.com", "role": "owner"},
+            ["Mudar o perfil de uma pessoa", "E-mail ana@example.com", "Perfil novo Proprietário"],
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_it_says_what_is_confirmed_also_after_a_wrong_password(
+    env: Environment, path: str, fields: Any, said: list[str]
+) -> None:
+    await env.pool.execute(
+        "UPDATE account SET pix_key = 'loja@example.com', document = '12345678000195' WHERE account_id = $1",
+        env.merchant.account_id,
+    )
+    env.clock.on(LATER)
+    asked = await env.owner.post(path, **fields)
+    wrong = await confirmed(env.owner, asked, path, "not the password")
+    for seen in (asked, wrong):
+        assert seen.status == 403
+        assert [each for each in said if each not in seen.text] == []
+        assert seen.url == env.address + path
+
+
+async def test_a_wrong_password_does_nothing_though_the_right_one_was_given_just_now(env: Environment) -> None:
+    path = "/painel/pessoas"
+    fields: dict[str, Any] = {"name": "Ana Lima", "email": "ana.lima@example.com", "role": "support"}
+    env.clock.on(LATER)
+    asked = await env.owner.post(path, **fields)
+    assert (await confirmed(env.owner, asked, path)).status == 303
+    fields["email"] = "outra@example.com"
+    wrong = await env.owner.post(path, **fields, step_up_password="not the password")
+    assert (wrong.status, "Senha incorreta" in wrong.text) == (403, True)
+    plain = await env.owner.post("/painel/tokens", name="ERP", scope=["charges:read"], step_up_password="not it")
+    assert (plain.status, "Senha incorreta" in plain.text) == (403, True)
+    assert "outra@example.com" not in (await env.owner.opened(path)).text
 
 
 async def test_a_new_secret_that_moves_money_asks_for_the_password_again(env: Environment) -> None:
@@ -207,7 +273,7 @@ async def test_with_the_setting_money_needs_a_second_factor(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     settings = settings_with(MONEY_TOTP_REQUIRED="1")
     async with serving(pool, Clock().now, settings) as address, person_of(address, merchant) as owner:
-        seen = await owner.post("/painel/saques", amount="10,00")
+        seen = await owner.post("/painel/saques", amount="10,00", sure="yes")
         assert seen.status == 403
         assert 'href="/painel/acesso/codigo"' in seen.html
         assert (await owner.post("/painel/tokens", name="ERP", scope=["charges:read"])).status == 200

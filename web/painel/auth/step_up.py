@@ -1,11 +1,12 @@
 """Step-up: what moves money or lets people in asks for the password again, and for the code of the second factor.
 
 It holds for five minutes of the session it was given in; signing in counts as giving it. Both are looked at in the cell
-of the session, wherever the page is of. A form that needs it is shown
-again as it was filled in, with a field for the password, and goes to the same address.
+of the session, wherever the page is of. A form that needs it is kept
+as it was filled in, under what it asks for in words and a field for the password, and goes to the same address.
 """
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -35,12 +36,13 @@ def password_words(refused: Refused) -> str:
     return f"A senha precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres."
 
 
-def must_be_proven(request: PageRequest) -> None:
-    """StepUpNeeded unless the person gave the password, and the code if there is one, within the last five minutes."""
+def must_be_proven(request: PageRequest, action: str = "", facts: Mapping[str, str] | None = None) -> None:
+    """StepUpNeeded unless the person gave the password, and the code if there is one, within the last five minutes.
+    `action` and `facts` are what is confirmed, as the page says it: the last look before money leaves."""
     if not request.session.second_factor and request.settings.money_totp_required:
         raise StepUpNeeded(enrol=True)
-    if request.now - request.session.proved_at > HOLDS:
-        raise StepUpNeeded
+    if request.proof_refused or request.now - request.session.proved_at > HOLDS:
+        raise StepUpNeeded(action, facts)
 
 
 def must_be_one_of_two(request: PageRequest) -> None:
@@ -58,6 +60,7 @@ async def prove(request: PageRequest) -> str:
         async with session(request.person_pool) as conn:
             await prove_session(conn, request.cookie, now=request.now)
         request.prove()
+    request.proof_refused = bool(fault)
     return fault
 
 
@@ -65,6 +68,8 @@ def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str = "") -> Re
     if needed.enrol:
         return request.show("message.html", _ENROL | {"link": f"{request.section.root}/acesso/codigo"}, status=403)
     values = {
+        "action": needed.action,
+        "facts": {label: text for label, text in needed.facts.items() if text},
         "given": request.given(but={"csrf", PASSWORD_FIELD, CODE_FIELD}),
         "password_field": PASSWORD_FIELD,
         "code_field": CODE_FIELD,

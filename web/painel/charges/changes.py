@@ -159,7 +159,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     if filled.faults:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
-        must_be_proven(request)
+        must_be_proven(request, "Devolver um pagamento", await _to_confirm(request, charge_id, filled, destination))
     refund_id = new_id()
     asked = NewRefund(
         owner=request.owner,
@@ -191,6 +191,20 @@ async def refund(request: PageRequest) -> Response[Any]:
             raise
         return await _refund_form(request, doc, filled, status=refused.code.status)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="devolucao")
+
+
+async def _to_confirm(request: PageRequest, charge_id: UUID, filled: Filled, to: TransferDestination) -> dict[str, str]:
+    """What goes where; the payer's document as the form showed it, another one as it was typed."""
+    async with session(request.pool) as conn:
+        payments = await payments_of(conn, charge_id, request.owner)
+    left = next((each.remaining_cents for each in payments if each.payment_id == filled.value("payment_id")), 0)
+    given = filled.cents("amount", PIX_CENTS_MAX, required=False)
+    typed = filled.value("document")
+    return {
+        "Valor": brl(left) + " (tudo o que resta do pagamento)" if given is None else brl(given),
+        "Para a chave Pix": to.pix_key,
+        "CPF ou CNPJ do dono": typed or masked(to.document),
+    }
 
 
 async def _begin_refund(

@@ -57,10 +57,12 @@ class ShownPayout(Struct, frozen=True):
 
 async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
     """Ask for what the form names; False when something is wrong with it, which `filled` then says."""
-    must_be_proven(request)
     to = read_key(filled, request)
     if filled.faults:
         return False
+    # As they were typed: who asks for a key reads it whole once more.
+    facts = {"Chave nova": to.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
+    must_be_proven(request, "Trocar a chave Pix dos saques", facts)
     try:
         async with request.change(ASKED, subject=str(request.session.account_id), **facts_of(to)) as conn:
             change = await ask_payout_key(

@@ -38,7 +38,7 @@ from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
-from web.painel.money.payout_key import ask_for_another, shown_payout
+from web.painel.money.payout_key import ShownPayout, ask_for_another, shown_payout
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
@@ -71,7 +71,6 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def ask(request: PageRequest) -> Response[Any]:
     """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
-    must_be_proven(request)
     filled = Filled(request)
     amount_cents = await _amount(request, filled)
     description = filled.text("description", DESCRIPTION_MAX)
@@ -79,9 +78,13 @@ async def ask(request: PageRequest) -> Response[Any]:
         filled.wrong("sure", "Confirme que quer sacar.")
     if filled.faults or amount_cents is None:
         return await _page(request, ListQuery(request.http, ()), filled=filled)
-    withdrawal_id = new_id()
     async with session(request.pool) as conn:
         payout = await shown_payout(conn, request.session.account_id, now=request.now)
+        fee_cents = await _fee_cents(conn, request)
+    whole = " (tudo o que há agora no saldo)" if filled.has("all") else ""
+    facts = {"Valor": brl(amount_cents) + whole, "Tarifa": brl(fee_cents) if fee_cents else "", **_whereto(payout)}
+    must_be_proven(request, "Pedir um saque", facts)
+    withdrawal_id = new_id()
     try:
         async with request.change(
             "withdrawal.asked",
@@ -146,11 +149,13 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 async def switch_on(request: PageRequest) -> Response[Any]:
     """Or change what stays. A day that was looked at already is not looked at again for it."""
-    must_be_proven(request)
     filled = Filled(request)
     keep_cents = 0 if filled.is_zero("keep") else filled.cents("keep", PIX_CENTS_MAX)
     if keep_cents is None:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
+    async with session(request.pool) as conn:
+        to = _whereto(await shown_payout(conn, request.session.account_id, now=request.now))
+    must_be_proven(request, "Ligar ou alterar o saque automático", {"Fica no saldo": brl(keep_cents), **to})
     async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
         account_id = request.session.account_id
         await set_daily(conn, account_id, keep_cents=keep_cents)
@@ -164,6 +169,14 @@ async def switch_off(request: PageRequest) -> Response[Any]:
     async with request.change("withdrawal.daily_ended") as conn:
         await end_daily(conn, request.session.account_id)
     return request.go(request.here(_PATH), done="saque-diario-desligado")
+
+
+def _whereto(payout: ShownPayout) -> dict[str, str]:
+    """As the form before says it."""
+    return {
+        "Para a chave Pix": payout.pix_key,
+        "Dono da chave": " ".join(filter(None, (payout.owner, payout.document))),
+    }
 
 
 async def _amount(request: PageRequest, filled: Filled) -> int | None:

@@ -39,8 +39,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def add(request: PageRequest) -> Response[Any]:
     """Invite somebody. The answer is the same for an e-mail that signs in to another account: its reader is told so."""
-    must_be_proven(request)
     email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
+    must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role(role)})
     try:
         await _count(request)
         async with request.change("person.invited", subject=email, role=role) as conn:
@@ -57,8 +57,8 @@ async def add(request: PageRequest) -> Response[Any]:
 
 async def invite_again(request: PageRequest) -> Response[Any]:
     """Another mail of an invitation, whose link ran out; with the role and name it was made with."""
-    must_be_proven(request)
     email, account_id = request.field("email"), request.session.account_id
+    must_be_proven(request, "Enviar um convite de novo", {"E-mail": email})
     async with session(request.pool) as conn:
         found = next(
             (each for each in await invitations(conn, account_id, now=request.now) if each.email == email), None
@@ -85,8 +85,8 @@ async def take_back(request: PageRequest) -> Response[Any]:
 
 
 async def set_role(request: PageRequest) -> Response[Any]:
-    must_be_proven(request)
     email, role = request.field("email"), request.field("role")
+    must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role(role)})
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
             if not await change_role(conn, request.session.account_id, email, role):
@@ -108,8 +108,9 @@ async def send_link(request: PageRequest) -> Response[Any]:
     if email == request.session.email:
         # An open browser would take its owner's second factor away.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
-    must_be_proven(request)
     clears = request.field("factor") == "yes"
+    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
+    must_be_proven(request, "Enviar um link de acesso", facts)
     try:
         await _count(request)
     except Refused:
@@ -152,6 +153,10 @@ async def revoke_known(request: PageRequest) -> Response[Any]:
         for client_id in chosen:
             await revoke_credential(conn, request.session.account_id, client_id, now=request.now)
     return request.go("/painel/pessoas", done="revogadas")
+
+
+def _role(given: str) -> str:
+    return ROLE_WORDS.get(given, given)
 
 
 async def _count(request: PageRequest) -> None:

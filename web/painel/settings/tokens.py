@@ -58,7 +58,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def create(request: PageRequest) -> Response[Any]:
     name, scopes = request.field("name"), request.fields("scope")
     if moves_money(scopes, request.mode):
-        must_be_proven(request)
+        must_be_proven(request, "Criar uma credencial que movimenta dinheiro", _to_confirm(name, scopes))
     try:
         async with request.change("credential.created", subject=name[:NAME_MAX], test=request.test) as conn:
             made = await create_credential(
@@ -85,7 +85,8 @@ async def rotate(request: PageRequest) -> Response[Any]:
         # The new secret would be a credential with scopes that this person may not grant.
         raise PermissionDeniedException
     if moves_money(credential.scopes, request.mode):
-        must_be_proven(request)
+        facts = _to_confirm(credential.name or credential.client_id, credential.scopes)
+        must_be_proven(request, "Trocar o segredo de uma credencial que movimenta dinheiro", facts)
     chosen = request.field("overlap")
     if chosen not in OVERLAPS:
         values = _values_of(request, credential) | {"fault": "Escolha até quando o segredo antigo vale."}
@@ -118,6 +119,10 @@ async def revoke(request: PageRequest) -> Response[Any]:
         if not await revoke_credential(conn, request.session.account_id, credential.client_id, now=request.now):
             raise NotFoundException
     return request.go(request.here("/tokens"), done="revogada")
+
+
+def _to_confirm(name: str, scopes: Collection[str]) -> dict[str, str]:
+    return {"Nome": name, "Permissões": ", ".join(words for scope, words in SCOPES.items() if scope in scopes)}
 
 
 async def _tell(conn: Connection, request: PageRequest, kind: str, name: str, scopes: Collection[str]) -> None:
