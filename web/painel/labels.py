@@ -143,7 +143,7 @@ OVERLAPS: Final[dict[str, str]] = {
     "now": "Agora: o antigo e os tokens dele param já", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
 }
 CANCEL_REASONS: Final[dict[str, str]] = {
-    "cancelled": "Cancelada", "paid_externally": "Paga por outro meio",
+    "cancelled": "Pedido da loja", "paid_externally": "Paga por outro meio",
 }
 ACTIONS: Final[dict[str, str]] = {
     "session.opened": "Entrou no painel", "session.ended": "Saiu do painel",
@@ -240,7 +240,7 @@ FACT_VALUES: Final[dict[str, str]] = {
     "activity": "atividade",
     "recovery": "código de recuperação", **ROLES, **METHODS,
     "True": "teste", "False": "produção", "now": "nenhum tempo", "1h": "1 hora", "24h": "24 horas", "7d": "7 dias",
-    "cancelled": "cancelada", "paid_externally": "paga por outro meio",
+    "cancelled": "pedido da loja", "paid_externally": "paga por outro meio",
 }
 _DECIMAL: Final = re.compile(r"(\d+)\.(\d\d)")
 
@@ -357,3 +357,9 @@ REFUSED: Final[dict[Code, tuple[str, str]]] = {
         "Não foi possível fazer isso", "Nada foi alterado. Tente de novo em alguns instantes."),
 }
 # fmt: on
+
+
+def refusal(code: Code) -> str:
+    """Title and text as one line, for where a title cannot stand by itself."""
+    title, text = REFUSED.get(code, REFUSED[Code.INTERNAL_ERROR])
+    return f"{title}. {text}"

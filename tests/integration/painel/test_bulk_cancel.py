@@ -48,7 +48,7 @@ async def test_count_and_sum_are_confirmed_and_each_charge_is_told_of(shop: Any)
     assert (unsure.status, "Confirme que quer cancelar" in unsure.text) == (400, True)
     done = await owner.post(CANCEL, form=confirm, charge=chosen, confirmed="yes", sure="yes", reason="paid_externally")
     assert "2 de 3 canceladas" in done.text
-    assert "ped-paga Não cancelada A cobrança não está mais em aberto" in done.text
+    assert "ped-paga Não cancelada A cobrança não está mais em aberto. Ela foi paga" in done.text
     assert await statuses(books) == ["cancelled", "cancelled", "pending", "paid"]
     life = await owner.opened(f"/painel/cobrancas/{first.charge_id}")
     assert f"por {owner.email}, no painel" in life.text

@@ -22,7 +22,7 @@ from domain.identifiers import parse_id
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.postgres import session
 from web.painel.charges.boleto_change import cancel_charge
-from web.painel.labels import CANCEL_REASONS, REFUSED, STATUS
+from web.painel.labels import CANCEL_REASONS, REFUSED, STATUS, refusal
 from web.painel.lists import PAGE
 from web.painel.page_request import PageRequest
 
@@ -76,9 +76,9 @@ async def _cancel(request: PageRequest, doc: ChargeDoc, reason: CancelReason) ->
         return await _as_it_is(request, doc)
     except Refused as refused:
         now = await _as_it_is(request, doc)
-        words = REFUSED.get(refused.code)
         # Somebody else may have done it meanwhile: then there is nothing to say no to.
-        return now if not now.fault or words is None else CancelResult(now.doc, " – ".join((words[0], words[1])))
+        known = refused.code in REFUSED
+        return CancelResult(now.doc, refusal(refused.code)) if now.fault and known else now
     return CancelResult(doc)
 
 
