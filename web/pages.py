@@ -84,6 +84,7 @@ _templates.filters.update(
     cents=rows.cents,
     indented=rows.indented,
     reference=rows.reference,
+    past_due=rows.past_due,
 )
 
 

@@ -9,7 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.brazilian import short_id
+from domain.charge import Status
 from domain.documents import masked
+from domain.instants import SAO_PAULO
 from domain.mode import Owner
 from domain.money import parse_amount
 from domain.payer import PayerView
@@ -60,6 +62,12 @@ def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) 
     )
 
 
+def past_due(doc: ChargeDoc, now: datetime) -> bool:
+    """Whether its due date is over, bank holidays counted, and it can still be paid: with fine and interest."""
+    due = doc.effective_due_date or doc.due_date
+    return doc.status == Status.PENDING and due is not None and due < now.astimezone(SAO_PAULO).date().isoformat()
+
+
 def payer_seen(payer: Payer, view: PayerView) -> Payer:
     return Payer(view.name(payer.name), payer.document)
 
@@ -68,11 +76,11 @@ async def with_payers(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[PaymentItem]:
     """Payments of a list. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was to
-    pay. The charge's page keeps to the receipt."""
+    pay, by name and masked document. The charge's page keeps to the receipt."""
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
     found = await payers_of(conn, nameless, owner, seal=seal)
-    charged = {str(charge_id): Payer(payer.name, None) for charge_id, payer in found.items()}
-    return [replace(item, payer=payer_seen(charged.get(item.charge_id, item.payer), view)) for item in items]
+    charged = {str(charge_id): _charged(payer, view) for charge_id, payer in found.items()}
+    return [replace(item, payer=charged.get(item.charge_id) or payer_seen(item.payer, view)) for item in items]
 
 
 async def listed_payments(

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
+from domain.boleto.terms import Fine, PaymentTerms
 from domain.brazilian import brl
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc
@@ -435,3 +436,55 @@ async def test_no_input_breaks_a_page(env: Environment) -> None:
             for once in (str(uuid4()), odd) if odd in ODD[:3] else (str(uuid4()),):
                 seen = await env.owner.ask("POST", path, data={"csrf": token, "once": once, **fields})
                 assert seen.status in (200, 303, 400, 404, 409), (path, odd, seen.status, seen.text[:200])
+
+
+async def test_sentences_of_a_notice_stand_apart(env: Environment) -> None:
+    await env.books.pool.execute(
+        "UPDATE account SET kyc = 'pending', address = NULL WHERE account_id = $1", env.merchant.account_id
+    )
+    page = await env.owner.opened("/painel")
+    assert re.search(r'No teste, todo o resto funciona\. <a href="/painel/empresa">Ver o cadastro', page.html)
+
+
+async def test_what_is_kept_of_a_request_is_said_of_each_mode(env: Environment) -> None:
+    assert "O corpo das requisições não é guardado." in (await env.owner.opened("/painel/requisicoes")).text
+    test = (await env.owner.opened("/painel/teste/requisicoes")).text
+    assert "ficam guardados o corpo e a resposta" in test
+    assert "não é guardado" not in test
+
+
+@pytest.mark.parametrize("test", [False, True])
+async def test_what_is_past_its_due_date_and_still_payable_is_marked(env: Environment, test: bool) -> None:
+    today = datetime.now(UTC).astimezone(SAO_PAULO).date()
+    dues = {"ontem": today - DAY, "hoje": today}
+    terms = PaymentTerms(fine=Fine(percent_bps=200), payable_days=30)
+    docs = {
+        name: await env.books.charge(
+            100_00, test=test, lifetime=30 * DAY, external_id=name, terms=terms,
+            due_date=due.isoformat(), effective_due_date=due.isoformat(),
+        )
+        for name, due in dues.items()
+    }  # fmt: skip
+    root = "/painel/teste" if test else "/painel"
+    chip = '<span class="chip chip-expired">Vencida</span>'
+    assert (await env.owner.opened(f"{root}/cobrancas")).html.count(chip) == 1
+    pages = {name: await env.owner.opened(f"{root}/cobrancas/{doc.charge_id}") for name, doc in docs.items()}
+    assert {name: chip in page.html for name, page in pages.items()} == {"ontem": True, "hoje": False}
+    assert "A pagar hoje" in pages["hoje"].text
+    if test:  # by its own clock the other one is late as well
+        clock = f"{root}/relogio"
+        assert (await env.owner.post(clock, on=clock, days="1", hours="0", minutes="")).status == 303
+        assert (await env.owner.opened(f"{root}/cobrancas")).html.count(chip) == 2
+
+
+async def test_a_cancellation_says_why_and_a_mail_to_nobody_asks_for_its_address(env: Environment) -> None:
+    doc = await env.books.charge()
+    page = f"/painel/cobrancas/{doc.charge_id}"
+    shown = await env.owner.opened(page)
+    assert "o endereço que a cobrança tem" not in shown.text
+    assert re.search(r'<input id="i-to" [^>]* required', shown.html)
+    assert "Pedido da loja" in shown.text
+    known = await env.books.charge(payer={"name": "Ana", "email": "ana@example.com"})
+    assert "o endereço que a cobrança tem" in (await env.owner.opened(f"/painel/cobrancas/{known.charge_id}")).text
+    assert (await env.owner.post(f"{page}/cancelar", form=shown, reason="cancelled", sure="yes")).status == 303
+    assert "(pedido da loja)" in (await env.owner.opened(page)).text

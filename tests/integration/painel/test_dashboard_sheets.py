@@ -236,4 +236,4 @@ async def test_a_sheet_names_who_was_to_pay_where_the_bank_named_nobody(env: Env
     charge = await env.books.charge(1_00, payer={"name": "Maria da Silva", "document": "52998224725"})
     await env.books.paid(charge, payer_name=None, payer_document=None)
     (paid,) = rows_in(await env.owner.opened("/painel/pagamentos.csv"))
-    assert paid["pagador"] == "Maria da Silva"
+    assert (paid["pagador"], paid["documento"]) == ("Maria da Silva", "***.982.247-**")

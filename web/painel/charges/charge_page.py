@@ -120,6 +120,7 @@ async def show_charge(
         "pending": doc.status == Status.PENDING,
         "second_copy": asked if doc.status == Status.EXPIRED else None,
         **_terms(doc, request.account_now),
+        "has_email": bool(payer and payer.email),
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer, request.payers),
         "payments": payments,
