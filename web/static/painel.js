@@ -1,4 +1,4 @@
-// The dashboard is complete without this: it copies, and keeps a form from being sent twice.
+// The dashboard is complete without this: it copies, ticks all, and keeps a form from being sent twice.
 "use strict";
 
 const said = document.querySelector("[data-said]");
@@ -21,6 +21,38 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     if (said) said.textContent = "Copiado.";
     setTimeout(() => { button.innerHTML = text; }, 2500);
   });
+}
+
+// Out of the page itself: as an address the text would stay in the browser's list of downloads.
+for (const button of document.querySelectorAll("[data-save]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${document.getElementById(button.dataset.save).dataset.text}\n`]));
+    link.download = button.dataset.name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  });
+}
+
+// One box ticks those of the whole page; it shows how many of them are ticked.
+for (const all of document.querySelectorAll("[data-all]")) {
+  const box = all.querySelector("input");
+  const boxes = [...all.closest("table").querySelectorAll('tbody .pick input[type="checkbox"]')];
+  if (boxes.length === 0) continue;
+  const show = () => {
+    const ticked = boxes.filter((each) => each.checked).length;
+    box.checked = ticked === boxes.length;
+    box.indeterminate = ticked > 0 && ticked < boxes.length;
+  };
+  all.hidden = false;
+  all.parentElement.querySelector("[data-none]")?.remove();
+  box.addEventListener("change", () => {
+    for (const each of boxes) each.checked = box.checked;
+    box.indeterminate = false;
+  });
+  for (const each of boxes) each.addEventListener("change", show);
+  show();
 }
 
 for (const form of document.querySelectorAll('form[method="post"]')) {

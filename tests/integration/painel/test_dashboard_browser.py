@@ -166,6 +166,38 @@ async def test_every_page_is_readable_named_and_as_wide_as_the_screen(browser: B
             assert all(after - before <= 1 for before, after in pairwise(levels)), (path, levels)
 
 
+async def test_links_in_figures_and_tables_are_large_enough_for_a_mouse_and_for_a_finger(browser: Browser) -> None:
+    heights = """[...document.querySelectorAll(".row-actions a, .figure a")].filter((each) => each.checkVisibility())
+      .map((each) => each.getBoundingClientRect().height)"""
+    for width, touch, least in ((1440, False, 24), (390, True, 44)):
+        await browser.screen(width)
+        await browser.command("Emulation.setTouchEmulationEnabled", enabled=touch, maxTouchPoints=1)
+        await browser.open("/painel")
+        found: list[float] = await browser.evaluate(heights)
+        wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await browser.evaluate(wider) == 0
+        assert len(found) >= 4
+        assert min(found) >= least, (width, found)
+    await browser.command("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+async def test_one_box_ticks_every_charge_of_the_page(browser: Browser) -> None:
+    await browser.screen(1440)
+    await browser.open("/painel/cobrancas")
+    ticked = """(() => { const boxes = [...document.querySelectorAll('[name="charge"]')];
+      return [boxes.length, boxes.filter((each) => each.checked).length,
+              document.querySelector("[data-all] input").indeterminate]; })()"""
+    count, *before = await browser.evaluate(ticked)
+    assert count > 0
+    assert before == [0, False]
+    await browser.evaluate("""document.querySelector("[data-all] input").click()""")
+    assert await browser.evaluate(ticked) == [count, count, False]
+    await browser.evaluate("""document.querySelector('[name="charge"]').click()""")
+    assert await browser.evaluate(ticked) == [count, count - 1, count > 1]
+    await browser.evaluate("""document.querySelector("[data-all] input").click()""")
+    assert await browser.evaluate(ticked) == [count, count, False]
+
+
 async def test_money_on_a_phone_and_on_a_tablet_is_read_without_scrolling_its_table(
     browser: Browser, pool: Pool
 ) -> None:

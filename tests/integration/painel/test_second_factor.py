@@ -49,6 +49,12 @@ async def _enrol(person: Person, clock: Clock) -> tuple[bytes, list[str]]:
     )
     assert done.status == 200, done.text[:400]
     codes = re.findall(r"<code>([A-Z2-7]{4}-[A-Z2-7]{4}-[A-Z2-7]{4})</code>", done.html)
+    # Copied and kept as a file at once: by hand ten of them are written down wrong.
+    kept = re.search(r'id="codes" data-text="([^"]*)"', done.html)
+    assert kept is not None
+    assert kept[1].split() == codes
+    assert 'data-copy="codes"' in done.html
+    assert 'data-save="codes"' in done.html
     clock.on(timedelta(seconds=STEP_S))
     return secret, codes
 
