@@ -29,7 +29,8 @@ from web.logo import LOGO_HANDLERS
 from web.mail import MAIL_HANDLERS
 from web.pages import FILE_HANDLERS, page
 from web.painel.auth.sign_in import sign_in_turns
-from web.painel.page_request import ForeignForm, secure
+from web.painel.page_refusals import ForeignForm
+from web.painel.page_request import secure
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from litestar import Request
 from litestar.datastructures import UploadFile
-from litestar.exceptions import ClientException, NotFoundException, PermissionDeniedException
+from litestar.exceptions import ClientException, NotFoundException
 from litestar.response import Redirect, Response
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,6 +45,7 @@ from web.context import WebContext
 from web.front import support_link
 from web.pages import page
 from web.painel import labels
+from web.painel.page_refusals import ForeignForm, StepUpNeeded
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
 FIELDS_MAX = 60
@@ -81,25 +82,6 @@ class Grant(Struct, frozen=True):
     may: frozenset[str]
     menu: Sequence[tuple[Mode, str, str]]
     payers: bool
-
-
-class ForeignForm(PermissionDeniedException):
-    """A form that was not shown to this browser in this session."""
-
-
-class StepUpNeeded(Exception):
-    """The password has to be given again (web/painel/auth/step_up.py) for `action`, with its `facts` by what they are
-    called; `enrol`: a second factor has to be set up."""
-
-    def __init__(self, action: str = "", facts: Mapping[str, str] | None = None, *, enrol: bool = False) -> None:
-        super().__init__()
-        self.action = action
-        self.facts = facts or {}
-        self.enrol = enrol
-
-
-class StillNew(Exception):
-    """One of the staff is neither first nor second of two yet (domain/merchants/staff.py)."""
 
 
 class PageRequest:

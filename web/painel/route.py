@@ -26,6 +26,7 @@ from web.painel.auth.entry_form import forget_choice, mark_in
 from web.painel.auth.sign_in import cookie_of, entrance
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
+from web.painel.page_refusals import StepUpNeeded, StillNew
 from web.painel.page_request import (
     UPLOAD_MAX,
     AnyRequest,
@@ -33,8 +34,6 @@ from web.painel.page_request import (
     Form,
     Grant,
     PageRequest,
-    StepUpNeeded,
-    StillNew,
     go,
     read_form,
     read_upload,

@@ -19,7 +19,8 @@ from commands.people.sessions import PASSWORD_MAX, Side, find_person, hash_of, p
 from domain.errors import Refused
 from domain.merchants.staff import is_newcomer
 from runtime.postgres import session, transaction
-from web.painel.page_request import PageRequest, StepUpNeeded, StillNew, address_of
+from web.painel.page_refusals import StepUpNeeded, StillNew
+from web.painel.page_request import PageRequest, address_of
 
 HOLDS: Final = timedelta(minutes=5)
 PASSWORD_FIELD: Final = "step_up_password"  # noqa: S105 - the name of a field

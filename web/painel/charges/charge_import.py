@@ -24,7 +24,7 @@ from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, ChargeSheet, SheetRow, read_sheet
 from web.painel.charges.sheets.workbook import is_workbook
 from web.painel.fields import Filled
-from web.painel.labels import REFUSED
+from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
 
 TOGETHER: Final = 10
@@ -162,7 +162,7 @@ async def _make(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> Impo
     except Refused as refused:
         if (before := await new_charge.found_before(part)) is not None:
             return ImportedRow(row, before, before=True)
-        return ImportedRow(row, fault=": ".join(REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])))
+        return ImportedRow(row, fault=refusal(refused.code))
     if charge_id is None:
         return ImportedRow(row, fault=" ".join(filled.faults.values()))
     return ImportedRow(row, charge_id)

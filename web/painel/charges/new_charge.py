@@ -42,7 +42,7 @@ from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
 from web.painel.charges.payer_choice import PayerSearch, search_of
 from web.painel.fields import Filled
-from web.painel.labels import REFUSED
+from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
 
 REFERENCE_MAX: Final = 255
@@ -104,7 +104,7 @@ async def create(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
-        filled.wrong("form", " ".join(REFUSED[refused.code]) if refused.code in REFUSED else "")
+        filled.wrong("form", refusal(refused.code) if refused.code in REFUSED else "")
         return await _form(request, form, filled, status=refused.code.status)
     if charge_id is None:
         return await _form(request, form, filled)

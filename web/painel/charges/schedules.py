@@ -49,7 +49,7 @@ from web.painel.charges.new_charge import (
 from web.painel.charges.payer_choice import PayerSearch, search_of
 from web.painel.charges.prefill import with_known_document
 from web.painel.fields import Filled
-from web.painel.labels import FREQUENCIES, REFUSED
+from web.painel.labels import FREQUENCIES, refusal
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant
@@ -155,7 +155,7 @@ async def create(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
-        filled.wrong("form", " ".join(REFUSED[refused.code]))
+        filled.wrong("form", refusal(refused.code))
         return _form(request, method, filled, status=refused.code.status)
     return request.go(request.here(f"/programacoes/{schedule_id}"), done="programada")
 
