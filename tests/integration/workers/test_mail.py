@@ -626,14 +626,14 @@ async def test_an_account_has_so_many_sent_a_day_whatever_the_address(post: Post
 
 
 async def test_an_account_that_is_not_approved_writes_to_the_payer_alone(post: Post) -> None:
-    doc = await post.pix("payer@example.com")
+    doc, addressless = await post.pix("payer@example.com"), await post.pix(None)
     await post.context.pool.execute(
         "UPDATE account SET kyc = 'pending' WHERE account_id = $1", post.merchant.account_id
     )
     assert await asked_for(post, doc, "another@example.com") == "VALIDATION_ERROR to"
     assert await asked_for(post, doc, "Payer@example.com") == "queued"
     assert await asked_for(post, doc) == "queued"
-    assert await asked_for(post, await post.pix(None), "another@example.com") == "VALIDATION_ERROR to"
+    assert await asked_for(post, addressless, "another@example.com") == "VALIDATION_ERROR to"
 
 
 async def test_a_link_in_a_description_is_not_mailed(post: Post) -> None:
