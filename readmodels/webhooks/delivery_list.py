@@ -131,8 +131,13 @@ async def delivery_page(
 async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
     made: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
     asked = [row.delivery_id for row in rows if row.attempt]
+    # Rows and attempts are read one after the other: an attempt that ended in between would be told beside a delivery
+    # that is still being sent.
+    under_way = {(row.delivery_id, row.attempt) for row in rows if row.state == "sending"}
     if asked:
         for each in await find_attempts(conn, delivery_ids=asked, limit=ATTEMPTS_MAX):
+            if (each.delivery_id, each.attempt) in under_way:
+                continue
             made[each.delivery_id].append(
                 DeliveryAttempt(
                     each.attempt,

@@ -346,6 +346,24 @@ async def test_what_is_being_sent_is_not_sent_twice(env: Environment) -> None:
     assert await env.row(item["delivery_id"]) == before
 
 
+async def test_an_attempt_is_told_of_once_the_delivery_is_no_longer_being_sent(env: Environment) -> None:
+    """Rows and attempts are read one after the other: here the second attempt has ended in between."""
+    await env.listen()
+    await env.paid()
+    (item,) = await env.deliveries()
+    await env.pool.execute(
+        "INSERT INTO webhook_attempt SELECT $1, n, now(), 1, 200, 'delivered', '' FROM generate_series(1, 2) AS n",
+        UUID(item["delivery_id"]),
+    )
+    lease = datetime.now(UTC) + timedelta(seconds=30)
+    await env.put(item["delivery_id"], state="sending", attempt=2, lease_until=lease)
+    (sending,) = await env.deliveries()
+    assert (sending["state"], [each["attempt"] for each in sending["attempts"]]) == ("sending", [1])
+    await env.put(item["delivery_id"], state="delivered", lease_until=None)
+    (delivered,) = await env.deliveries()
+    assert [each["attempt"] for each in delivered["attempts"]] == [1, 2]
+
+
 async def test_an_answer_stored_while_it_is_asked_for_again_is_no_error(env: Environment) -> None:
     await env.listen()
     await env.paid()
