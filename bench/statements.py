@@ -29,7 +29,7 @@ _BATCHES = 800  # of each client
 _LOCATIONS_PER_S = 12_000
 _ASKED_MAX = 20_000
 # As runtime/postgres.py opens its connections.
-_OPTIONS = "-c jit=off -c enable_seqscan=off -c enable_bitmapscan=off"
+_OPTIONS = "-c jit=off -c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan"
 _TPS = re.compile(rb"^tps = ([0-9.]+)", re.M)
 _ARGUMENT = re.compile(r"\$(\d+)")
 _COMMENT = re.compile(r"--[^\n]*")

@@ -104,7 +104,7 @@ CREATE TABLE audit (
     request_id text NOT NULL,
     CONSTRAINT audit_number_key UNIQUE (number),
     CONSTRAINT audit_pkey PRIMARY KEY (audit_id)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE TRIGGER audit_is_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH ROW EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_is_kept BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE INDEX audit_of_account ON audit USING btree (account_id, at, audit_id);
@@ -252,7 +252,7 @@ CREATE TABLE boleto (
     CONSTRAINT boleto_booked_cents_check CHECK (booked_cents >= 0),
     CONSTRAINT boleto_number_check CHECK (length(number) >= 1 AND length(number) <= 25),
     CONSTRAINT boleto_pkey PRIMARY KEY (charge_id, account_id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE UNIQUE INDEX boleto_number ON boleto USING btree (number, bank);
 
 CREATE TABLE caught_mail (
@@ -299,7 +299,7 @@ CREATE TABLE charge (
     CONSTRAINT charge_pkey PRIMARY KEY (charge_id),
     CONSTRAINT charge_refunded_cents_check CHECK (refunded_cents >= 0),
     CONSTRAINT charge_status_check CHECK (status = ANY (ARRAY['pending'::text, 'paid'::text, 'expired'::text, 'cancelled'::text, 'refunded'::text, 'failed'::text]))
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX charge_expiring ON charge USING btree (expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_overdue ON charge USING btree (account_id, test, expires_at) WHERE status = 'pending'::text;
 CREATE INDEX charge_reference ON charge USING btree (account_id, test, external_id, charge_id) WHERE status = 'pending'::text AND external_id IS NOT NULL;
@@ -403,7 +403,7 @@ CREATE TABLE idempotency (
     CONSTRAINT idempotency_fingerprint_check CHECK (length(fingerprint) = 32),
     CONSTRAINT idempotency_key_check CHECK (length(key) >= 1 AND length(key) <= 255),
     CONSTRAINT idempotency_pkey PRIMARY KEY (account_id, test, key)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE integrator (
     integrador_code text NOT NULL,
@@ -456,7 +456,7 @@ CREATE TABLE journal (
     event_body bytea,
     CONSTRAINT journal_check CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL)),
     CONSTRAINT journal_pkey PRIMARY KEY (journal_id)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX journal_created ON journal USING brin (charge_id) WHERE kind = 'charge.created'::text;
 CREATE TRIGGER journal_is_append_only BEFORE DELETE OR UPDATE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -501,7 +501,7 @@ END),
     CONSTRAINT mail_kind_check CHECK (kind = ANY (ARRAY['charge'::text, 'before_due'::text, 'due_day'::text, 'receipt'::text, 'asked'::text, 'notice'::text, 'access'::text, 'security'::text])),
     CONSTRAINT mail_pkey PRIMARY KEY (mail_id),
     CONSTRAINT mail_state_check CHECK (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'sent'::text, 'failed'::text, 'skipped'::text]))
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX mail_asked ON mail USING btree (charge_id, created_at) WHERE kind = 'asked'::text;
 CREATE INDEX mail_asked_of ON mail USING btree (account_id, created_at) INCLUDE (to_hash) WHERE kind = 'asked'::text;
 CREATE INDEX mail_due ON mail USING btree (due_at, mail_id) WHERE state = 'waiting'::text;
@@ -525,7 +525,7 @@ CREATE TABLE mail_stop (
     stopped_at timestamp with time zone NOT NULL,
     CONSTRAINT mail_stop_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT mail_stop_pkey PRIMARY KEY (account_id, to_hash)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE merchant_logo (
     account_id uuid NOT NULL,
@@ -567,7 +567,7 @@ CREATE TABLE notice (
     mailed_at timestamp with time zone,
     CONSTRAINT notice_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT notice_pkey PRIMARY KEY (notice_id)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX notice_of_account ON notice USING btree (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice USING btree (mail_after) WHERE mailed_at IS NULL;
 
@@ -616,7 +616,7 @@ END),
     CONSTRAINT partner_share_check4 CHECK (sent_to IS NULL OR received_from IS NULL),
     CONSTRAINT partner_share_pkey PRIMARY KEY (share_id, account_id),
     CONSTRAINT partner_share_share_bps_check CHECK (share_bps >= 1 AND share_bps <= 10000)
-) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX partner_share_away ON partner_share USING btree (sent_to, number) WHERE posted_at IS NULL AND sent_to IS NOT NULL;
 CREATE INDEX partner_share_due ON partner_share USING btree (test, earned_at, number) INCLUDE (partner_id) WHERE posted_at IS NULL AND sent_to IS NULL;
 CREATE INDEX partner_share_held ON partner_share USING btree (partner_id, test, earned_at, number) INCLUDE (share_cents) WHERE posted_at IS NULL AND sent_to IS NULL;
@@ -663,7 +663,7 @@ CREATE TABLE payment (
     CONSTRAINT payment_refunding_cents_check CHECK (refunding_cents >= 0),
     CONSTRAINT payment_refunds CHECK ((refunded_cents + refunding_cents) <= amount_cents),
     CONSTRAINT payment_reversed_cents_check CHECK (reversed_cents >= 0)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX payment_anomaly_everywhere ON payment USING btree (credited_at, payment_id) WHERE NOT test AND anomaly IS NOT NULL AND (refunded_cents + refunding_cents) < amount_cents;
 CREATE INDEX payment_anomaly_open ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents) < amount_cents;
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
@@ -681,7 +681,7 @@ CREATE TABLE payment_reversal (
     CONSTRAINT payment_reversal_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT payment_reversal_payment_id_account_id_bank_id_key UNIQUE (payment_id, account_id, bank_id),
     CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE payout_change (
     change_id uuid NOT NULL,
@@ -767,7 +767,7 @@ CREATE TABLE read_charge (
     integrador_code text,
     changes jsonb,
     CONSTRAINT read_charge_pkey PRIMARY KEY (charge_id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX read_charge_due ON read_charge USING btree (account_id, test, due_date, created_at, charge_id) WHERE due_date IS NOT NULL;
 CREATE INDEX read_charge_integrador ON read_charge USING btree (account_id, test, integrador_code, created_at, charge_id) WHERE integrador_code IS NOT NULL;
 CREATE INDEX read_charge_nosso_numero ON read_charge USING btree (account_id, test, nosso_numero, created_at, charge_id) WHERE nosso_numero IS NOT NULL;
@@ -815,7 +815,7 @@ CREATE TABLE read_ledger (
     external_id text,
     CONSTRAINT read_ledger_amount_cents_check CHECK (amount_cents <> 0),
     CONSTRAINT read_ledger_pkey PRIMARY KEY (account_id, test, sequence)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX read_ledger_created ON read_ledger USING btree (account_id, test, created_at, sequence);
 CREATE INDEX read_ledger_type ON read_ledger USING btree (account_id, test, type, sequence);
 
@@ -831,7 +831,7 @@ CREATE TABLE read_payment (
     external_id text,
     changes jsonb,
     CONSTRAINT read_payment_pkey PRIMARY KEY (account_id, test, paid_at, payment_id)
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX read_payment_anomaly ON read_payment USING btree (account_id, test, anomaly, paid_at, payment_id) WHERE anomaly IS NOT NULL;
 CREATE INDEX read_payment_charge ON read_payment USING btree (charge_id, paid_at, payment_id);
 CREATE INDEX read_payment_method ON read_payment USING btree (account_id, test, method, paid_at, payment_id);
@@ -849,7 +849,7 @@ CREATE TABLE read_refund (
     external_id text,
     doc jsonb NOT NULL,
     CONSTRAINT read_refund_pkey PRIMARY KEY (refund_id, account_id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX read_refund_charge ON read_refund USING btree (charge_id, created_at, refund_id);
 CREATE INDEX read_refund_page ON read_refund USING btree (account_id, test, created_at, refund_id);
 CREATE INDEX read_refund_payment ON read_refund USING btree (payment_id, created_at, refund_id);
@@ -864,7 +864,7 @@ CREATE TABLE read_withdrawal (
     external_id text,
     doc jsonb NOT NULL,
     CONSTRAINT read_withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX read_withdrawal_page ON read_withdrawal USING btree (account_id, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_reference ON read_withdrawal USING btree (account_id, external_id, created_at, withdrawal_id) WHERE external_id IS NOT NULL;
 CREATE INDEX read_withdrawal_status ON read_withdrawal USING btree (account_id, status, created_at, withdrawal_id);
@@ -923,7 +923,7 @@ CREATE TABLE refund (
     CONSTRAINT refund_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT refund_pkey PRIMARY KEY (refund_id, account_id),
     CONSTRAINT refund_status_check CHECK (status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text]))
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX refund_transfers_of_day ON refund USING btree (account_id, transfer_day) INCLUDE (amount_cents, status) WHERE transfer_day IS NOT NULL;
 
 CREATE TABLE registration_check (
@@ -963,7 +963,7 @@ CREATE TABLE report_charge (
     due_date date,
     amount_cents bigint NOT NULL,
     CONSTRAINT report_charge_pkey PRIMARY KEY (charge_id)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE report_cohort (
     account_id uuid NOT NULL,
@@ -1132,7 +1132,7 @@ CREATE TABLE schedule_charge (
     CONSTRAINT schedule_charge_number_check CHECK (number > 0),
     CONSTRAINT schedule_charge_pkey PRIMARY KEY (schedule_id, number),
     CONSTRAINT schedule_charge_state_check CHECK (state = ANY (ARRAY['issued'::text, 'skipped'::text, 'failed'::text]))
-) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE seal (
     chain text NOT NULL,
@@ -1142,7 +1142,7 @@ CREATE TABLE seal (
     sealed_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT seal_chain_check CHECK (chain = ANY (ARRAY['journal'::text, 'audit'::text])),
     CONSTRAINT seal_pkey PRIMARY KEY (chain, last_id)
-) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=100000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=100000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE TRIGGER seal_is_append_only BEFORE DELETE OR UPDATE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -1158,7 +1158,7 @@ CREATE TABLE second_copy_request (
     CONSTRAINT second_copy_request_check CHECK (answered_by IS NULL OR closed_at IS NOT NULL),
     CONSTRAINT second_copy_request_pkey PRIMARY KEY (charge_id),
     CONSTRAINT second_copy_request_times_check CHECK (times > 0)
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX second_copy_request_open ON second_copy_request USING btree (account_id, test, asked_at, charge_id) WHERE closed_at IS NULL;
 
 CREATE TABLE share_proposal (
@@ -1603,7 +1603,7 @@ CREATE TABLE withdrawal (
     CONSTRAINT withdrawal_fee_cents_check CHECK (fee_cents >= 0),
     CONSTRAINT withdrawal_pkey PRIMARY KEY (withdrawal_id, account_id),
     CONSTRAINT withdrawal_status_check CHECK (status = ANY (ARRAY['pending'::text, 'processing'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))
-) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=100000);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal USING btree (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
 
 CREATE TABLE worker_heartbeat (
@@ -1833,7 +1833,7 @@ BEGIN
         -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
                        'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
-                       'autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000)', name, parent);
+                       'autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000)', name, parent);
         EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
         EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
                        'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);

@@ -30,6 +30,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
     "jit": "off",
+    "autovacuum_naptime": "15s",  # a plan that was made while its table was empty lives until that is analyzed
     "wal_compression": "on",  # pglz: this build has no lz4
     "max_wal_size": "2GB",
     # A cell can be moved from here, and to here some tables at a time.

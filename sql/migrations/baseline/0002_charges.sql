@@ -17,9 +17,11 @@ CREATE TABLE idempotency (
     -- Never purged: a forgotten key would let a money operation run again.
     PRIMARY KEY (account_id, test, key)
 ) WITH (
+    -- Vacuumed by the row: by a share of its rows, the larger a table is the later. Analyzed soon: connections keep plans that were
+    -- made while their table was empty, which may walk an account's rows for one of them, until statistics are new.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
 CREATE TABLE charge (
@@ -50,7 +52,7 @@ CREATE TABLE charge (
     -- next charges would each go into a gap of another old page, which after a checkpoint goes to the log whole.
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- For every read of an account, and for the sweeper over all accounts: pending and past its time.
 CREATE INDEX charge_overdue ON charge (account_id, test, expires_at) WHERE status = 'pending';
@@ -94,7 +96,7 @@ CREATE TABLE boleto (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- A bank knows a boleto by its number alone.
 CREATE UNIQUE INDEX boleto_number ON boleto (number, bank);
@@ -116,6 +118,6 @@ CREATE TABLE second_copy_request (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX second_copy_request_open ON second_copy_request (account_id, test, asked_at, charge_id) WHERE closed_at IS NULL;

@@ -24,7 +24,7 @@ CREATE TABLE journal (
     CHECK ((event_id IS NULL) = (event_sequence IS NULL) AND (event_id IS NULL) = (event_body IS NULL))
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- The life of one charge. Its first row is left out to keep creations cheap: the charge's document has all it says.
 CREATE INDEX journal_of_charge ON journal (charge_id, version, journal_id) WHERE kind <> 'charge.created';
@@ -61,7 +61,7 @@ CREATE TABLE seal (
     PRIMARY KEY (chain, last_id)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE TRIGGER seal_is_append_only BEFORE UPDATE OR DELETE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -119,7 +119,7 @@ CREATE TABLE read_charge (
     -- As of charge: what changes stays on its page, and what is new goes to the last one.
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE UNIQUE INDEX read_charge_public ON read_charge (public_id);
 CREATE INDEX read_charge_page ON read_charge (account_id, test, created_at, charge_id);

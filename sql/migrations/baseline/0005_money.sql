@@ -28,7 +28,7 @@ CREATE TABLE payment (
     CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
@@ -64,7 +64,7 @@ CREATE TABLE payment_reversal (
     UNIQUE (payment_id, account_id, bank_id)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
 CREATE TABLE read_payment (
@@ -84,7 +84,7 @@ CREATE TABLE read_payment (
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX read_payment_charge ON read_payment (charge_id, paid_at, payment_id);
 CREATE INDEX read_payment_method ON read_payment (account_id, test, method, paid_at, payment_id);
@@ -135,7 +135,7 @@ CREATE TABLE refund (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX refund_transfers_of_day ON refund (account_id, transfer_day) INCLUDE (amount_cents, status)
     WHERE transfer_day IS NOT NULL;
@@ -177,7 +177,7 @@ CREATE TABLE read_refund (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX read_refund_page ON read_refund (account_id, test, created_at, refund_id);
 CREATE INDEX read_refund_status ON read_refund (account_id, test, status, created_at, refund_id);
@@ -203,7 +203,7 @@ CREATE TABLE withdrawal (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- One for each account and day, also when two workers try or one starts again.
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
@@ -260,7 +260,7 @@ CREATE TABLE read_withdrawal (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX read_withdrawal_page ON read_withdrawal (account_id, created_at, withdrawal_id);
 CREATE INDEX read_withdrawal_status ON read_withdrawal (account_id, status, created_at, withdrawal_id);
@@ -301,7 +301,7 @@ CREATE TABLE partner_share (
 ) WITH (
     fillfactor = 90, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 -- What waits to be posted: the sandbox's at once, production's when it was held long enough.
 CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id)
@@ -330,7 +330,7 @@ CREATE TABLE read_ledger (
     PRIMARY KEY (account_id, test, sequence)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
 CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);

@@ -111,7 +111,7 @@ CREATE TABLE audit (
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX audit_of_account ON audit (account_id, at, audit_id);
 -- What staff did to one merchant or partner.

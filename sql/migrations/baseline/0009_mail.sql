@@ -48,7 +48,7 @@ CREATE TABLE mail (
 ) WITH (
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX mail_due ON mail (due_at, mail_id) WHERE state = 'waiting';
 CREATE INDEX mail_leased ON mail (lease_until) WHERE state = 'sending';
@@ -69,7 +69,7 @@ CREATE TABLE mail_stop (
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
 -- Local work without a mail server: the last mails, as they would have been sent, sealed.
@@ -98,7 +98,7 @@ CREATE TABLE notice (
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX notice_of_account ON notice (account_id, at, notice_id);
 CREATE INDEX notice_unmailed ON notice (mail_after) WHERE mailed_at IS NULL;

@@ -66,7 +66,7 @@ BEGIN
         -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
                        'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
-                       'autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000)', name, parent);
+                       'autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000)', name, parent);
         EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
         EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
                        'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);

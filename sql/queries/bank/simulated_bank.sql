@@ -129,13 +129,10 @@ ON CONFLICT DO NOTHING;
 
 -- name: conclude
 -- A cob and its PIX that were written at the same moment did not see each other. Whoever wrote looks once more: the later
--- of the two sees both.
-WITH paid AS MATERIALIZED (
-    SELECT DISTINCT txid FROM simulated_pix WHERE world = :world AND txid = ANY(:txids::text[])
-)
-UPDATE simulated_cob c SET status = 'CONCLUIDA', revisao = c.revisao + 1
-FROM paid p
-WHERE c.world = :world AND c.txid = p.txid AND c.status = 'ATIVA';
+-- of the two sees both. Keys in an array, not a join: a plan made while the table was empty, and kept, joined by walking it whole.
+UPDATE simulated_cob SET status = 'CONCLUIDA', revisao = revisao + 1
+WHERE world = :world AND status = 'ATIVA'
+  AND txid = ANY(ARRAY(SELECT DISTINCT txid FROM simulated_pix WHERE world = :world AND txid = ANY(:txids::text[])));
 
 -- name: pix_of_cob
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled, interest_cents, fine_cents,
