@@ -24,7 +24,11 @@ UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
-LEFT JOIN boleto s ON c.payment_method = 'boleto_pix' AND s.charge_id = c.charge_id AND s.account_id = c.account_id
+LEFT JOIN LATERAL (
+    SELECT due_on, terms FROM boleto
+    WHERE c.payment_method = 'boleto_pix' AND charge_id = c.charge_id AND account_id = c.account_id
+    OFFSET 0 -- else a plan made while there was no boleto may read all of them, for each order
+) s ON true
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
@@ -50,7 +54,10 @@ UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
 FROM due d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
-LEFT JOIN boleto s ON s.charge_id = d.charge_id
+LEFT JOIN LATERAL (
+    SELECT number, due_on, registered_at FROM boleto WHERE charge_id = d.charge_id
+    OFFSET 0 -- as above
+) s ON true
 LEFT JOIN charge_view r ON r.charge_id = d.charge_id
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id

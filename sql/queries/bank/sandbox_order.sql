@@ -19,14 +19,17 @@ WITH due AS (
            r.created_at, r.expires_in_s, r.location_id,
            CASE c.status WHEN 'pending' THEN c.expires_at > :now::timestamptz + interval '1 second' * coalesce(k.ahead_s, 0)
                          ELSE c.status IN ('paid', 'refunded') END AS wanted,
-           EXISTS (SELECT FROM simulated_location l WHERE l.world = 'sandbox' AND l.location_id = r.location_id)
-           AND NOT EXISTS (SELECT FROM simulated_cob o WHERE o.world = 'sandbox' AND o.location_id = r.location_id)
-           AND row_number() OVER (PARTITION BY r.location_id ORDER BY d.order_id) = 1 AS free
+           l.made AND o.taken IS NULL AND row_number() OVER (PARTITION BY r.location_id ORDER BY d.order_id) = 1 AS free
     FROM due d
     JOIN charge c ON c.charge_id = d.charge_id AND c.payment_method = 'pix'
     LEFT JOIN sandbox_clock k ON k.account_id = d.account_id
     CROSS JOIN LATERAL jsonb_to_record(d.request) AS r (
         amount_cents bigint, pix_key text, description text, created_at timestamptz, expires_in_s integer, location_id bigint)
+    -- One row each: of EXISTS the planner may make a table of all locations, for every batch.
+    LEFT JOIN LATERAL (
+        SELECT true AS made FROM simulated_location WHERE world = 'sandbox' AND location_id = r.location_id LIMIT 1) l ON true
+    LEFT JOIN LATERAL (
+        SELECT true AS taken FROM simulated_cob WHERE world = 'sandbox' AND location_id = r.location_id LIMIT 1) o ON true
 ), put AS (
     INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, description, created_at, expires_in_s, location_id)
     SELECT 'sandbox', txid, 'ATIVA', amount_cents, pix_key, left(description, :description_max), created_at, expires_in_s, location_id
