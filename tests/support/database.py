@@ -10,6 +10,8 @@ import asyncpg
 
 from sql.migrate import migrate
 
+_TEMPLATE = "migrated_template"
+
 
 @asynccontextmanager
 async def own_database(servers: Any, prefix: str, *, migrated: bool = True) -> AsyncIterator[str]:
@@ -18,14 +20,30 @@ async def own_database(servers: Any, prefix: str, *, migrated: bool = True) -> A
     name = f"{prefix}_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(servers.owner_url)
     try:
-        await admin.execute(f'CREATE DATABASE "{name}"')
+        await admin.execute(
+            f'CREATE DATABASE "{name}" STRATEGY file_copy{await _of_template(servers, admin, migrated)}'
+        )
         url = _at(servers.database_url, name)
-        if migrated:
-            await migrate(owner_of(servers, url), app_url=url, report_url=report_of(servers, url))
+        if migrated:  # a copy has the schema, and not what a role may and has set in this one database
+            await _migrate(servers, url)
         yield url
     finally:
         await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         await admin.close()
+
+
+async def _of_template(servers: Any, admin: Any, migrated: bool) -> str:
+    """A database that is migrated once a run is copied in a fifth of the time."""
+    if not migrated:
+        return ""
+    if not await admin.fetchval("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", _TEMPLATE):
+        await admin.execute(f"CREATE DATABASE {_TEMPLATE}")
+        await _migrate(servers, _at(servers.database_url, _TEMPLATE))
+    return f" TEMPLATE {_TEMPLATE}"
+
+
+async def _migrate(servers: Any, url: str) -> None:
+    await migrate(owner_of(servers, url), app_url=url, report_url=report_of(servers, url))
 
 
 def owner_of(servers: Any, url: str) -> str:
