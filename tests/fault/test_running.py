@@ -17,6 +17,8 @@ import pytest
 from runtime.local.embedded import free_port
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def alone(home: Path) -> Iterator[System]:

@@ -15,6 +15,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.walk.steps import Stage, Walk
 
+pytestmark = pytest.mark.slow
+
 FULL = os.environ.get("FAULT") == "full"
 EXAMPLES = int(os.environ.get("WALK_EXAMPLES", "100" if FULL else "5"))
 STEPS = int(os.environ.get("WALK_STEPS", "60" if FULL else "40"))

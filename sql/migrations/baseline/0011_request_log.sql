@@ -45,6 +45,7 @@ BEGIN
         CONTINUE WHEN to_regclass(name) IS NOT NULL
             OR EXISTS (SELECT FROM request_log_other WHERE at >= from_at AND at < to_at);
         EXECUTE format('CREATE TABLE %I PARTITION OF request_log FOR VALUES FROM (%L) TO (%L)', name, from_at, to_at);
+        PERFORM expect_few_values(name);
         made := made + 1;
     END LOOP;
     RETURN made;

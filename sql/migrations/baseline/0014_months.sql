@@ -67,6 +67,7 @@ BEGIN
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
                        'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
                        'autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000)', name, parent);
+        PERFORM expect_few_values(name);
         EXECUTE format('LOCK TABLE ONLY %I IN SHARE ROW EXCLUSIVE MODE', parent);
         EXECUTE format('WITH moved AS (DELETE FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L RETURNING *) '
                        'INSERT INTO %5$I SELECT * FROM moved', parent || '_other', key, from_key, to_key, name);

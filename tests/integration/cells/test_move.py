@@ -23,6 +23,8 @@ from runtime.postgres import connect
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.pictures import a_logo
 
+pytestmark = pytest.mark.slow
+
 ALA = 1
 REPLICATION = """
 SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_subscription)

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import pytest
 from aiohttp import web
 
 from cli.run.serve import answers
@@ -23,6 +24,8 @@ from runtime.local.embedded import free_port
 from runtime.postgres import connect
 from tests.support.database import own_database
 from tests.support.system import ROOT, until
+
+pytestmark = pytest.mark.slow
 
 _HOP_BY_HOP = {"host", "content-length", "transfer-encoding", "connection", "content-encoding"}
 _START_S_MAX = 300.0

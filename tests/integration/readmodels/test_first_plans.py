@@ -1,0 +1,116 @@
+"""A plan that a connection makes while there is nothing yet finds rows by their keys: it is kept until a table has been
+analyzed, and by then there may be many rows (expect_few_values in sql/migrations/baseline/0001_accounts.sql)."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+import pytest_asyncio
+
+import sql
+from tests.support.database import own_database, owner_of
+
+# Of each statement: what it looks up by key, and by which index.
+_BY_KEY = {
+    "read_charge.find": ("read_charge", "read_charge_pkey"),
+    "read_charge.by_id": ("read_charge", "read_charge_pkey"),
+    "found_charge.by_link": ("read_charge", "read_charge_public"),
+    "boleto.standing": ("read_charge", "read_charge_pkey"),
+    "mail.requested_charges": ("read_charge", "read_charge_pkey"),
+    "read_refund.find": ("read_refund", "read_refund_pkey"),
+    "read_withdrawal.find": ("read_withdrawal", "read_withdrawal_pkey"),
+    "schedule.find": ("schedule", "schedule_pkey"),
+    "anomaly.resolve": ("payment", "payment_pkey"),
+    "bank_order.settle": ("bank_order", "bank_order_pkey"),
+    "charge.lock": ("charge", "charge_pkey"),
+    "charge.overdue_of_account": ("charge", "charge_overdue"),
+    "simulated_bank.conclude": ("simulated_cob", "simulated_cob_pkey"),
+    "simulated_bank.pix": ("simulated_pix", "simulated_pix_pkey"),
+    "simulated_bank.standing": ("simulated_cob", "simulated_cob_pkey"),
+    "simulated_boleto.boleto": ("simulated_boleto", "simulated_boleto_pkey"),
+    "report_fold.refunds": ("read_payment", "read_payment_pkey"),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def nothing_yet(servers: Any) -> AsyncIterator[Any]:
+    async with own_database(servers, "first_plans") as url:
+        conn: Any = await asyncpg.connect(url, statement_cache_size=0)
+        if conn.get_server_version().major < 18:
+            pytest.skip("PostgreSQL before 18 cannot be told of statistics")
+        yield conn
+        await conn.close()
+
+
+@pytest.mark.parametrize("name", _BY_KEY)
+async def test_what_is_known_by_its_key_is_found_by_it(nothing_yet: Any, name: str) -> None:
+    table, index = _BY_KEY[name]
+    assert await _indexes(nothing_yet, name, table) == {index}
+
+
+async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
+    async with own_database(servers, "few_rows") as url:
+        owner: Any = await asyncpg.connect(owner_of(servers, url))
+        await owner.execute(
+            "INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, created_at, expires_in_s,"
+            " location_id) SELECT 'sandbox', md5(n::text), 'ATIVA', 1, 'k', now(), 60, n"
+            " FROM generate_series(1, 300) AS n"
+        )
+        await owner.close()
+        conn: Any = await asyncpg.connect(url, statement_cache_size=0)
+        for name in ("simulated_bank.conclude", "simulated_bank.standing"):
+            assert await _indexes(conn, name, "simulated_cob") == {"simulated_cob_pkey"}
+        await conn.close()
+
+
+async def test_months_and_days_to_come_have_it_too(nothing_yet: Any, servers: Any) -> None:
+    url = await nothing_yet.fetchval("SELECT current_database()")
+    owner: Any = await asyncpg.connect(servers.owner_url, database=url)
+    today = datetime.now(UTC).date()
+    later = today.replace(year=today.year + 2, month=1, day=1)
+    await owner.execute("SELECT make_months('read_event_sandbox', $1, $1)", later)
+    await owner.execute("SELECT request_log_make_days($1, $1)", later)
+    told = "SELECT n_distinct FROM pg_stats WHERE tablename = $1 AND attname = 'account_id'"
+    for table in (f"read_event_sandbox_{later:%Y_%m}", f"request_log_{later:%Y_%m_%d}", "read_event_sandbox"):
+        assert await owner.fetchval(told, table) == 2, table
+    await owner.close()
+
+
+async def test_what_was_found_out_stands(servers: Any) -> None:
+    async with own_database(servers, "analyzed") as url:
+        owner: Any = await asyncpg.connect(owner_of(servers, url))
+        await owner.execute(
+            "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
+            " created_at, expires_at) SELECT md5(n::text)::uuid, md5(n::text)::uuid, true, '001', 'pix', 'pending', 1,"
+            " 1, now(), now() FROM generate_series(1, 100) AS n"
+        )
+        await owner.execute("ANALYZE charge")
+        assert await owner.fetchval("SELECT expect_few_values()") == 0
+        told = "SELECT n_distinct FROM pg_stats WHERE tablename = 'charge' AND attname = 'account_id'"
+        assert await owner.fetchval(told) == -1  # each row has another
+        await owner.close()
+
+
+async def _indexes(conn: Any, name: str, table: str) -> set[str]:
+    """By which indexes the plan of all values, made now, reads this table."""
+    statement = sql.STATEMENTS[name]
+    await conn.execute(f"PREPARE asked AS {statement.text}")
+    nulls = ", ".join(["NULL"] * len(statement.parameters))
+    try:
+        raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})")
+    finally:
+        await conn.execute("DEALLOCATE PREPARE asked")
+    return {
+        node["Index Name"]
+        for node in _nodes(msgspec.json.decode(raw)[0]["Plan"])
+        if node.get("Relation Name") == table and "Index Name" in node
+    }
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from _nodes(inner)
