@@ -1780,14 +1780,21 @@ BEGIN
         RETURN 0;
     END IF;
     FOR few IN
-        SELECT c.relname::text AS relation, a.attname::text AS name, c.relkind = 'p' AS parent, v.number
+        WITH expected (name, number) AS (
+            VALUES ('account_id', 2), ('test', 2), ('world', 2), ('endpoint_id', 2), ('bank', 2), ('status', 5), ('state', 5),
+                   ('kind', 5), ('lane', 5), ('type', 5), ('payment_method', 5), ('method', 5)
+        )
+        SELECT c.relname::text AS relation, a.attname::text AS name, c.relkind = 'p' AS parent, e.number
         FROM pg_class c
         JOIN pg_attribute a ON a.attrelid = c.oid
-        JOIN (VALUES ('account_id', 2), ('test', 2), ('world', 2), ('endpoint_id', 2), ('bank', 2), ('status', 5), ('state', 5),
-                     ('kind', 5), ('lane', 5), ('type', 5), ('payment_method', 5), ('method', 5)) AS v (name, number)
-          ON v.name = a.attname
+        JOIN expected e ON e.name = a.attname
         WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT a.attisdropped
           AND (only_of IS NULL OR c.relname = only_of)
+          AND NOT EXISTS (
+              SELECT FROM pg_index i
+              WHERE i.indrelid = c.oid AND i.indisunique AND i.indexprs IS NULL AND i.indpred IS NULL AND (
+                  SELECT bool_and(k.attname IN (SELECT name FROM expected))
+                  FROM pg_attribute k WHERE k.attrelid = c.oid AND k.attnum = ANY(i.indkey::smallint[])))
           AND NOT EXISTS (SELECT FROM pg_stats s
                           WHERE s.schemaname = current_schema() AND s.tablename = c.relname AND s.attname = a.attname)
     LOOP

@@ -251,7 +251,7 @@ async def test_who_makes_charges_is_mailed_and_no_more_than_a_letter_each_for_so
             assert f"Sua referência: {doc.external_id}\r\n" in words
             assert f"/painel/cobrancas/{doc.charge_id}" in words
         # Nothing of the payer, whom the link to the dashboard shows to whoever may see him.
-        assert "529" not in words
+        assert "529" not in re.sub(r"[0-9a-f-]{36}", "", words)  # ids may have these digits
         assert len(await asked_again(pool, support)) == LETTERS_MAX
         assert await asked_again(pool, developer) == []
     # The page of webhooks tells of webhooks alone.

@@ -79,6 +79,16 @@ async def test_months_and_days_to_come_have_it_too(nothing_yet: Any, servers: An
     await owner.close()
 
 
+async def test_where_it_is_the_key_an_account_has_one_row_and_not_half_of_them(nothing_yet: Any, servers: Any) -> None:
+    owner: Any = await asyncpg.connect(
+        servers.owner_url, database=await nothing_yet.fetchval("SELECT current_database()")
+    )
+    told = {row[0] for row in await owner.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")}
+    await owner.close()
+    assert {"charge", "read_charge", "bank_order", "webhook_delivery_open", "simulated_cob"} <= told
+    assert not told & {"account", "account_clock", "sandbox_clock", "webhook_lane", "simulated_fault"}
+
+
 async def test_what_was_found_out_stands(servers: Any) -> None:
     async with own_database(servers, "analyzed") as url:
         owner: Any = await asyncpg.connect(owner_of(servers, url))
