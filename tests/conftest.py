@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
+from tests.support.database import drop_template
 from tests.support.in_process import Api, open_api
 from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
 from tests.support.system import System, remove_home, temporary_home
@@ -67,6 +68,7 @@ def servers() -> Iterator[Servers]:
             redis_url = redis.dsn
         asyncio.run(migrate(owner_url, app_url=database_url, report_url=report_url))
         yield Servers(database_url, redis_url, owner_url, report_url)
+        asyncio.run(drop_template(owner_url))
     finally:
         redis.stop()
         postgres.stop()

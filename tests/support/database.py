@@ -10,7 +10,8 @@ import asyncpg
 
 from sql.migrate import migrate
 
-_TEMPLATE = "migrated_template"
+# Of this process alone: on a server that others use too, one of an earlier run would have an earlier schema.
+_TEMPLATE = f"migrated_{secrets.token_hex(6)}"
 
 
 @asynccontextmanager
@@ -40,6 +41,12 @@ async def _of_template(servers: Any, admin: Any, migrated: bool) -> str:
         await admin.execute(f"CREATE DATABASE {_TEMPLATE}")
         await _migrate(servers, _at(servers.database_url, _TEMPLATE))
     return f" TEMPLATE {_TEMPLATE}"
+
+
+async def drop_template(owner_url: str) -> None:
+    admin = await asyncpg.connect(owner_url)
+    await admin.execute(f"DROP DATABASE IF EXISTS {_TEMPLATE}")
+    await admin.close()
 
 
 async def _migrate(servers: Any, url: str) -> None:

@@ -2,8 +2,9 @@
 analyzed, and by then there may be many rows (expect_few_values in sql/migrations/baseline/0001_accounts.sql)."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 import msgspec
@@ -35,40 +36,53 @@ _BY_KEY = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def nothing_yet(servers: Any) -> AsyncIterator[Any]:
+class _Database(NamedTuple):
+    owner: Any
+    app: Any
+    """Connections; the application's has its role's settings, and keeps no statements."""
+
+
+@asynccontextmanager
+async def _database(servers: Any) -> AsyncIterator[_Database]:
+    """As it was migrated, without a row."""
     async with own_database(servers, "first_plans") as url:
-        conn: Any = await asyncpg.connect(url, statement_cache_size=0)
-        if conn.get_server_version().major < 18:
-            pytest.skip("PostgreSQL before 18 cannot be told of statistics")
-        yield conn
-        await conn.close()
+        opened = _Database(
+            await asyncpg.connect(owner_of(servers, url)), await asyncpg.connect(url, statement_cache_size=0)
+        )
+        try:
+            if opened.owner.get_server_version().major < 18:
+                pytest.skip("PostgreSQL before 18 cannot be told of statistics")
+            yield opened
+        finally:
+            for each in opened:
+                await each.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def nothing_yet(servers: Any) -> AsyncIterator[_Database]:
+    async with _database(servers) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("name", _BY_KEY)
-async def test_what_is_known_by_its_key_is_found_by_it(nothing_yet: Any, name: str) -> None:
+async def test_what_is_known_by_its_key_is_found_by_it(nothing_yet: _Database, name: str) -> None:
     table, index = _BY_KEY[name]
-    assert await _indexes(nothing_yet, name, table) == {index}
+    assert await _indexes(nothing_yet.app, name, table) == {index}
 
 
 async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
-    async with own_database(servers, "few_rows") as url:
-        owner: Any = await asyncpg.connect(owner_of(servers, url))
-        await owner.execute(
+    async with _database(servers) as few:
+        await few.owner.execute(
             "INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, created_at, expires_in_s,"
             " location_id) SELECT 'sandbox', md5(n::text), 'ATIVA', 1, 'k', now(), 60, n"
             " FROM generate_series(1, 300) AS n"
         )
-        await owner.close()
-        conn: Any = await asyncpg.connect(url, statement_cache_size=0)
         for name in ("simulated_bank.conclude", "simulated_bank.standing"):
-            assert await _indexes(conn, name, "simulated_cob") == {"simulated_cob_pkey"}
-        await conn.close()
+            assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
 
 
-async def test_months_and_days_to_come_have_it_too(nothing_yet: Any, servers: Any) -> None:
-    url = await nothing_yet.fetchval("SELECT current_database()")
-    owner: Any = await asyncpg.connect(servers.owner_url, database=url)
+async def test_months_and_days_to_come_have_it_too(nothing_yet: _Database) -> None:
+    owner = nothing_yet.owner
     today = datetime.now(UTC).date()
     later = today.replace(year=today.year + 2, month=1, day=1)
     await owner.execute("SELECT make_months('read_event_sandbox', $1, $1)", later)
@@ -76,32 +90,26 @@ async def test_months_and_days_to_come_have_it_too(nothing_yet: Any, servers: An
     told = "SELECT n_distinct FROM pg_stats WHERE tablename = $1 AND attname = 'account_id'"
     for table in (f"read_event_sandbox_{later:%Y_%m}", f"request_log_{later:%Y_%m_%d}", "read_event_sandbox"):
         assert await owner.fetchval(told, table) == 2, table
-    await owner.close()
 
 
-async def test_where_it_is_the_key_an_account_has_one_row_and_not_half_of_them(nothing_yet: Any, servers: Any) -> None:
-    owner: Any = await asyncpg.connect(
-        servers.owner_url, database=await nothing_yet.fetchval("SELECT current_database()")
-    )
-    told = {row[0] for row in await owner.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")}
-    await owner.close()
+async def test_where_it_is_the_key_an_account_has_one_row_and_not_half_of_them(nothing_yet: _Database) -> None:
+    rows = await nothing_yet.owner.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")
+    told = {row[0] for row in rows}
     assert {"charge", "read_charge", "bank_order", "webhook_delivery_open", "simulated_cob"} <= told
     assert not told & {"account", "account_clock", "sandbox_clock", "webhook_lane", "simulated_fault"}
 
 
 async def test_what_was_found_out_stands(servers: Any) -> None:
-    async with own_database(servers, "analyzed") as url:
-        owner: Any = await asyncpg.connect(owner_of(servers, url))
-        await owner.execute(
+    async with _database(servers) as analyzed:
+        await analyzed.owner.execute(
             "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
             " created_at, expires_at) SELECT md5(n::text)::uuid, md5(n::text)::uuid, true, '001', 'pix', 'pending', 1,"
             " 1, now(), now() FROM generate_series(1, 100) AS n"
         )
-        await owner.execute("ANALYZE charge")
-        assert await owner.fetchval("SELECT expect_few_values()") == 0
+        await analyzed.owner.execute("ANALYZE charge")
+        assert await analyzed.owner.fetchval("SELECT expect_few_values()") == 0
         told = "SELECT n_distinct FROM pg_stats WHERE tablename = 'charge' AND attname = 'account_id'"
-        assert await owner.fetchval(told) == -1  # each row has another
-        await owner.close()
+        assert await analyzed.owner.fetchval(told) == -1  # each row has another
 
 
 async def _indexes(conn: Any, name: str, table: str) -> set[str]:
