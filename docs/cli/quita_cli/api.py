@@ -3,8 +3,9 @@
 import http.client
 import json
 import uuid
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from .keys import CannotRun, Keys
 
@@ -85,9 +86,7 @@ class Api:
         return self._token
 
     def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
-        parts = urlsplit(self._keys.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CannotRun(f"{self._keys.url!r} is no address of an API: it begins with https://")
+        parts = address(self._keys.url)
         if self._connection is None:
             self._connection = connection_to(self._keys.url, _ANSWER_S)
         try:
@@ -100,8 +99,18 @@ class Api:
             raise Away(f"the API at {self._keys.url} does not answer: {short(error)}") from error
 
 
+def address(url: str) -> SplitResult:
+    """Its parts, when requests can be sent to it."""
+    with suppress(ValueError):  # a port that is no number, a bracket that stays open
+        parts = urlsplit(url)
+        whole = url.isprintable() and " " not in url and parts.port != 0
+        if parts.scheme in ("http", "https") and parts.hostname and whole:
+            return parts
+    raise CannotRun(f"{url!r} is no address to send requests to, such as https://shop.example.com/hooks")
+
+
 def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
+    parts = address(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=timeout_s)
 

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from os import urandom
 from typing import Any, Final, NamedTuple
 
+from .api import address
 from .deliveries import Said, headers_of, post, signature
-from .keys import CannotRun, webhook_secret
+from .keys import webhook_secret
 from .output import show
 
 _CLOCK_S_MAX: Final = 300
@@ -144,8 +145,7 @@ CHECKS: Final = (
 
 def certify(args: argparse.Namespace) -> int:
     """0 when the receiver passes, 1 when it has something to mend."""
-    if not args.url.startswith(("http://", "https://")):
-        raise CannotRun(f"{args.url}: begins with neither http:// nor https://")
+    address(args.url)
     receiver = Receiver(args.url, webhook_secret())
     failed = 0
     for number, check in enumerate(CHECKS, 1):

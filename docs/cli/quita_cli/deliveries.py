@@ -8,9 +8,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from .api import connection_to, short
+from .api import address, connection_to, short
 
 ANSWER_S_MAX = 10.0
 """What the service waits for a receiver."""
@@ -57,7 +56,7 @@ def headers_of(
 
 def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pause_s: float = 0.0) -> Said:
     """One delivery. In more than one piece it is sent slowly, as a bad line does it. A redirect is not followed."""
-    parts = urlsplit(url)
+    parts = address(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     connection = connection_to(url, ANSWER_S_MAX)
     began = time.monotonic()

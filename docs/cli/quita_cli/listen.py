@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from .api import Api, Away
+from .api import Api, Away, address
 from .deliveries import Said, headers_of, post
-from .keys import CannotRun, given_webhook_secret
+from .keys import given_webhook_secret
 from .output import show
 
 _POLL_S = 0.5
@@ -28,8 +28,7 @@ DEFAULT_KINDS = ("payment.received", "charge.cancelled")
 
 
 def listen(args: argparse.Namespace, api: Api) -> int:
-    if not args.url.startswith(("http://", "https://")):
-        raise CannotRun(f"{args.url}: begins with neither http:// nor https://")
+    address(args.url)
     secret = given_webhook_secret() or "whsec_" + b64encode(os.urandom(32)).decode()
     newest = api.get("/v1/events", limit=1)["data"]
     after = (newest[0]["sequence"] if newest else 0) if args.after_sequence is None else args.after_sequence

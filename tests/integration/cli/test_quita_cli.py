@@ -477,8 +477,19 @@ def test_the_certification_of_an_address_where_nobody_is_says_so(terminal: Termi
     done = terminal.run("certify", f"http://127.0.0.1:{free_port()}/", QUITA_WEBHOOK_SECRET=SECRET)
     assert done.returncode == 1
     assert done.stdout.count("no answer") == 12
-    assert terminal.run("certify", "shop.example.com", QUITA_WEBHOOK_SECRET=SECRET).returncode == 1
     assert "begins with whsec_" in terminal.run("certify", "http://127.0.0.1/", QUITA_WEBHOOK_SECRET="x").stderr
+
+
+@pytest.mark.parametrize("word", ["certify", "listen"])
+@pytest.mark.parametrize(
+    "url",
+    ["shop.example.com", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://127.0.0.1:port/", "http://[::1/",
+     "http://exa mple/", "http://127.0.0.1:0/"],
+)  # fmt: skip
+def test_an_address_that_nothing_can_be_sent_to_is_refused_in_one_line(terminal: Terminal, word: str, url: str) -> None:
+    done = terminal.run(word, url, QUITA_WEBHOOK_SECRET=SECRET)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "is no address" in done.stderr
 
 
 @pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_ãé", "whsec_not base64", f"{SECRET[:-2]}", "hunter2"])
