@@ -237,6 +237,8 @@ async def test_a_dual_charge_is_made_here_and_charged_again_as_one(env: Environm
     assert (charge["payment_method"], charge["pix"] is not None, charge["fine"]) == (
         "boleto_pix", True, {"percent": "2.00"},
     )  # fmt: skip
+    legs = r"<dt>Pelo Pix</dt><dd>Em aberto .*\(até <time .*<dt>Pelo boleto</dt><dd>Em aberto</dd>"
+    assert re.search(legs, (await env.owner.opened(path)).html, re.DOTALL)
     again = await env.owner.opened(f"/painel/cobrancas/nova?de={charge['charge_id']}")
     (chosen,) = (each for each in again.html.split("<input ") if 'name="kind"' in each and "checked" in each)
     assert 'value="boleto_pix"' in chosen

@@ -13,12 +13,12 @@ from commands.charges.expire import expire_account
 from commands.mail import MAILED
 from domain.boleto.terms import amount_due
 from domain.brazilian import brl
-from domain.charge import Status
+from domain.charge import DUAL, Status
 from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
-from readmodels.charges.charge import ChargeDoc, charges_by_id, open_payer
+from readmodels.charges.charge import ChargeDoc, charges_by_id, legs_of, open_payer
 from readmodels.charges.conditions import printed_conditions
 from readmodels.charges.second_copies import SecondCopyRequest, second_copy_of
 from readmodels.dashboard.charge import (
@@ -120,6 +120,7 @@ async def show_charge(
         "pending": doc.status == Status.PENDING,
         "second_copy": asked if doc.status == Status.EXPIRED else None,
         **_terms(doc, request.account_now),
+        "legs": legs_of(doc, now=iso(request.account_now)) if doc.payment_method == DUAL else (),
         "has_email": bool(payer and payer.email),
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else _shown(payer, request.payers),
