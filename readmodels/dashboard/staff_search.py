@@ -1,4 +1,4 @@
-"""What a payer or a merchant who calls has in hand, found over all accounts for the platform's staff."""
+"""What a caller has in hand, or who the merchant is, found over all accounts for the platform's staff."""
 
 import re
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id
 from readmodels.charges.search import read_typed
 from readmodels.dashboard.charge import PAYMENTS_MAX, read_payment_doc
+from readmodels.dashboard.platform import MerchantRow, merchants_like
 from sql import Connection
 
 FOUND_MAX: Final = 20
@@ -43,12 +44,13 @@ class FoundRequest(Struct, frozen=True):
 
 
 class Results(Struct, frozen=True):
-    """`by` says as what the text was understood: charge, payment, link, number, payer, reference, request; "" when
-    nothing was found."""
+    """`by` says as what the text was understood: charge, payment, link, number, payer, reference, request, merchant; ""
+    when nothing was found. `merchants` are whoever the text names as well, by name: of FOUND_MAX there may be more."""
 
     by: str = ""
     charges: tuple[FoundCharge, ...] = ()
     request: FoundRequest | None = None
+    merchants: tuple[MerchantRow, ...] = ()
 
 
 class _Place(Struct, frozen=True):
@@ -77,11 +79,12 @@ async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str
     """The first of the look-ups that the text can be which finds anything; at most FOUND_MAX charges, newest first.
     `blind` makes the fingerprint by which payers' documents are stored."""
     by, places = await _places(conn, text, blind)
+    merchants = tuple(await merchants_like(conn, text))[:FOUND_MAX]
     if places:
-        return Results(by, await _charges(conn, places[:FOUND_MAX]))
+        return Results(by, await _charges(conn, places[:FOUND_MAX]), None, merchants)
     if _REQUEST.fullmatch(text) and (request := await _request(conn, request_id=text)):
-        return Results("request", (), request)
-    return Results()
+        return Results("request", (), request, merchants)
+    return Results("merchant" if merchants else "", merchants=merchants)
 
 
 async def _places(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_Place]]:

@@ -1,4 +1,4 @@
-"""One box for the staff that finds a charge, its payments or a request over all accounts, and over all cells.
+"""One box for the staff that finds a charge, its payments, a request or a merchant, over all accounts and cells.
 
 Read only. Each search is in the audit log of each cell that was asked, with what it was found by and whose it was,
 without the text, which may be a document.
@@ -13,11 +13,13 @@ from commands.people.audit import write_down
 from readmodels.dashboard.staff_search import FOUND_MAX, Results, search_everywhere
 from runtime.postgres import transaction
 from web.cells import CellPages
+from web.painel.labels import KYC, KYC_CHIPS
 from web.painel.page_request import PageRequest
 from web.plataforma.cells.ask import ask_cells
 
 SEARCHED: Final = "platform.searched"
 TEXT_MAX: Final = 255
+_WORDS: Final = {"kyc": KYC, "chips": KYC_CHIPS}
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -52,9 +54,11 @@ def _told(found: Results) -> dict[str, str]:
     accounts = sorted({each.doc.account_id for each in found.charges})
     if found.request is not None:
         accounts = [str(found.request.account_id)]
+    elif not accounts:
+        accounts = sorted(str(each.id) for each in found.merchants)
     return {"found_by": found.by or "nothing", "accounts": ", ".join(accounts)}
 
 
 def _page(request: PageRequest, *, text: str = "", fault: str = "", **found: Any) -> Response[Any]:
-    values = {"answers": None, "away": [], "text": text, "fault": fault, "found_max": FOUND_MAX, **found}
+    values = {"answers": None, "away": [], "text": text, "fault": fault, "found_max": FOUND_MAX, **_WORDS, **found}
     return request.show("plataforma/search.html", values, status=400 if fault else 200)

@@ -69,6 +69,21 @@ async def test_each_charge_of_a_payer_is_shown_with_its_own_payments_newest_firs
     assert of_older.index("R$\u00a03,33") < of_older.rindex("R$\u00a010,00")
 
 
+async def test_a_merchant_is_found_by_the_beginning_of_its_name_its_document_and_its_id(
+    staff: Person, pool: Any
+) -> None:
+    merchant = await a_merchant(pool, "Quitanda Zé & Filhos")
+    document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", merchant.account_id)
+    for text in ("quitanda zé", "Quitanda Zé & Filhos", document, str(merchant.account_id)):
+        html = (await searched(staff, text)).html
+        assert f'href="/plataforma/lojas/{merchant.account_id}">Quitanda Zé &amp; Filhos</a>' in html, text
+    written = await pool.fetchval(
+        "SELECT facts::text FROM audit WHERE action = 'platform.searched' ORDER BY number DESC LIMIT 1"
+    )
+    assert (str(merchant.account_id) in written, "Quitanda" in written) == (True, False)
+    assert "Quitanda" not in (await searched(staff, "Zé & Filhos")).text
+
+
 async def test_a_request_is_found_by_its_id(staff: Person, pool: Any) -> None:
     merchant = await a_merchant(pool, "Sapataria Passo")
     await pool.execute(
