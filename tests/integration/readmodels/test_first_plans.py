@@ -36,6 +36,22 @@ _BY_KEY = {
 }
 
 
+# Of twenty-one charges twenty are one merchant's, a fifth of them pending; every payment has its entry.
+_BUSY = (
+    "INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,"
+    " version, journal_id) SELECT md5(CASE n % 21 WHEN 0 THEN n % 20 ELSE 99 END::text)::uuid,"
+    " (lpad(to_hex(n), 12, '0') || md5(n::text))::varchar(32)::uuid, false,"
+    " timestamptz '2026-01-01 00:00Z' + n * interval '1 hour', CASE n % 5 WHEN 0 THEN 'pending' ELSE 'paid' END,"
+    " CASE n % 7 WHEN 0 THEN 'boleto' ELSE 'pix' END, 1000, 'p' || n, 1, n FROM generate_series(1, 10500) AS n",
+    "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
+    " created_at) SELECT md5('99')::uuid, false, n, md5(n::text)::uuid,"
+    " CASE n % 50 WHEN 0 THEN 'refund' ELSE 'payment' END, 1, n,"
+    " timestamptz '2026-01-01 00:00Z' + n * interval '20 minutes' FROM generate_series(1, 25000) AS n",
+    "VACUUM ANALYZE read_charge",
+    "VACUUM ANALYZE read_ledger",
+)
+
+
 class _Database(NamedTuple):
     owner: Any
     app: Any
@@ -79,6 +95,17 @@ async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
         )
         for name in ("simulated_bank.conclude", "simulated_bank.standing"):
             assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
+
+
+async def test_a_list_walks_its_own_index_over_some_thousand_rows_of_one_account(servers: Any) -> None:
+    async with _database(servers) as some:
+        for statement in _BUSY:
+            await some.owner.execute(statement)
+        for way in ("asc", "desc"):
+            assert await _indexes(some.app, f"read_charge.by_status_{way}", "read_charge") == {
+                "read_charge_status", "read_charge_pkey",
+            }  # fmt: skip
+            assert await _indexes(some.app, f"read_ledger.page_{way}+type", "read_ledger") == {"read_ledger_type"}
 
 
 async def test_months_and_days_to_come_have_it_too(nothing_yet: _Database) -> None:
