@@ -1,7 +1,6 @@
 """POST /v1/charges/pix, everything included, against routes that do nothing (bench/plain.py) and the naive way."""
 
 import asyncio
-from collections.abc import Callable
 
 from bench import merchant_client
 from bench.asking import charge_body, creations
@@ -26,18 +25,16 @@ async def against_empty(environment: BenchEnvironment, seconds: float) -> list[F
     """Workers off, then on: the bank orders that follow cost the same two cores."""
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
-        connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
-        found = await _compare(environment, pool, merchant, connections, seconds, worker=None)
+        found = await _compare(environment, pool, merchant, seconds, worker=None)
         async with session(pool) as conn:
             await conn.execute("TRUNCATE bank_order, bank_order_done")  # else the worker would first do what was left
         # A stock of a minute is made once: here little more is made than is taken.
         environment.env["PIX_LOCATIONS_S"] = "5"
         with environment.worker() as worker:
-            found += await _compare(environment, pool, merchant, connections, seconds, worker=worker)
+            found += await _compare(environment, pool, merchant, seconds, worker=worker)
             async with session(pool) as conn:
                 waiting = await conn.fetchval("SELECT count(*) FROM bank_order")
                 done = await conn.fetchval("SELECT count(*) FROM bank_order_done")
-        _close(connections)
     found.append(Finding("registered at the bank meanwhile", float(done), "charges", note=f"{waiting} still waiting"))
     return found
 
@@ -46,7 +43,6 @@ async def _compare(
     environment: BenchEnvironment,
     pool: Pool,
     merchant: Merchant,
-    connections: list[Connection],
     seconds: float,
     *,
     worker: int | None,
@@ -56,14 +52,14 @@ async def _compare(
     plain = creations(merchant, "/bench/plain")
     slice_s = seconds / 2 / ROUNDS / 3
 
-    async def one(request: Callable[[], bytes], code: int, for_s: float) -> Window:
-        await environment.fill_locations(pool, int(_LOCATIONS_PER_S * for_s))
-        return await window(connections, request, status(code), seconds=for_s)
-
-    await one(create, 201, _WARM_S)
-    await one(empty, 201, _WARM_S / 3)
+    connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
+    await environment.fill_locations(pool, int(_LOCATIONS_PER_S * _WARM_S))
+    await window(connections, create, status(201), seconds=_WARM_S)
+    await window(connections, empty, status(201), seconds=_WARM_S / 3)
     if worker is not None:  # it has the reports of all charges before to count
+        _close(connections)  # the server would, in the meantime
         await asyncio.to_thread(until_at_rest, [worker])
+        connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
     used, made, plain_used, rounds = [], 0, [], []
     for _ in range(ROUNDS):
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
@@ -77,6 +73,7 @@ async def _compare(
         plainly = await window(connections, plain, status(201), seconds=slice_s)
         plain_used.append((before, environment.cpu_s()))
         rounds.append((ours, plainly, await window(connections, empty, status(201), seconds=slice_s)))
+    _close(connections)
     # Half of the time with each client.
     enough = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _BEYOND_S))
     await environment.fill_locations(pool, enough)
