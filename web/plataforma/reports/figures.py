@@ -1,17 +1,18 @@
 """A report's values as the page writes them: cells, the total beside that of the period before, and a plot."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from msgspec import Struct
 
-from domain.brazilian import day, moment, signed_brl, thousands
+from domain.brazilian import day, moment, signed_brl, span, thousands
 from readmodels.reports.compare import Point
 from readmodels.reports.report import Column, ColumnKind, Report, Row
 from web.painel.plot import Drawn, Plot, bars
 from web.plataforma.labels import CELLS
 
 _NUMBERS = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
+_SECONDS = "_seconds"
 
 
 class Compared(Struct, frozen=True):
@@ -25,6 +26,11 @@ class Compared(Struct, frozen=True):
 
 def is_number(column: Column) -> bool:
     return column.kind in _NUMBERS
+
+
+def heading(column: Column) -> str:
+    """As the page has it: a duration's unit stands in its cells."""
+    return column.heading.removesuffix(" (s)") if column.name.endswith(_SECONDS) else column.heading
 
 
 def is_seen(column: Column) -> bool:
@@ -44,9 +50,9 @@ def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
             continue
         shown = _cell(column, value) or "–"
         if was is None:
-            rows.append(Compared(column.heading, shown))
+            rows.append(Compared(heading(column), shown))
         else:
-            rows.append(Compared(column.heading, shown, _cell(column, old) or "–", _change(column, value, old)))
+            rows.append(Compared(heading(column), shown, _cell(column, old) or "–", _change(column, value, old)))
     return rows
 
 
@@ -57,7 +63,7 @@ def _change(column: Column, value: int | None, old: int | None) -> str:
     if column.kind is ColumnKind.RATIO:
         return f"{_signed(value - old, places=2)} p.p."
     if old == 0:
-        return "sem base" if value else "igual"
+        return "novo" if value else "igual"
     return f"{_signed(round(1_000 * (value - old) / abs(old)), places=1)} %"
 
 
@@ -79,14 +85,14 @@ def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | Non
         for each in points
     ]
     highest = _cell(column, max(each.value for each in points))
-    label = f"{column.heading}, {len(points)} barras de {_at(points[0])} a {_at(points[-1])}; a mais alta é {highest}."
+    label = f"{heading(column)}, {len(points)} barras de {_at(points[0])} a {_at(points[-1])}; a mais alta é {highest}."
     return bars(told, label, top=10_000 if ratio else 0)
 
 
 def plot_head(report: Report, points: Sequence[Point]) -> tuple[str, str]:
     """What is plotted, and its highest value."""
     column = next(each for each in report.columns if each.name == report.plotted)
-    return column.heading, _cell(column, max(each.value for each in points))
+    return heading(column), _cell(column, max(each.value for each in points))
 
 
 def _at(point: Point) -> str:
@@ -109,6 +115,8 @@ def _cell(column: Column, value: date | datetime | str | int | None) -> str:
             return moment(value)
         case ColumnKind.DATE, date():
             return day(value)
+        case ColumnKind.COUNT, int() if column.name.endswith(_SECONDS):
+            return span(timedelta(seconds=value))
         case ColumnKind.COUNT, int():
             return thousands(value)
         case _:

@@ -35,7 +35,7 @@ from runtime.postgres import session
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
-from web.plataforma.reports.figures import cells, compared, drawn, ends, is_number, is_seen, plot_head
+from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_number, is_seen, plot_head
 from web.plataforma.reports.sources import ALL, AllCells
 from web.plataforma.reports.sources import FIELD as CELLS_FIELD
 
@@ -106,7 +106,7 @@ def _shown(
         "before": before(wanted) if wanted and compares(report) else None,
         "unfinished": wanted is not None and report.dated and wanted.last >= wanted.today,
         "rows_max": ROWS_MAX,
-        "columns": columns,
+        "headings": [heading(each) for each in columns],
         "numbers": [is_number(each) for each in columns],
         "by": BY,
         "months": report.dated and wanted is not None and (wanted.last - wanted.first).days >= PLOTTED_DAYS_MAX,
