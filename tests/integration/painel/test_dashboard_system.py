@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tests.support.boleto_merchant import at_bank, in_days, issued
 from tests.support.dashboard import Person, Seen, person_of
+from tests.support.dual_merchant import dual
 from tests.support.merchant import ApiMerchant, books_of, new_merchant, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
@@ -237,8 +238,11 @@ async def test_a_dual_charge_is_made_here_and_charged_again_as_one(env: Environm
     assert (charge["payment_method"], charge["pix"] is not None, charge["fine"]) == (
         "boleto_pix", True, {"percent": "2.00"},
     )  # fmt: skip
-    legs = r"<dt>Pelo Pix</dt><dd>Em aberto .*\(até <time .*<dt>Pelo boleto</dt><dd>Em aberto</dd>"
-    assert re.search(legs, (await env.owner.opened(path)).html, re.DOTALL)
+    both = r"<dt>Pelo Pix</dt><dd>Em aberto</dd></div>\s*<div><dt>Pelo boleto</dt><dd>Em aberto</dd>"
+    assert re.search(both, (await env.owner.opened(path)).html)
+    shorter = await dual(env.merchant.production, expires_in=3_600)
+    html = (await env.owner.opened(f"/painel/cobrancas/{shorter['charge_id']}")).html
+    assert re.search(r"<dt>Pelo Pix</dt><dd>Em aberto <span class=.soft.>\(até <time ", html)
     again = await env.owner.opened(f"/painel/cobrancas/nova?de={charge['charge_id']}")
     (chosen,) = (each for each in again.html.split("<input ") if 'name="kind"' in each and "checked" in each)
     assert 'value="boleto_pix"' in chosen
