@@ -24,7 +24,7 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank, printed_number
 from bench.client import connect, http, status, window
 from bench.environment import BenchEnvironment, Merchant
 from bench.report import Finding
-from commands.merchants.profile.logo import read_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.documents import boleto_pdf

@@ -24,9 +24,9 @@ from runtime.redis import open_redis
 from runtime.seal import WEBHOOK_SECRET, Seal
 from runtime.settings import Settings, read_settings
 from sql import Connection
-from workers.__main__ import keep_running
 from workers.context import Context
 from workers.duties import Duty, Runner
+from workers.process import keep_running
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import ATTEMPT_S, guarded_session
 

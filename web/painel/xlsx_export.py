@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
 from typing import IO, Any, Final, TypeVar
 
-import xlsxwriter
 from litestar.response import Response, Stream
 
 from domain.instants import SAO_PAULO
@@ -61,6 +60,8 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 class _Sheet:
     def __init__(self, file: IO[bytes], headings: Sequence[str]) -> None:
+        import xlsxwriter  # three megabytes of each process, and most never write a sheet
+
         # Text is written as text: nothing is taken for a formula, a link or a number.
         self._book = xlsxwriter.Workbook(
             file, {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}

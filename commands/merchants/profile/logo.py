@@ -1,47 +1,13 @@
-"""A merchant's logo, from the file somebody sent to the pixels that are kept.
+"""A merchant's logo, as it is kept: what was made of the file that somebody sent (logo_pixels.py)."""
 
-Of the file nothing but its pixels goes on: they are decoded, put on white and encoded anew, twice: as pages, paper and
-mails show it, and as messengers preview a link. Opaque, because it stands on white paper and on a dark screen alike.
-"""
-
-import struct
-import zlib
 from datetime import datetime
 from hashlib import sha256
-from io import BytesIO
-from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
-from PIL import Image, ImageChops, ImageOps
 
 import sql
-from domain.errors import Code, Refused
-from domain.merchants.logo import (
-    BYTES_MAX,
-    HEIGHT_MAX,
-    PREVIEW_ROOM,
-    PREVIEW_SIZE,
-    SENT_BYTES_MAX,
-    SENT_PIXELS_MAX,
-    SENT_SIDE_MAX,
-    SENT_SIDE_MIN,
-    WIDTH_MAX,
-    fitted_pixels,
-)
 from sql import Connection
-
-# What Pillow's readers raise of bytes that are no image; a test feeds them with many that are not.
-_BROKEN: Final = (
-    OSError, SyntaxError, ValueError, TypeError, ArithmeticError, LookupError, EOFError, AssertionError,
-    NotImplementedError, struct.error, zlib.error, Image.DecompressionBombError,
-)  # fmt: skip
-_READABLE: Final = frozenset(("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"))
-_WHITE: Final = (255, 255, 255)
-_NEARLY_WHITE: Final = 12
-"""Of 255: scans and JPEGs have no pure white around what is drawn."""
-_SHRUNK: Final = (1.0, 0.75, 0.5, 0.35)
-"""Until it is small enough. 256 colours of the least of these have 10 kB uncompressed."""
 
 
 class KeptLogo(Struct, frozen=True):
@@ -62,24 +28,6 @@ _store = sql.run("account.set_logo")
 _remove = sql.maybe("account.remove_logo", UUID)
 
 
-def read_logo(raw: bytes) -> KeptLogo:
-    """The file as it is kept; takes up to half a second of CPU. Refused(VALIDATION_ERROR) with fields.logo: `bytes`,
-    `kind`, `size` or `blank`."""
-    if len(raw) > SENT_BYTES_MAX:
-        raise _refused("bytes")
-    try:
-        drawn = _on_white(raw)
-    except _BROKEN:
-        raise _refused("kind") from None
-    bounds = _drawn_bounds(drawn)
-    if bounds is None:
-        raise _refused("blank")
-    drawn = drawn.crop(bounds)
-    image, size = _small_png(drawn, fitted_pixels(*drawn.size, (WIDTH_MAX, HEIGHT_MAX)), None)
-    preview, _ = _small_png(drawn, fitted_pixels(*drawn.size, PREVIEW_ROOM), PREVIEW_SIZE)
-    return KeptLogo(*size, image, preview)
-
-
 async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: datetime) -> None:
     """In the place of the one before."""
     await _store(
@@ -97,59 +45,3 @@ async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: d
 async def remove_logo(conn: Connection, account_id: UUID) -> bool:
     """Whether there was one."""
     return await _remove(conn, account_id=account_id) is not None
-
-
-def _refused(why: str) -> Refused:
-    return Refused(Code.VALIDATION_ERROR, fields={"logo": why})
-
-
-def _on_white(raw: bytes) -> Image.Image:
-    """The first picture of the file, in an image of our own: profiles, texts and dates stay behind. Its size is looked
-    at before a pixel is decoded."""
-    opened = Image.open(BytesIO(raw), formats=("PNG", "JPEG"))
-    width, height = opened.size
-    if (
-        max(width, height) > SENT_SIDE_MAX
-        or width * height > SENT_PIXELS_MAX
-        or min(width, height) < SENT_SIDE_MIN
-        or min(fitted_pixels(width, height, (WIDTH_MAX, HEIGHT_MAX))) < SENT_SIDE_MIN
-    ):
-        raise _refused("size")
-    if opened.mode not in _READABLE:
-        raise _refused("kind")
-    # A JPEG is decoded at the size that is wanted, or twice that.
-    opened.draft("RGB", (2 * WIDTH_MAX, 2 * HEIGHT_MAX))
-    turned = ImageOps.exif_transpose(opened)
-    if turned.mode == "CMYK":
-        turned = turned.convert("RGB")
-    layer = turned.convert("RGBA")
-    paper = Image.new("RGB", layer.size, _WHITE)
-    paper.paste(layer, mask=layer.getchannel("A"))
-    return paper
-
-
-def _drawn_bounds(image: Image.Image) -> tuple[int, int, int, int] | None:
-    """Where it is not white; None where it is white all over."""
-    darker = ImageChops.invert(image.convert("L"))
-    coloured = ImageChops.difference(image, Image.new("RGB", image.size, _WHITE)).convert("L")
-    return ImageChops.lighter(darker, coloured).point(lambda value: 255 if value > _NEARLY_WHITE else 0).getbbox()
-
-
-def _small_png(
-    drawn: Image.Image, size: tuple[int, int], paper: tuple[int, int] | None
-) -> tuple[bytes, tuple[int, int]]:
-    """In all its colours if that is small enough, else in 256, else in fewer pixels; in the middle of white `paper`,
-    where that is given. With its size."""
-    for share in _SHRUNK:
-        smaller = (max(1, round(size[0] * share)), max(1, round(size[1] * share)))
-        picture = drawn.resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0) if smaller != drawn.size else drawn
-        if paper is not None:
-            sheet = Image.new("RGB", paper, _WHITE)
-            sheet.paste(picture, ((paper[0] - smaller[0]) // 2, (paper[1] - smaller[1]) // 2))
-            picture = sheet
-        for shown in (picture, picture.quantize(256)):
-            encoded = BytesIO()
-            shown.save(encoded, "PNG", optimize=True)
-            if encoded.tell() <= BYTES_MAX:
-                return encoded.getvalue(), picture.size
-    raise AssertionError("256 colours of so few pixels are small enough")

@@ -14,7 +14,8 @@ import pytest
 
 from commands.cells import move
 from commands.cells.move import CellMoved, move_cell
-from commands.merchants.profile.logo import read_logo, set_logo
+from commands.merchants.profile.logo import set_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from readmodels.verify import verify
 from runtime.cells.addresses import as_role_of, in_schema
 from runtime.cells.directory import read_cells

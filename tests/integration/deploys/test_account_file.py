@@ -20,7 +20,8 @@ import pytest
 
 from commands.merchants.account_export import TABLES
 from commands.merchants.account_file import READ
-from commands.merchants.profile.logo import read_logo, set_logo
+from commands.merchants.profile.logo import set_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from readmodels.reports.fold import fold_up_to, settled_up_to
 from readmodels.seals import extend_seals
 from readmodels.verify import verify

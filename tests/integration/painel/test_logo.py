@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from commands.merchants.profile.logo import read_logo, set_logo
+from commands.merchants.profile.logo import set_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from domain.errors import Refused
 from domain.merchants.logo import BYTES_MAX, HEIGHT_MAX, PREVIEW_SIZE, SENT_BYTES_MAX, WIDTH_MAX
 from runtime.seal import Seal

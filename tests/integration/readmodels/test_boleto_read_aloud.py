@@ -13,7 +13,7 @@ from PIL import Image, ImageChops
 from pypdf import PdfReader
 from reportlab.pdfbase import pdfmetrics
 
-from commands.merchants.profile.logo import read_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from domain.boleto import codes
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto, Void
 from readmodels.documents.boleto_structure import FIGURES

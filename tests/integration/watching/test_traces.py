@@ -182,7 +182,7 @@ def test_no_attribute_holds_a_secret_a_document_or_a_payload(traced: Traced) -> 
 
 def test_without_the_setting_nothing_of_the_sdk_is_loaded() -> None:
     programs = (
-        "import cli.run.asgi, workers.__main__, sys\n"
+        "import cli.run.asgi, workers.process, sys\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
     )
     done = subprocess.run(

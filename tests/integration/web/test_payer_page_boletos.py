@@ -20,7 +20,8 @@ from PIL import Image, ImageDraw
 from pypdf import PdfReader
 
 from commands.merchants.merchants import create_merchant
-from commands.merchants.profile.logo import read_logo, remove_logo, set_logo
+from commands.merchants.profile.logo import remove_logo, set_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from domain.boleto.codes import printed_line
 from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms
 from domain.instants import iso

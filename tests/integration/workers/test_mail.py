@@ -24,7 +24,8 @@ from commands.charges.pay import Confirmation, confirm_payments
 from commands.charges.redate import redate_boleto
 from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from commands.merchants.profile.logo import read_logo, set_logo
+from commands.merchants.profile.logo import set_logo
+from commands.merchants.profile.logo_pixels import read_logo
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason

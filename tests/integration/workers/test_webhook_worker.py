@@ -23,8 +23,8 @@ from runtime.redis import open_redis
 from tests.support.counting import calls_made
 from tests.support.system import remove_home, temporary_home
 from tests.support.webhooks import KEY, PATIENCE_S, happen, merchant_at, receiving
-from workers.__main__ import keep_running
 from workers.duties import JOB_S, Duty, Runner
+from workers.process import keep_running
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "redis://127.0.0.1:1/0"

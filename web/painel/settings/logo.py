@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from commands.merchants.profile.logo import KeptLogo, read_logo, remove_logo, set_logo
+from commands.merchants.profile.logo import KeptLogo, remove_logo, set_logo
 from domain.errors import Refused
 from domain.merchants.logo import SENT_BYTES_MAX, SENT_SIDE_MAX, SENT_SIDE_MIN
 from web.painel.page_request import PageRequest
@@ -56,6 +56,8 @@ async def read_sent(request: PageRequest) -> KeptLogo:
     if not sent:
         raise LogoFault(_FAULTS[""])
     request.spend("files_per_min")
+    from commands.merchants.profile.logo_pixels import read_logo  # Pillow, which most processes never need
+
     try:
         return await asyncio.to_thread(read_logo, sent)
     except Refused as refused:

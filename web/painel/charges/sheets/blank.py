@@ -5,7 +5,6 @@ import io
 from functools import cache
 from typing import Any, Final
 
-import xlsxwriter
 from litestar.response import Response
 
 from readmodels.reports.csv_lines import BOM, csv_line
@@ -62,6 +61,8 @@ def _file(content: bytes, kind: str, media_type: str) -> Response[Any]:
 @cache
 def workbook() -> bytes:
     """Columns formatted so that a CPF keeps its zeros; the second sheet says what goes where."""
+    import xlsxwriter  # as in xlsx_export.py
+
     made = io.BytesIO()
     with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
         bold, text = book.add_format({"bold": True}), book.add_format({"num_format": "@"})

@@ -1,0 +1,83 @@
+"""The process of a worker. Runs arq with workers/settings.py, again when it fails, and does without Redis.
+
+On SIGTERM or SIGINT it begins nothing new, lets what is under way end (at most 12 s), and leaves with 0.
+"""
+
+import asyncio
+import time
+from typing import Any, cast
+
+import structlog
+import uvloop
+from arq.worker import create_worker
+
+from runtime import log
+from runtime.jobs import QueueRedis
+from runtime.limits.cycles import look_for_cycles_rarely
+from runtime.limits.http_bounds import raise_open_files
+from runtime.settings import Settings, read_settings
+from workers.cells import enter_own_cell
+from workers.duties import Runner, end
+from workers.settings import WorkerSettings, open_runner, traced_share
+
+_RESTART_S = 1.0
+_SWEEP_S = 1.0
+_UNREAD_S_MAX = 1.5
+"""Longer than a worker that has its Redis leaves the queue unread."""
+
+_log = structlog.get_logger()
+
+
+def main() -> None:
+    settings = read_settings()
+    log.setup("worker", traced=traced_share(settings))
+    raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
+    look_for_cycles_rarely()
+    uvloop.run(_main(settings))
+
+
+async def _main(settings: Settings) -> None:
+    settings = await enter_own_cell(settings)
+    async with open_runner(settings) as runner:
+        await keep_running(runner, settings.redis_url)
+
+
+async def keep_running(runner: Runner, redis_url: str) -> None:
+    """Run arq until the runner is told to stop. While arq reads no queue, sweep instead of its crons."""
+    redis, stopping = QueueRedis(redis_url), asyncio.create_task(runner.stopping.wait())
+    serving = [asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))]
+    await asyncio.wait((stopping, *serving), return_when=asyncio.FIRST_COMPLETED)
+    ended = [task for task in serving if task.done()]
+    for task in (stopping, *serving):
+        task.cancel()  # once: a second time would cut short how arq is ended, and leave its connections open
+    await asyncio.wait((stopping, *serving))
+    await redis.aclose(close_connection_pool=True)
+    for task in ended:
+        task.result()  # raises: a worker that runs no duties has to end, to be started again
+
+
+async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP_S)
+        if time.monotonic() - redis.read_at > _UNREAD_S_MAX:
+            runner.sweep()
+
+
+async def _keep_arq(runner: Runner, redis: QueueRedis) -> None:
+    failures = 0
+    while True:
+        worker = create_worker(cast("Any", WorkerSettings), ctx={"runner": runner}, redis_pool=redis)
+        for each in worker.cron_jobs:
+            each.next_run = None  # what was due while Redis was away is not made up for run by run
+        began, running = time.monotonic(), asyncio.create_task(worker.async_run())
+        try:
+            await asyncio.wait((running,))  # a cancellation ends this wait; the Redis client could swallow it
+            await running
+        except Exception as error:
+            failures = 1 if redis.read_at > began else failures + 1
+            if failures & (failures - 1) == 0:
+                _log.warning("arq_restarts", failures=failures, error=type(error).__name__)
+            await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # they wait JOB_S at most
+        finally:
+            await end(running, *worker.tasks.values())
+        await asyncio.sleep(_RESTART_S)
