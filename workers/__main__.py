@@ -1,8 +1,8 @@
 """The worker: `python -m workers`."""
 
-from runtime.limits.unused import leave_out_unused
+from runtime.limits.imports import import_lightly
 
-leave_out_unused()
+import_lightly()
 
 from workers.process import main  # noqa: E402 - what it imports is left out above
 

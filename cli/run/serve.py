@@ -112,9 +112,9 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
     """Run an API process on the inherited socket `fd`; `started_fd` is told when it listens. On SIGTERM it is not ready
     for DRAIN_S, finishes its requests and ends. On SIGUSR1, when another process listens on the same socket, it takes
     no more connections, gives each that it has its last answer, and ends."""
-    from runtime.limits.unused import leave_out_unused
+    from runtime.limits.imports import import_lightly
 
-    leave_out_unused()
+    import_lightly()
 
     import uvicorn
     import uvloop

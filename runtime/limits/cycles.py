@@ -12,3 +12,4 @@ def look_for_cycles_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
+    gc.enable()

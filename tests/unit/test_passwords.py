@@ -3,7 +3,10 @@
 import hashlib
 
 import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
 
+from runtime import passwords
 from runtime.passwords import hash_password, is_outdated, is_right
 
 
@@ -32,6 +35,13 @@ def test_only_the_right_password_is_right(keep: object) -> None:
 def test_no_password_is_nobodys() -> None:
     assert not is_right("", None)
     assert not is_right("\0" * 32, None)
+
+
+def test_an_unknown_persons_password_is_hashed_like_anybodys() -> None:
+    """Or the time it takes would tell who is known: a hash that cannot be read is refused at once."""
+    assert not is_outdated(passwords._NOBODY)
+    with pytest.raises(VerifyMismatchError):
+        PasswordHasher().verify(passwords._NOBODY, "segredo")
 
 
 def test_what_was_kept_with_scrypt_is_outdated() -> None:

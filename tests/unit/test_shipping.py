@@ -177,7 +177,7 @@ def test_prometheus_asks_where_metrics_are(job: str) -> None:
 def test_no_process_that_serves_holds_what_few_requests_need() -> None:
     """Each is megabytes of every process, from its start."""
     done = subprocess.run(
-        [sys.executable, "-c", "from runtime.limits.unused import leave_out_unused; leave_out_unused()\n"
+        [sys.executable, "-c", "from runtime.limits.imports import import_lightly; import_lightly()\n"
          "import cli.run.asgi, workers.process, sys\n"
          "print({'rich', 'pygments', 'greenlet', 'PIL', 'xlsxwriter', 'openpyxl'} & sys.modules.keys()"
          " - {name for name, each in sys.modules.items() if each is None})"],
