@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -45,6 +45,7 @@ _SIZES = os.environ.get("BENCH_CHARGES", "10000,200000")
 _ROUNDS = 15
 _BATCH = 100
 _DEEP = 9_000  # charges before the page that is far down; the small database has no more
+_LONG_AGO = timedelta(days=300)
 _AIM = 1.2
 _FILL_S_MAX = 7_200  # of one statement
 # What creation and payment write beside journal and read tables, of the charges that are there already.
@@ -115,6 +116,7 @@ class _Books:
         self._made: list[UUID] = []
         self._numbers = count(1_000_000_000)
         self._deep: TimePosition | None = None
+        self._old = datetime.now(UTC) - _LONG_AGO
 
     def works(self) -> list[tuple[str, Work]]:
         return [
@@ -127,6 +129,7 @@ class _Books:
             ("look-up of 100", self._look_up),
             ("list, first page", lambda: self._page(ChargeFilters(), None)),
             ("list, far down", lambda: self._page(ChargeFilters(), self._deep)),
+            ("list, days long ago", lambda: self._page(ChargeFilters(created_to=self._old), None)),
             ("list by status", lambda: self._page(ChargeFilters(statuses=("pending",)), None)),
             ("feed, its end", self._feed),
             ("balance", self._balance),

@@ -1,7 +1,7 @@
 """Pages of lists, by key: where a page begins, and whether another follows, which one row more than asked tells."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -80,6 +80,7 @@ NumberedRow = TypeVar("NumberedRow", bound=_Numbered)
 
 _FIRST = TimePosition(BEGINNING, UUID(int=0))
 _LAST = TimePosition(END, UUID(int=2**128 - 1))
+_LEAST = timedelta(microseconds=1)
 
 
 def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], Row | None]:
@@ -94,12 +95,33 @@ async def time_page(
     order: SortOrder,
     after: TimePosition | None,
     limit: int,
+    *,
+    since: datetime | None = None,
+    before: datetime | None = None,
     **given: Any,
 ) -> tuple[Sequence[TimedRow], TimePosition | None]:
-    """One page of a statement that walks by (at, id), and where the next one begins."""
-    start = after or (_FIRST if order is SortOrder.ASC else _LAST)
-    rows, last = cut(await fetch(conn, order=order, at=start.at, id=start.id, limit=limit + 1, **given), limit)
+    """One page of the rows in [since, before), and where the next one begins. The statement walks by (at, id), from
+    just beyond (:at, :id) to :until."""
+    start, until = _walk(order, after, since or BEGINNING, before or END)
+    found = await fetch(conn, order=order, at=start.at, id=start.id, until=until, limit=limit + 1, **given)
+    rows, last = cut(found, limit)
     return rows, TimePosition(last.at, last.id) if last else None
+
+
+def _walk(
+    order: SortOrder, after: TimePosition | None, since: datetime, before: datetime
+) -> tuple[TimePosition, datetime]:
+    """Where a walk begins, and its other end. An index is entered at one bound alone: with the position and the near
+    end of the range as two, every entry between them would be passed over."""
+    if order is SortOrder.ASC:
+        edge = _FIRST if since <= BEGINNING else TimePosition(since - _LEAST, _LAST.id)
+        return max(after or edge, edge, key=_place), before
+    edge = _LAST if before >= END else TimePosition(before, _FIRST.id)
+    return min(after or edge, edge, key=_place), since
+
+
+def _place(position: TimePosition) -> tuple[datetime, UUID]:
+    return position.at, position.id
 
 
 def merged(

@@ -13,7 +13,7 @@ The statement of a list is written once and becomes one statement for each order
 one has its own plan. `sql.list_of` binds them all and picks by the order and the filters of a call:
 
     -- name: page
-    -- both ways                            page_desc, and page_asc with {<} and {DESC} turned round
+    -- both ways                            page_desc, and page_asc with {<}, {>=} and {DESC} turned round
     ...
       AND status = :status -- when status   a line of those statements whose filter `status` is given
 
@@ -71,8 +71,8 @@ def _variants(name: str, body: str, *, both_ways: bool) -> Iterator[tuple[str, s
     directions = {name: body}
     if both_ways:
         directions = {
-            f"{name}_desc": body.replace("{<}", "<").replace("{DESC}", "DESC"),
-            f"{name}_asc": body.replace("{<}", ">").replace("{DESC}", "ASC"),
+            f"{name}_desc": body.replace("{<}", "<").replace("{>=}", ">=").replace("{DESC}", "DESC"),
+            f"{name}_asc": body.replace("{<}", ">").replace("{>=}", "<").replace("{DESC}", "ASC"),
         }
     filters = list(dict.fromkeys(_WHEN.findall(body)))
     for given in chain.from_iterable(combinations(filters, count) for count in range(len(filters) + 1)):

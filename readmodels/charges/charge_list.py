@@ -92,7 +92,9 @@ async def charge_page(
     path, given = _path(filters), _given(owner, filters)
     if path == "by_id":
         return [read_doc(row.doc) for row in await _by_id(conn, **given)], None
-    rows, last = await time_page(_LISTS[path], conn, filters.order, after, limit, **given)
+    rows, last = await time_page(
+        _LISTS[path], conn, filters.order, after, limit, since=filters.created_from, before=filters.created_to, **given
+    )
     return [read_doc(row.doc) for row in rows], last
 
 

@@ -86,7 +86,10 @@ async def payment_page(
     seal: Seal,
 ) -> tuple[list[PaymentItem], TimePosition | None]:
     """One page in the order (paid_at, payment_id), and where the next one begins."""
-    rows, last = await time_page(_page, conn, filters.order, after, limit, **_given(owner, filters))
+    rows, last = await time_page(
+        _page, conn, filters.order, after, limit,
+        since=filters.paid_from, before=filters.paid_to, **_given(owner, filters),
+    )  # fmt: skip
     return [read_payment(row.doc, owner, seal) for row in rows], last
 
 

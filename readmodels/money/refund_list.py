@@ -9,7 +9,7 @@ from domain.mode import Owner
 from domain.refund import RefundStatus
 from readmodels.filters import OneOf
 from readmodels.money.refund import RefundProjection, RefundRow, present_refund
-from readmodels.page import BEGINNING, END, ListFilters, TimePosition, time_page
+from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 STATUSES = tuple(each.value for each in RefundStatus)
@@ -45,7 +45,7 @@ async def refund_page(
         charge_id=filters.charge_id,
         payment_id=filters.payment_id,
         external_id=filters.external_id,
-        created_from=filters.created_from or BEGINNING,
-        created_to=filters.created_to or END,
+        since=filters.created_from,
+        before=filters.created_to,
     )
     return [present_refund(row) for row in rows], last

@@ -15,7 +15,7 @@ from domain.mode import Owner
 from domain.money import reais
 from domain.withdrawal import WithdrawalStatus
 from readmodels.filters import OneOf
-from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
+from readmodels.page import DocRow, ListFilters, TimePosition, time_page
 from sql import Connection
 
 STATUSES = tuple(each.value for each in WithdrawalStatus)
@@ -121,8 +121,8 @@ async def withdrawal_page(
         account_id=owner.account_id,
         statuses=filters.statuses or None,
         external_id=filters.external_id,
-        created_from=filters.created_from or BEGINNING,
-        created_to=filters.created_to or END,
+        since=filters.created_from,
+        before=filters.created_to,
     )
     return [read_withdrawal_doc(row.doc) for row in rows], last
 

@@ -16,7 +16,7 @@ LEFT JOIN sandbox_clock k ON g.test AND k.account_id = g.account_id;
 SELECT created_at AS at, charge_id AS id, doc FROM charge_view
 WHERE account_id = :account_id AND test = :test
   AND (created_at, charge_id) {<} (:at, :id)
-  AND created_at >= :created_from AND created_at < :created_to
+  AND created_at {>=} :until
 ORDER BY created_at {DESC}, charge_id {DESC}
 LIMIT :limit;
 
@@ -34,7 +34,7 @@ WHERE account_id = :account_id AND test = :test
   AND coalesce(due_date, 'infinity') BETWEEN :due_from AND :due_to
   AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
   AND (created_at, charge_id) {<} (:at, :id)
-  AND created_at >= :created_from AND created_at < :created_to
+  AND created_at {>=} :until
 ORDER BY created_at {DESC}, charge_id {DESC}
 LIMIT :limit;
 
@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (
     SELECT created_at AS at, charge_id AS id FROM read_charge
     WHERE account_id = :account_id AND test = :test AND status = s.status AND payment_method = m.payment_method
       AND (created_at, charge_id) {<} (:at, :id)
-      AND created_at >= :created_from AND created_at < :created_to
+      AND created_at {>=} :until
     ORDER BY created_at {DESC}, charge_id {DESC}
     LIMIT :limit
 ) r
@@ -95,7 +95,7 @@ CROSS JOIN LATERAL (
     WHERE account_id = :account_id AND test = :test AND due_date = d.due_date
       AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
       AND (created_at, charge_id) {<} (:at, :id)
-      AND created_at >= :created_from AND created_at < :created_to
+      AND created_at {>=} :until
     ORDER BY created_at {DESC}, charge_id {DESC}
     LIMIT :limit
 ) r

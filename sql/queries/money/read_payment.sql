@@ -10,7 +10,7 @@ WHERE account_id = :account_id AND test = :test
   AND anomaly = :anomaly -- when anomaly
   AND method = :method -- when method
   AND (paid_at, payment_id) {<} (:at, :id)
-  AND paid_at >= :paid_from AND paid_at < :paid_to
+  AND paid_at {>=} :until
 ORDER BY paid_at {DESC}, payment_id {DESC}
 LIMIT :limit;
 

@@ -29,7 +29,7 @@ FROM (
       AND external_id = :external_id -- when external_id
       AND status = ANY(:statuses::text[]) -- when statuses
       AND (created_at, refund_id) {<} (:at, :id)
-      AND created_at >= :created_from AND created_at < :created_to
+      AND created_at {>=} :until
     ORDER BY created_at {DESC}, refund_id {DESC}
     LIMIT :limit
 ) r
@@ -54,7 +54,7 @@ FROM (
         SELECT created_at AS at, refund_id AS id, paid_at, payment_id, doc FROM read_refund
         WHERE account_id = :account_id AND test = :test AND status = k.status
           AND (created_at, refund_id) {<} (:at, :id)
-          AND created_at >= :created_from AND created_at < :created_to
+          AND created_at {>=} :until
         ORDER BY created_at {DESC}, refund_id {DESC}
         LIMIT :limit
     ) e

@@ -11,7 +11,7 @@ WHERE account_id = :account_id
   AND external_id = :external_id -- when external_id
   AND status = ANY(:statuses::text[]) -- when statuses
   AND (created_at, withdrawal_id) {<} (:at, :id)
-  AND created_at >= :created_from AND created_at < :created_to
+  AND created_at {>=} :until
 ORDER BY created_at {DESC}, withdrawal_id {DESC}
 LIMIT :limit;
 
@@ -24,7 +24,7 @@ CROSS JOIN LATERAL (
     SELECT created_at AS at, withdrawal_id AS id, doc FROM read_withdrawal
     WHERE account_id = :account_id AND status = k.status
       AND (created_at, withdrawal_id) {<} (:at, :id)
-      AND created_at >= :created_from AND created_at < :created_to
+      AND created_at {>=} :until
     ORDER BY created_at {DESC}, withdrawal_id {DESC}
     LIMIT :limit
 ) e

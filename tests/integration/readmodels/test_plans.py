@@ -321,6 +321,39 @@ async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: 
     assert_cheap(explained.plans, ranges=ranges)
 
 
+_FAR = {SortOrder.DESC: START + timedelta(hours=2), SortOrder.ASC: START + timedelta(seconds=30 * CHARGES - 7_200)}
+"""Two hours at the other end of the walk, with room for a page."""
+
+
+def _beyond(order: SortOrder, name: str) -> dict[str, Any]:
+    return {f"{name}_to" if order is SortOrder.DESC else f"{name}_from": _FAR[order], "order": order}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("what", ["charges", "charges of a status", "payments", "refunds", "withdrawals"])
+async def test_a_range_of_days_is_entered_at_its_own_end(explained: Explained, what: str, order: SortOrder) -> None:
+    """A page of the days that a walk reaches last costs what its first page does: nothing on the way is passed over."""
+
+    async def page(**given: Any) -> None:
+        conn: Any = explained
+        match what:
+            case "payments":
+                await payment_page(conn, OWNER, PaymentFilters(**given), None, LIMIT, seal=SEAL)
+            case "refunds":
+                await refund_page(conn, OWNER, RefundFilters(**given), None, LIMIT)
+            case "withdrawals":
+                await withdrawal_page(conn, Owner(BIG, Mode.PRODUCTION), WithdrawalFilters(**given), None, LIMIT)
+            case "charges":
+                await charge_page(conn, OWNER, ChargeFilters(**given), None, LIMIT)
+            case _:
+                await charge_page(conn, OWNER, ChargeFilters(statuses=("paid",), **given), None, LIMIT)
+
+    await page(order=order)
+    await page(**_beyond(order, "paid" if what == "payments" else "created"))
+    first, far = (plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for _, plan in explained.plans)
+    assert far <= first + 12
+
+
 EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
     "everything": ({}, 1),
     "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
