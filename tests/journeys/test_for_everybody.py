@@ -176,7 +176,9 @@ async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser
         "refund_id": str(refund_id),
     }  # fmt: skip
     pages = [
-        page for page in TABLE_OF_STAFF if page.method == "GET" and not page.path.endswith(("/arquivo", "{cep:str}"))
+        page
+        for page in TABLE_OF_STAFF
+        if page.method == "GET" and not page.path.endswith(("/arquivo", "/planilha", "{cep:str}"))
     ]
     addresses = [(stage.system.app_url + filled(page, known), WIDTHS) for page in pages]
     assert await barriers(browser, stage.group, addresses) == []

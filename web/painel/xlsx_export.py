@@ -30,6 +30,11 @@ async def xlsx_answer(
     request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
     """The file, once it is whole."""
+    return await xlsx_file(attachment(request, name, "xlsx"), columns, found)
+
+
+async def xlsx_file(disposition: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]) -> Response[Any]:
+    """The same under a name of its own: `disposition` is the header."""
     # Without a name from the beginning: nothing is left of it, whoever goes away or dies.
     file = tempfile.TemporaryFile(prefix="quita-")  # noqa: SIM115 - closed when the last of it was sent
     try:
@@ -46,7 +51,7 @@ async def xlsx_answer(
         raise
     headers = {
         **PAGE_HEADERS,
-        "Content-Disposition": attachment(request, name, "xlsx"),
+        "Content-Disposition": disposition,
         "Content-Length": str(length),
     }
     return Stream(_chunks(file), media_type=MEDIA_TYPE, headers=headers)

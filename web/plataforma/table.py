@@ -103,6 +103,7 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("GET",  "/relatorios",                         reports.show_list,          OFFICE, menu="Relatórios"),
     _page("GET",  "/relatorios/{name:str}",              reports.show,               OFFICE),
     _page("GET",  "/relatorios/{name:str}/arquivo",      reports.download,           OFFICE),
+    _page("GET",  "/relatorios/{name:str}/planilha",     reports.download_sheet,     OFFICE),
     _page("GET",  "/banco",                              bank_calls.show,            STAFF, menu="Banco"),
     _page("GET",  "/equipe",                             team.show,                  ADMIN, menu="Equipe"),
     _page("POST", "/equipe",                             team.add,                   ADMIN),

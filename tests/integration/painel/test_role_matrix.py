@@ -245,6 +245,7 @@ a f   POST /plataforma/parceiros/{}/retirar
 aof   GET  /plataforma/relatorios
 aof   GET  /plataforma/relatorios/{}
 aof   GET  /plataforma/relatorios/{}/arquivo
+aof   GET  /plataforma/relatorios/{}/planilha
 a     GET  /plataforma/equipe
 a     POST /plataforma/equipe
 a     POST /plataforma/equipe/perfil

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import openpyxl
 import pytest
 import pytest_asyncio
 
@@ -333,6 +334,11 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
         assert "attachment" in file.headers["Content-Disposition"]
         rows = list(csv.reader(io.StringIO(file.html.removeprefix("\ufeff")), delimiter=";"))
         assert rows[0] == [column.heading for column in report.columns]
+        sheet = await staff.http.get(f"{staff.address}/plataforma/relatorios/{name}/planilha{query}")
+        assert sheet.headers["Content-Disposition"].endswith('.xlsx"')
+        lines = list(openpyxl.load_workbook(io.BytesIO(await sheet.read())).worksheets[0].values)
+        assert list(lines[0]) == rows[0]
+        assert len(lines) == len(rows), name
         for wrong in ("de=amanhã", f"de={today}&ate=2020-01-01", "conta=ninguém se chama assim", "por=semana"):
             assert (await staff.get(f"/plataforma/relatorios/{name}?{wrong}")).status == 400, (name, wrong)
         assert (await staff.get(f"/plataforma/relatorios/{name}?nada=1")).status == 400
@@ -345,10 +351,14 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
     file = await staff.opened(f"/plataforma/relatorios/settlement/arquivo{days}")
     assert ";opening;" in file.html
     assert ";payment;" in file.html
+    sheet = await staff.http.get(f"{staff.address}/plataforma/relatorios/settlement/planilha{days}")
+    book = openpyxl.load_workbook(io.BytesIO(await sheet.read()))
+    assert 123.45 in {cell.value for row in book.worksheets[0] for cell in row}  # a number, as Excel adds it up
     settled = await staff.opened(f"/plataforma/relatorios/settlement/arquivo{days}")
     assert "123,45" in settled.html
     assert "999,99" not in settled.html
-    assert (await staff.get("/plataforma/relatorios/settlement/arquivo")).status == 404
+    for kind in ("arquivo", "planilha"):
+        assert (await staff.get(f"/plataforma/relatorios/settlement/{kind}")).status == 404
 
 
 async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(pool: Pool, staff: Person) -> None:

@@ -1,6 +1,6 @@
 """Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from litestar.exceptions import NotFoundException
@@ -17,7 +17,7 @@ from readmodels.reports.compare import (
     total_of,
     whole,
 )
-from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
+from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, Field, csv_line
 from readmodels.reports.report import (
     By,
     Lend,
@@ -34,6 +34,7 @@ from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
+from web.painel.xlsx_export import xlsx_file
 from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
 from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_number, is_seen, plot_head
 from web.plataforma.reports.sources import ALL, AllCells
@@ -42,6 +43,8 @@ from web.plataforma.reports.sources import FIELD as CELLS_FIELD
 ROWS_MAX = 500
 """On a page; the file has all of them."""
 _FLUSH_BYTES = 64 * 1024
+_SHEET_ROWS = 500
+"""Written to a sheet at once."""
 _NAMES = ("de", "ate", FIELD, "por")
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
@@ -111,6 +114,7 @@ def _shown(
         "by": BY,
         "months": report.dated and wanted is not None and (wanted.last - wanted.first).days >= PLOTTED_DAYS_MAX,
         "file": f"/plataforma/relatorios/{report.name}/arquivo{_file_query(asked, wanted)}",
+        "sheet": f"/plataforma/relatorios/{report.name}/planilha{_file_query(asked, wanted)}",
         **_NOTHING,
     }
     return request.show("plataforma/reports/one.html", values | found, status=400 if asked.faults else 200)
@@ -161,8 +165,33 @@ async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
 
 async def download(request: PageRequest) -> Response[Any]:
     """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
-    connection while the browser takes its time. Over all cells the rows are added first; the file's name says which
-    cells are missing."""
+    connection while the browser takes its time."""
+    file = await _file(request)
+    headers = {**PAGE_HEADERS, "Content-Disposition": file.named("csv")}
+    return Stream(_lines(file.lend, file.report, file.wanted), media_type=CONTENT_TYPE, headers=headers)
+
+
+async def download_sheet(request: PageRequest) -> Response[Any]:
+    """The same as an Excel sheet, whose amounts are numbers."""
+    file = await _file(request)
+    columns = {each.heading: _field_of(at) for at, each in enumerate(file.report.columns)}
+    return await xlsx_file(file.named("xlsx"), columns, _batches(file))
+
+
+class _File(NamedTuple):
+    """What is asked for as a file: `name` without its kind."""
+
+    report: Report
+    wanted: ReportQuery
+    lend: Lend
+    name: str
+
+    def named(self, kind: str) -> str:
+        return f'attachment; filename="{self.name}.{kind}"'
+
+
+async def _file(request: PageRequest) -> _File:
+    """Over all cells the rows are added first; the file's name says which cells are missing."""
     report = _report(request)
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
     if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
@@ -181,9 +210,22 @@ async def download(request: PageRequest) -> Response[Any]:
         missing = f"-sem-{'-'.join(all_cells.away)}" if all_cells.away else ""
     every = "-as-celulas" if all_cells is not None and picked.account is None else ""
     pool = request.report_pool if picked.cell is None else picked.cell.state.report_pool
-    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{every}{missing}.csv"
-    headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Stream(_lines(lambda: session(pool), report, wanted), media_type=CONTENT_TYPE, headers=headers)
+    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{every}{missing}"
+    return _File(report, wanted, lambda: session(pool), name)
+
+
+def _field_of(at: int) -> Callable[[Sequence[Field]], Field]:
+    return lambda fields: fields[at]
+
+
+async def _batches(file: _File) -> AsyncIterator[Sequence[Sequence[Field]]]:
+    block: list[Sequence[Field]] = []
+    async for row in file.report.rows(file.lend, file.wanted):
+        block.append(as_csv(file.report, row))
+        if len(block) >= _SHEET_ROWS:
+            yield block
+            block = []
+    yield block
 
 
 async def _gathered(report: Report, wanted: ReportQuery) -> Report:
