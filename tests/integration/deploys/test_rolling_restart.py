@@ -49,7 +49,8 @@ class _Counted:
 
     def registrations(self) -> dict[str, int]:
         """By the txid: how often the bank was asked to register it."""
-        found = {re.fullmatch(r"PUT .*/cob/(\w+)", call): times for call, times in self.calls.items()}
+        calls = list(self.calls.items())  # a copy: the loop counts on while a thread looks
+        found = {re.fullmatch(r"PUT .*/cob/(\w+)", call): times for call, times in calls}
         return {match[1]: times for match, times in found.items() if match}
 
 
