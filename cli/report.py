@@ -32,7 +32,7 @@ from readmodels.reports.report import (
 )  # fmt: skip
 from readmodels.reports.reports import REPORTS
 
-_RIGHT = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
+_RIGHT = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO, ColumnKind.SECONDS)
 
 
 def add_commands(commands: Commands) -> None:

@@ -45,7 +45,8 @@ class FoundRequest(Struct, frozen=True):
 
 class Results(Struct, frozen=True):
     """`by` says as what the text was understood: charge, payment, link, number, payer, reference, request, merchant; ""
-    when nothing was found. `merchants` are whoever the text names as well, by name: of FOUND_MAX there may be more."""
+    when nothing was found. `merchants` are those that the text names, whatever else it is; of FOUND_MAX there may be
+    more."""
 
     by: str = ""
     charges: tuple[FoundCharge, ...] = ()

@@ -34,6 +34,7 @@ class ColumnKind(StrEnum):
     MONEY = "money"  # int, cents
     COUNT = "count"  # int
     RATIO = "ratio"  # int, basis points: 9750 is 97.50 %
+    SECONDS = "seconds"  # int
 
 
 class By(StrEnum):

@@ -1,5 +1,6 @@
 -- Charges as they are seen. Pages go by key (created_at, charge_id): each statement walks one range of an index per page,
--- and carries the other filters along as conditions on the rows of that range. Absent bounds are -infinity and infinity;
+-- from where time_page begins (readmodels/page.py) to the far end of the days asked for, and carries the other filters along
+-- as conditions on the rows of that range. Absent bounds are -infinity and infinity;
 -- where statuses and methods are named, all of them stand for none asked for. Due dates of a key's charges are compared by
 -- an expression: planned for all values at once, read_charge_due would look as cheap as the key's index.
 

@@ -823,7 +823,7 @@ async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Po
 
 
 async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, world: World) -> None:
-    kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int}
+    kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int, "seconds": int}
     for report in REPORTS.values():
         asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.merchants[0])
         async with session(pool) as conn:
@@ -836,7 +836,7 @@ async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, wor
         assert csv_file([column.heading for column in report.columns], [as_csv(report, row) for row in rows])
         for row in rows:
             for column, shown in zip(report.columns, as_json(report, row).values(), strict=True):
-                assert shown is None or isinstance(shown, int if column.kind == "count" else str)
+                assert shown is None or isinstance(shown, int if column.kind in ("count", "seconds") else str)
 
 
 # How it is read

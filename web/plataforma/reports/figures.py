@@ -11,8 +11,7 @@ from readmodels.reports.report import Column, ColumnKind, Report, Row
 from web.painel.plot import Drawn, Plot, bars
 from web.plataforma.labels import CELLS
 
-_NUMBERS = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
-_SECONDS = "_seconds"
+_NUMBERS = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO, ColumnKind.SECONDS)
 
 
 class Compared(Struct, frozen=True):
@@ -30,7 +29,7 @@ def is_number(column: Column) -> bool:
 
 def heading(column: Column) -> str:
     """As the page has it: a duration's unit stands in its cells."""
-    return column.heading.removesuffix(" (s)") if column.name.endswith(_SECONDS) else column.heading
+    return column.heading.removesuffix(" (s)") if column.kind is ColumnKind.SECONDS else column.heading
 
 
 def is_seen(column: Column) -> bool:
@@ -115,7 +114,7 @@ def _cell(column: Column, value: date | datetime | str | int | None) -> str:
             return moment(value)
         case ColumnKind.DATE, date():
             return day(value)
-        case ColumnKind.COUNT, int() if column.name.endswith(_SECONDS):
+        case ColumnKind.SECONDS, int():
             return span(timedelta(seconds=value))
         case ColumnKind.COUNT, int():
             return thousands(value)
