@@ -305,12 +305,14 @@ async def test_three_thousand_slow_connections_keep_no_merchant_from_creating_ch
         pytest.skip(f"this machine opens {resource.getrlimit(resource.RLIMIT_NOFILE)[0]} files")
     token = await asyncio.to_thread(server.token, merchant)
     said = (b"", b"GET /v1/charges HTTP/1.1\r\nX: ", get(PIX, "Content-Length: 900").replace(b"GET", b"POST", 1) + b"{")
-    slow = [
-        await asyncio.open_connection("127.0.0.1", server.port, local_addr=(f"127.0.0.{2 + number % 4}", 0))
-        for number in range(SLOW)
-    ]
-    for number, (_, writer) in enumerate(slow):
+    slow = []
+    for number in range(SLOW):
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", server.port, local_addr=(f"127.0.0.{2 + number % 4}", 0)
+        )
+        # At once: opening all of them can take longer than a first byte may.
         writer.write(said[number % len(said)])
+        slow.append((reader, writer))
     closed = asyncio.gather(*(asyncio.wait_for(_until_closed(reader), 60) for reader, _ in slow))
     statuses: list[int] = []
     async with httpx.AsyncClient(

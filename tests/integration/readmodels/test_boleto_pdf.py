@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 import pypdfium2
 import pytest
-import zxingcpp
 from PIL import Image, ImageOps
 from pypdf import PdfReader
 
@@ -25,6 +24,7 @@ from readmodels.documents import forms
 from readmodels.documents.boleto_form import render
 from readmodels.documents.boleto_pdf import BoletoPrinter, PrintedBoleto
 from readmodels.documents.forms import Kind, Layout
+from tests.support.code_reader import printed_code, printed_codes
 from tests.support.counting import calls_made
 
 DPI = 200
@@ -121,10 +121,6 @@ def rendered(paper: bytes) -> Image.Image:
         return image
 
 
-def decoded(image: Image.Image) -> dict[str, str]:
-    return {found.format.name: found.text for found in zxingcpp.read_barcodes(image)}
-
-
 def expected(boleto: PrintedBoleto) -> dict[str, str]:
     return {"ITF": boleto.barcode} | ({"QRCode": boleto.qr_code} if boleto.qr_code is not None else {})
 
@@ -133,7 +129,7 @@ def expected(boleto: PrintedBoleto) -> dict[str, str]:
 def test_bars_and_qr_code_of_every_kind_of_boleto_are_read_at_200_dpi(
     name: str, images: dict[str, Image.Image]
 ) -> None:
-    assert decoded(images[name]) == expected(BOLETOS[name])
+    assert printed_codes(images[name]) == expected(BOLETOS[name])
 
 
 @pytest.mark.skipif(shutil.which("zbarimg") is None, reason="zbar-tools are not installed")
@@ -163,7 +159,7 @@ def test_another_reader_says_the_same(name: str, images: dict[str, Image.Image],
 )
 def test_bars_of_boletos_that_others_published_are_read(line: str, printer: BoletoPrinter) -> None:
     boleto = msgspec.structs.replace(PLAIN, line=line, barcode=codes.barcode_of_line(line))
-    assert decoded(rendered(printer.stamp(boleto))) == {"ITF": codes.barcode_of_line(line)}
+    assert printed_codes(rendered(printer.stamp(boleto))) == {"ITF": codes.barcode_of_line(line)}
 
 
 @pytest.mark.parametrize("name", BOLETOS)
@@ -318,13 +314,13 @@ def test_names_that_latin_letters_cannot_write_still_print(printer: BoletoPrinte
     paper = printer.stamp(strange)
     text = PdfReader(io.BytesIO(paper), strict=True).pages[0].extract_text()
     assert text.count("Álvaro (Çagr? ) \\ Dvorák".replace("? ", "?")) == 2
-    assert decoded(rendered(paper)) == expected(strange)
+    assert printed_codes(rendered(paper)) == expected(strange)
 
 
 def test_the_qr_code_is_at_least_28_mm_inside_four_white_modules(images: dict[str, Image.Image]) -> None:
     for name, modules in (("hybrid", 53), ("full", 89), ("sandbox hybrid", 53)):
         image = images[name]
-        (found,) = (each for each in zxingcpp.read_barcodes(image) if each.format.name == "QRCode")
+        found = printed_code(image, "QRCode")
         corners = found.position
         left, top, right = corners.top_left.x, corners.top_left.y, corners.top_right.x
         bottom = corners.bottom_left.y
@@ -342,7 +338,7 @@ def test_the_qr_code_is_at_least_28_mm_inside_four_white_modules(images: dict[st
 
 def test_the_bars_are_103_by_13_mm_with_5_mm_of_white_at_both_ends(images: dict[str, Image.Image]) -> None:
     image = images["full"]
-    (found,) = (each for each in zxingcpp.read_barcodes(image) if each.format.name == "ITF")
+    found = printed_code(image, "ITF")
     middle = (found.position.top_left.y + found.position.bottom_left.y) // 2
     left, right = found.position.top_left.x, found.position.top_right.x
     per_mm = DPI / 25.4

@@ -15,7 +15,6 @@ import aiohttp
 import pypdfium2
 import pytest
 import pytest_asyncio
-import zxingcpp
 from PIL import Image, ImageDraw
 from pypdf import PdfReader
 
@@ -30,6 +29,7 @@ from readmodels.charges.payer_page import page_states
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.boletos import BR_CODE, PAYER, happen, issue, redate
+from tests.support.code_reader import printed_codes
 from tests.support.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, tab, until
 from tests.support.pictures import a_logo
 
@@ -95,10 +95,6 @@ def drawn(html: str) -> Image.Image:
     return image
 
 
-def scanned(image: Image.Image) -> dict[str, str]:
-    return {found.format.name: found.text for found in zxingcpp.read_barcodes(image.convert("L"))}
-
-
 async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
@@ -107,7 +103,7 @@ async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
     line, barcode = codes(doc)
     for shown in ("Padaria Aurora Ltda", "R$\u00a01.234,56", "Encomenda nº 88", "10/12/2026", f">{line}</textarea>"):
         assert shown in html
-    assert scanned(drawn(html)) == {"ITF": barcode}
+    assert printed_codes(drawn(html)) == {"ITF": barcode}
     assert f'href="/pagar/{doc.public_id}/boleto.pdf"' in html
     assert f'data-bare="{line.replace(".", "").replace(" ", "")}"' in html
     # Whoever does not see the bars is told what they are and what to use instead.
@@ -124,8 +120,8 @@ async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
     html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     line, barcode = codes(doc)
     (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" width="\d+" height="\d+" alt="QR Code Pix', html)
-    assert scanned(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
-    assert scanned(drawn(html)) == {"ITF": barcode}
+    assert printed_codes(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
+    assert printed_codes(drawn(html)) == {"ITF": barcode}
     assert f'value="{BR_CODE}"' in html
     assert html.index("Copiar código Pix") < html.index(line) < html.index("boleto.pdf")
 
@@ -152,7 +148,7 @@ async def test_after_a_new_due_date_page_and_paper_have_the_new_codes_only(
     html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
     assert codes(changed)[0] in html
     assert codes(doc)[0] not in html
-    assert scanned(drawn(html)) == {"ITF": codes(changed)[1]}
+    assert printed_codes(drawn(html)) == {"ITF": codes(changed)[1]}
     assert "25/12/2026" in html
     assert "O vencimento foi alterado." in html
     async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
@@ -176,7 +172,7 @@ async def test_the_paper_opens_in_the_browser_and_is_the_same_boleto(
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pypdfium2.PdfDocument(file) as document:
         image = document[0].render(scale=200 / 72, grayscale=True).to_pil()
-        assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+        assert printed_codes(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
     text = PdfReader(io.BytesIO(file)).pages[0].extract_text()
     assert PAYER.name in text
     assert ("TESTE - SEM VALOR" in text) == test
@@ -206,7 +202,7 @@ async def test_the_paper_has_the_merchants_logo(
     assert image.image.size == (logo.width, logo.height)
     with pypdfium2.PdfDocument(file) as document:
         paper = document[0].render(scale=200 / 72, grayscale=True).to_pil()
-    assert scanned(paper) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+    assert printed_codes(paper) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
 
 
 @pytest.mark.parametrize("state", OVER)
@@ -340,7 +336,7 @@ if CHROMIUM:
         picture = await photographed(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
         with Image.open(io.BytesIO(picture)) as image:
             assert image.width > 0.95 * width * scale  # but for a scroll bar
-            assert scanned(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+            assert printed_codes(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
 
     async def test_an_amount_is_never_broken_nor_cut(base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
         shown = "document.querySelector('.amount strong')"

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pypdfium2
 import pytest
-import zxingcpp
 from msgspec.structs import replace
 from pypdf import PdfReader
 
@@ -22,6 +21,7 @@ from domain.instants import SAO_PAULO, iso, to_millisecond
 from readmodels.charges.charge import ChargeDoc
 from runtime.seal import Seal
 from tests.support.boletos import PAYER, happen, issue, redate
+from tests.support.code_reader import printed_codes
 from tests.support.in_process import Api, Reply
 
 DPI = 200
@@ -61,7 +61,7 @@ def scanned(file: bytes) -> dict[str, str]:
     """What a reader of codes finds on the page at 200 dpi, by symbology."""
     with pypdfium2.PdfDocument(file) as document:
         image = document[0].render(scale=DPI / 72, grayscale=True).to_pil()
-        return {found.format.name: found.text for found in zxingcpp.read_barcodes(image)}
+        return printed_codes(image)
 
 
 def day(at: date) -> str:

@@ -1,0 +1,39 @@
+"""What another decoder (zxing-cpp) reads from an image: only what a payer's app or a scanner of boletos looks for.
+
+Among thousands of modules a reader of every symbology sees a linear code now and then that nobody printed.
+"""
+
+import io
+from base64 import b64decode
+from collections.abc import Iterable
+
+import zxingcpp
+from PIL import Image
+
+_QR = zxingcpp.BarcodeFormat.QRCode
+_ITF = zxingcpp.BarcodeFormat.ITF
+
+
+def qr_text(image: Image.Image | bytes | str) -> str:
+    """The text of the one QR Code of an image, of its file, or of the base64 of its file."""
+    if isinstance(image, str):
+        image = b64decode(image, validate=True)
+    if isinstance(image, bytes):
+        image = Image.open(io.BytesIO(image))
+    (found,) = _read(image, [_QR])
+    return found.text
+
+
+def printed_codes(image: Image.Image) -> dict[str, str]:
+    """What a boleto's page shows: texts by symbology, "QRCode" and "ITF"."""
+    return {found.format.name: found.text for found in _read(image, [_QR, _ITF])}
+
+
+def printed_code(image: Image.Image, symbology: str) -> zxingcpp.Barcode:
+    """The one code of this symbology, with its position."""
+    (found,) = (each for each in _read(image, [_QR, _ITF]) if each.format.name == symbology)
+    return found
+
+
+def _read(image: Image.Image, wanted: Iterable[zxingcpp.BarcodeFormat]) -> list[zxingcpp.Barcode]:
+    return zxingcpp.read_barcodes(image.convert("L"), formats=zxingcpp.BarcodeFormats(list(wanted)))
