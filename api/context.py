@@ -68,6 +68,7 @@ class ApiContext:
             self.keys,
             self.now,
             self.pix_suspended,
+            traced=settings.watching.tracing is not None,
             batch_max=settings.pace.creations_written,
         )
         self.boletos = Boletos(settings, pool, self.jobs, self.replies, self.reserve, self.charges, self.now)

@@ -29,6 +29,7 @@ class PixCreations:
         now: Callable[[], datetime],
         suspended: Callable[[], Awaitable[bool]],
         *,
+        traced: bool,
         batch_max: int = CREATIONS_MAX,
     ) -> None:
         self._pool = pool
@@ -37,6 +38,7 @@ class PixCreations:
         self._keys = keys
         self._now = now
         self._suspended = suspended
+        self._traced = traced
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
             mode: Batcher(self._write, lanes=1, batch_max=batch_max, alone_s=_DATABASE_BACK_S) for mode in Mode
@@ -80,11 +82,11 @@ class PixCreations:
     ) -> Sequence[ChargeDoc | BaseException | None]:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
         mode = placed[0][0].issuer.mode
-        news = [compose_pix(creation, location) for creation, location in placed]
+        news = [compose_pix(creation, location, traced=self._traced) for creation, location in placed]
         # Who waited behind others while the database was away has used that part of the time.
         waited_s = (self._now() - max(creation.now for creation, _ in placed)).total_seconds()
         created, certain = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
-        if created:
+        if created and any(new.order_id is not None for new in news):
             self._jobs.wake(PIX_ORDERS[mode])
         if certain and len(created) < len(news):
             unused = [location for creation, location in placed if creation.charge_id not in created]

@@ -1,4 +1,5 @@
-"""Accept PIX charges: decide, store, record. Workers register them at the bank right after.
+"""Accept PIX charges: decide, store, record. Workers register them at the bank right after; the sandbox's bank, whose
+books are in the same database, has a test charge from the statement that creates it.
 
 Creations are batched: one statement writes everything and commits by itself. Every
 identifier the bank will see is chosen before (the txid is the charge id in hex).
@@ -12,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX
 from commands.bank_orders.kinds import CobRequest, Payload
 from commands.bank_orders.pix_locations import PixLocation
 from commands.charges.issuer import Issuer, br_code_at
@@ -62,7 +64,8 @@ class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     payer_document_hash: str | None = None
     actor: str
     request_id: str
-    order_id: UUID
+    order_id: UUID | None
+    """Of the order to register it; None when the sandbox's bank is to have it at once."""
     payload: Payload
     order: msgspec.Raw
     """The request to the bank (JSON) as the worker will send it."""
@@ -94,13 +97,15 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     """
     assert len(items) <= CREATIONS_MAX
     items = sorted(items, key=lambda item: (item.doc.account_id, item.doc.test, item.key))
-    created = await create(conn, items=[_encode(item) for item in items])
+    created = await create(conn, items=[_encode(item) for item in items], description_max=DESCRIPTION_CHARACTERS_MAX)
     return set(created)
 
 
-def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
-    """The charge as it will be written, with the order that has the bank register it."""
+def compose_pix(creation: Creation, location: PixLocation, *, traced: bool = False) -> NewPix:
+    """The charge as it will be written, with the order that has the bank register it. A test charge needs none, unless
+    X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call to the bank is to have its span."""
     issuer = creation.issuer
+    ordered = not issuer.test or traced or creation.scenario is not None
     created_at = issuer.clock(creation.now)
     expires_at = created_at + timedelta(seconds=creation.lifetime_s)
     doc = ChargeDoc(
@@ -141,7 +146,7 @@ def compose_pix(creation: Creation, location: PixLocation) -> NewPix:
         payer_document_hash=creation.payer_document_hash,
         actor=issuer.actor,
         request_id=creation.request_id,
-        order_id=new_id(),
+        order_id=new_id() if ordered else None,
         payload=Payload(doc),
         order=msgspec.Raw(_encode(order)),
         at=creation.now if issuer.ahead_s else None,

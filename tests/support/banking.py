@@ -192,9 +192,11 @@ async def make_charges(
     amount_cents: int = 1234,
     lifetime_s: int = 3600,
     bank: str = BANK,
+    ordered: bool = True,
     **order: Any,
 ) -> list[UUID]:
-    """Pending PIX charges, as the API writes them, one for each location; `order` adds to the request to the bank."""
+    """Pending PIX charges, as the API writes them, one for each location; `order` adds to the request to the bank. Test
+    charges that are not `ordered` are put in the books of the sandbox's bank."""
     now = to_millisecond(utc_now())
     news = []
     for location in locations:
@@ -212,7 +214,8 @@ async def make_charges(
         news.append(
             NewPix(
                 bank=bank,
-                key=str(charge_id), fingerprint=bytes(32), order_id=new_id(), location=location.location,
+                key=str(charge_id), fingerprint=bytes(32),
+                order_id=new_id() if ordered else None, location=location.location,
                 actor="test", request_id="test", payload=Payload(doc),
                 order=msgspec.Raw(msgspec.json.encode(request)),
             )

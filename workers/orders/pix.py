@@ -6,7 +6,7 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -49,15 +49,11 @@ from workers.orders.pix_requests import (
     read_terms,
     simulated_pix,
 )
-from workers.orders.sandbox import register_cobs
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
-_PACE_S = 0.02
-"""Between two statements that register at the sandbox's bank: the more orders in one, the less each costs."""
-_COMMITTED_LATE: Final = timedelta(milliseconds=100)
 _DONE_MAX = 200
 _KEYS_MAX = 4
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
@@ -90,27 +86,10 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     pace = context.settings.pace
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
-    ended = 0
 
-    async def claim_some(limit: int, due_until: datetime | None = None) -> list[PixOrder]:
-        now = due_until or context.now()
+    async def claim_some(limit: int) -> list[PixOrder]:
         async with session(context.pool) as conn:
-            return await claim(conn, test=mode.test, now=now, limit=limit, lease=LEASE)
-
-    async def register_and_claim(_: int) -> list[PixOrder]:
-        """For the sandbox: what can be registered at once is, for as long as there is nothing else to do. At the
-        simulated bank a hundred of the others go as one."""
-        nonlocal ended
-        while True:
-            # Where there are traces, each order has a span of its own.
-            registered, until = (0, None) if context.traces is not None else await register_cobs(context)
-            ended += registered
-            # What has come meanwhile, or was due before and committed after, is for the next round's statement: through
-            # the port it costs three times as much.
-            claimed = await claim_some(pace.orders_claimed, until and until - _COMMITTED_LATE)
-            if claimed or not registered or context.stopping.is_set():
-                return claimed
-            await asyncio.sleep(_PACE_S)
+            return await claim(conn, test=mode.test, now=context.now(), limit=limit, lease=LEASE)
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         begun: list[Coroutine[Any, Any, None]] = []
@@ -130,15 +109,14 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
             begun.append(_register_callbacks(context, keys))
         return begun
 
-    taken = await run_batched(
-        claim_some if mode is Mode.PRODUCTION else register_and_claim,
+    return await run_batched(
+        claim_some,
         begin,
         at_once=at_once or pace.bank_pix_calls,
         batch_max=pace.orders_claimed,
         look_s=_LOOK_S,
         stopping=context.stopping,
     )
-    return taken + ended
 
 
 # One order

@@ -2,7 +2,8 @@
 
 -- name: create_pix
 -- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
--- once, the charge, its journal row, its read row and the order to register it at the bank. A key already used yields no
+-- once, the charge, its journal row, its read row and the order to register it at the bank. A test charge without an
+-- order is put in the books of the sandbox's bank instead, which are in this database. A key already used yields no
 -- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
 -- keys wait for each other in one direction only. While standalone PIX is suspended, or its account
 -- is not approved, a production item inserts nothing, whatever its caller remembers of the account (contract section 1: the
@@ -44,6 +45,14 @@ WITH given AS (
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
     SELECT order_id, account_id, charge_id, test, bank, 'cob_register', request, at, at FROM mine
+    WHERE NOT (test AND order_id IS NULL)
+), put AS (
+    INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, description, created_at, expires_in_s, location_id)
+    SELECT 'sandbox', encode(uuid_send(charge_id), 'hex'), 'ATIVA', r.amount_cents, r.pix_key,
+           left(r.description, :description_max), r.created_at, r.expires_in_s, r.location_id
+    FROM mine CROSS JOIN LATERAL jsonb_to_record(request) AS r (
+        amount_cents bigint, pix_key text, description text, created_at timestamptz, expires_in_s integer, location_id bigint)
+    WHERE test AND order_id IS NULL
 ), mail_requested AS (
     INSERT INTO mail_request (charge_id, account_id, due_at)
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 import pytest_asyncio
@@ -38,7 +39,6 @@ from tests.support.orders import end_orders, ever
 from workers.context import Context
 from workers.orders.lease import release_orders
 from workers.orders.pix import drain_orders
-from workers.orders.sandbox import register_cobs
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -412,24 +412,34 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     assert callback.url.endswith("/bank/another")
 
 
-async def test_what_the_sandbox_registers_in_one_statement_is_what_its_port_registers(
-    context: Context, account: UUID
-) -> None:
-    """A scenario sends a charge through the port, and this one changes nothing."""
+async def test_a_test_charge_is_at_its_bank_from_the_statement_that_creates_it(context: Context, account: UUID) -> None:
+    """As its port would put it: a scenario sends a charge there, and this one changes nothing."""
     find = (
         "SELECT txid, status, revisao, amount_cents, pix_key, description, payer_sealed, expires_in_s"
         " FROM simulated_cob WHERE txid = ANY($1::text[])"
     )
     long = "ã" * 200
-    at_once = await charge(context, account, test=True, description=long)
+    at_once = await charge(context, account, test=True, description=long, ordered=False)
+    assert await state_at(context, at_once, True) == "ATIVA"
+    assert await order_of(context.pool, at_once) is None
     asked = await charge(context, account, test=True, description=long, scenario="lost_reply")
     for _ in range(2):
         await drain_orders(context, Mode.SANDBOX)
         await due_now(context.pool, asked)
     cobs = {row["txid"]: dict(row) for row in await context.pool.fetch(find, [at_once.hex, asked.hex])}
     assert cobs[at_once.hex] | {"txid": ""} == cobs[asked.hex] | {"txid": ""}
-    done = await order_of(context.pool, at_once)
-    assert (done["state"], done["attempts"]) == ("done", 1)
+    # What is paid, or cancelled, finds it there.
+    paid, cancelled = [await charge(context, account, test=True, ordered=False) for _ in range(2)]
+    await simulate(context, account, paid)
+    await cancel(context, account, cancelled, True)
+    await drain_orders(context, Mode.SANDBOX)
+    assert await state_at(context, paid, True) == "CONCLUIDA"
+    assert await state_at(context, cancelled, True) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+
+
+async def test_no_production_charge_is_written_without_its_order(context: Context, account: UUID) -> None:
+    with pytest.raises(asyncpg.NotNullViolationError):
+        await charge(context, account, test=False, ordered=False)
 
 
 async def test_two_workers_register_each_test_charge_once(context: Context, account: UUID) -> None:
@@ -491,30 +501,3 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
     )
     assert cobs == 1000
     assert 0 < borrowed < 100, "one by one a connection is borrowed for each"
-
-
-async def test_what_arrives_between_two_registering_statements_is_the_next_ones(
-    context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under load there is always something that has come meanwhile; through the port each costs three times as much."""
-    places = await locations(context, True, 3)
-    made = await make_charges(context.pool, account, places[:1], test=True)
-    waiting, through_the_port = [places[1:2], places[2:3]], 0
-    put_cobs = context.banks.sandbox.put_cobs
-
-    async def register_and_let_come(context: Context) -> Any:
-        registered = await register_cobs(context)
-        if waiting:
-            made.extend(await make_charges(context.pool, account, waiting.pop(), test=True))
-        return registered
-
-    async def counted(cobs: Any) -> Any:
-        nonlocal through_the_port
-        through_the_port += 1
-        return await put_cobs(cobs)
-
-    monkeypatch.setattr("workers.orders.pix.register_cobs", register_and_let_come)
-    monkeypatch.setattr(context.banks.sandbox, "put_cobs", counted)
-    await drain_orders(context, Mode.SANDBOX)
-    assert [await state_at(context, each, True) for each in made] == ["ATIVA"] * 3
-    assert through_the_port == 0

@@ -80,28 +80,6 @@ _SEED = (
     SELECT '00000000-0000-0000-0000-000000000001', order_id, 'pending', 1, 1000, '2026-05-01' FROM seed
     WHERE kind = 'withdrawal_send'
     """,
-    # Of test charges the registrations that wait, each at a location of its own.
-    """
-    INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,
-                        expires_at)
-    SELECT '00000000-0000-0000-0000-000000000001', order_id, true, '001', 'pix', 'pending', 1, 1000, '2026-05-01',
-           '2026-07-01' FROM seed WHERE kind = 'cob_register'
-    """,
-    """
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
-    SELECT charge_id, '00000000-0000-0000-0000-000000000001', order_id, true, '001', kind,
-           jsonb_build_object('amount_cents', 1000, 'pix_key', 'k', 'created_at', timestamptz '2026-05-01',
-                              'expires_in_s', 3600, 'location_id', n),
-           '2026-05-01', '2026-05-01' FROM seed WHERE kind = 'cob_register'
-    """,
-    """
-    INSERT INTO simulated_location (world, location_id, token, location, created_at) OVERRIDING SYSTEM VALUE
-    SELECT 'sandbox', n, lpad(n::text, 22, '0'), 'bank.test/' || n, '2026-05-01' FROM seed
-    """,
-    """
-    INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, created_at, expires_in_s, location_id)
-    SELECT 'sandbox', md5('cob' || n), 'ATIVA', 1000, 'k', '2026-05-01', 3600, n FROM seed WHERE kind <> 'cob_register'
-    """,
     """
     INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, attempt,
                                   due_at, lease_until, created_at)
@@ -157,7 +135,6 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
              "kind": "boleto_redate", "request": b"{}", "now": NOW, "deadline": LATER, "reply_to": "x"},
             5,
         ),
-        "sandbox_order.register": ({"now": NOW, "limit": 20, "description_max": 140}, 120),
         "bank_hint.claim": ({"banks": ["001"], "now": NOW, "limit": 20, "lease_until": LATER}, 60),
         "bank_hint.settle": (
             {"verdicts.hint_id": hints, "verdicts.state": ["confirmed"] * 9 + ["waiting"],
@@ -266,7 +243,7 @@ NAMES = (
     "withdrawal.abandon_order", "boleto.outcome", "bank_order.release", "bank_order.claim_pix",
     "bank_order.claim_boletos", "bank_order.claim_money", "bank_order.claim_money of withdrawals", "boleto.give_up",
     "boleto.order_change", "idempotency.ordered", "charge.lock", "bank_hint.claim", "bank_hint.settle",
-    "bank_hint.reported", "sandbox_order.register", "webhook_delivery.claim",
+    "bank_hint.reported", "webhook_delivery.claim",
     "webhook_delivery.store_results", "webhook_delivery.release",
     "webhook_lane.hold", "webhook_lane.release", "webhook_lane.probe", "webhook_lane.forget_held", "redeliver.one",
     "read_delivery.find",
