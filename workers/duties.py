@@ -37,7 +37,7 @@ from workers.housekeeping.location_pool import LocationPool
 from workers.housekeeping.months import forget_endpoints, keep_months
 from workers.housekeeping.old_payers import erase_old_payers
 from workers.housekeeping.partners import PartnerCopy, send_shares
-from workers.housekeeping.reports import fold_reports, post_partner_shares
+from workers.housekeeping.reports import follow_journal, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
 from workers.housekeeping.verification import verify_nightly
 from workers.incoming.hints import drain_hints
@@ -114,7 +114,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("partner_shares",    partial(post_partner_shares, context),  1),
         Duty("shares_away",       partial(send_shares, context),          1),
         Duty("partner_copy",      PartnerCopy(context).follow,            1),
-        Duty("reports",           partial(fold_reports, context),         1),
+        Duty("reports",           partial(follow_journal, context),       1),
         Duty("months",            partial(keep_months, context),       3600),
         Duty("removed_endpoints", partial(forget_endpoints, context),     2),
         Duty("old_payers",        partial(erase_old_payers, context),   600),

@@ -57,7 +57,7 @@ from tests.support.partners import (
 from tests.support.system import ROOT, System
 from tests.support.wallet import SEAL
 from tests.support.webhooks import happen, merchant_at, receiving, until, working
-from workers.housekeeping.reports import LEASE, fold_reports
+from workers.housekeeping.reports import LEASE, fold_reports, follow_journal
 from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.dispatcher import release
 from workers.webhooks.lanes import DeliveryOutcome, store_results
@@ -557,6 +557,24 @@ async def test_one_worker_folds_at_a_time_and_another_goes_on_when_it_is_gone(po
     await pool.execute("UPDATE lease SET until = now() WHERE name = $1", LEASE)
     assert await fold_reports(other) > 0
     assert await fold_reports(one) == 0
+    await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
+
+
+async def test_a_worker_goes_on_only_while_a_round_leaves_rows_behind(pool: Pool, monkeypatch: Any) -> None:
+    merchant = await make_account(pool)
+    await fold_all(pool)
+    await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
+    context = cast("Any", SimpleNamespace(pool=pool, worker="one"))
+    while await fold_reports(context):  # the chains of hashes too
+        pass
+    for name in ("readmodels.reports.fold.ROWS_MAX", "workers.housekeeping.reports.FOLDED_MAX"):
+        monkeypatch.setattr(name, 4)
+    for _ in range(3):
+        await paid(pool, merchant, 100, None)  # two rows each
+    # Of six rows the first round takes four; the chain of hashes has them all at once.
+    assert await follow_journal(context) > 0
+    assert await follow_journal(context) == 0
+    assert await fold_reports(context) == 0, "nothing was left"
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
 
 
