@@ -40,9 +40,10 @@ INSERT INTO read_charge (account_id, charge_id, test, created_at, status, paymen
                          external_id, payer_document_hash, version, journal_id)
 VALUES ($1, $2, $3, $4, 'pending', 'pix', $5, $6, $7, $8, 1, $9)
 """
-_ORDER = """
-INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
-VALUES ($1, $2, $3, $4, '001', 'cob_register', $5, $6, $6)
+_COB = """
+INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, description, created_at, expires_in_s,
+                           location_id)
+VALUES ('sandbox', $1, 'ATIVA', $2, $3, $4, $5, $6, $7)
 """
 
 
@@ -76,9 +77,11 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
         created_at=iso(now),
         expires_at=iso(expires_at),
     )
-    owner = caller.owner
     async with transaction(context.pool) as conn:
-        if await conn.fetchrow(_CLAIM, owner, call.key, call.fingerprint, charge_id, now) is None:
+        claimed = await conn.fetchrow(
+            _CLAIM, caller.account_id, caller.test, call.key, call.fingerprint, charge_id, now
+        )
+        if claimed is None:
             raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
         await conn.execute(
             _CHARGE, caller.account_id, charge_id, caller.test, amount_cents, external_id, now, expires_at,
@@ -86,16 +89,16 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
             context.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id) if payer else None,
         )  # fmt: skip
         journal_id = await conn.fetchval(
-            _JOURNAL, owner, charge_id, now, caller.client_id, call.request_id,
+            _JOURNAL, caller.account_id, caller.test, charge_id, now, caller.client_id, call.request_id,
             b'{"charge":%b}' % msgspec.json.encode(doc),
         )  # fmt: skip
         await conn.execute(
             _READ, caller.account_id, charge_id, caller.test, now, amount_cents, doc.public_id, external_id,
             context.seal.blind(document) if document else None, journal_id,
         )  # fmt: skip
-        order = {"amount_cents": amount_cents, "expires_in_s": lifetime_s, "created_at": doc.created_at,
-                 "location_id": location.location_id, "pix_key": caller.pix_key}  # fmt: skip
-        await conn.execute(_ORDER, new_id(), caller.account_id, charge_id, caller.test, msgspec.json.encode(order), now)
+        await conn.execute(
+            _COB, charge_id.hex, amount_cents, caller.pix_key, description, now, lifetime_s, location.location_id
+        )
     image = segno.make_qr(qr_code).png_data_uri(scale=4)
     shown = present(msgspec.structs.replace(doc, qr_code=None), context.seal, app_url=context.settings.app_url, now=now)
     return Answer(encode(msgspec.structs.replace(shown, pix=Pix(charge_id.hex, qr_code, image))), 201)
