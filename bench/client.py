@@ -13,6 +13,8 @@ _LENGTH = b"content-length: "
 _END = b"\r\n\r\n"
 _ANSWER_S_MAX = 30.0
 _TRIES_PER_CONNECTION = 40
+_SLICE_S_MIN = 0.25
+"""In less a loaded machine answers nothing, and there is no rate to compare."""
 
 Check = Callable[[bytes, int], bool]
 """(the whole answer, where its body begins): is it what was asked for?"""
@@ -137,6 +139,11 @@ async def _try(port: int) -> tuple[bytes, Connection]:
     if stretch.wrong is not None:
         raise WrongAnswer(stretch.wrong[:500].decode("latin-1"))
     return answers[0], connection
+
+
+def slice_of(seconds: float, slices: int) -> float:
+    """How long each window lasts when so many share `seconds`."""
+    return max(seconds / slices, _SLICE_S_MIN)
 
 
 async def window(

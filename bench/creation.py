@@ -4,7 +4,7 @@ import asyncio
 
 from bench import merchant_client
 from bench.asking import charge_body, creations
-from bench.client import Connection, Window, connect, status, window
+from bench.client import Connection, Window, connect, slice_of, status, window
 from bench.environment import BenchEnvironment, Merchant, until_at_rest
 from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import Pool, session
@@ -50,7 +50,7 @@ async def _compare(
     what = "workers off" if worker is None else "workers on"
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
     plain = creations(merchant, "/bench/plain")
-    slice_s = seconds / 2 / ROUNDS / 3
+    slice_s = slice_of(seconds / 2, ROUNDS * 3)
 
     connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
     await environment.fill_locations(pool, int(_LOCATIONS_PER_S * _WARM_S))
@@ -109,7 +109,7 @@ async def against_naive(environment: BenchEnvironment, seconds: float) -> list[F
         merchant = await environment.merchant(pool)
         connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
         create, naive = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/naive")
-        slice_s = seconds / ROUNDS / 2
+        slice_s = slice_of(seconds, ROUNDS * 2)
         rates = []
         for number in range(ROUNDS + 1):
             await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))

@@ -3,7 +3,7 @@
 
 from bench import merchant_client
 from bench.asking import creations, lookups
-from bench.client import connect, http, status, window
+from bench.client import connect, http, slice_of, status, window
 from bench.creation import CONNECTIONS, ROUNDS, against, of_windows
 from bench.environment import BenchEnvironment
 from bench.report import Finding, cpu, rate, ratio
@@ -28,7 +28,7 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
         request, check = lookups(merchant, [row[0] for row in rows])
         empty = http("GET", "/bench/empty", token=merchant.token)
         plain = http("GET", f"/bench/plain/{rows[0][0]}", token=merchant.token)
-        slice_s = seconds / 2 / ROUNDS / 3  # half of the time with each client
+        slice_s = slice_of(seconds / 2, ROUNDS * 3)  # half of the time with each client
         rounds, used, plain_used, asked, plainly_asked = [], [], [], 0, 0
         for number in range(ROUNDS + 1):
             before = environment.cpu_s()

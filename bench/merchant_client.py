@@ -17,12 +17,11 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from bench.client import slice_of
 from bench.environment import BenchEnvironment, Merchant
 
 CONNECTIONS = 64
 ROUNDS = 5
-_SLICE_S_MIN = 0.25
-"""In less a loaded machine answers nothing."""
 _OVER_S_MAX = 60.0
 
 
@@ -47,7 +46,7 @@ async def compare(
 ) -> list[tuple[float, float]]:
     """Rates per second of the real route and of the empty one, a pair per round: lookups of these charges, or
     creations with this body when there are none. `client` is the module to run."""
-    task = Task(environment.port, merchant.token, body, charge_ids, max(seconds / ROUNDS / 2, _SLICE_S_MIN))
+    task = Task(environment.port, merchant.token, body, charge_ids, slice_of(seconds, ROUNDS * 2))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", client,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment.env,

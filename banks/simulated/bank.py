@@ -1,7 +1,8 @@
 """The simulated bank, with tables of its own in PostgreSQL (simulated_*).
 
 Workers call it directly for sandbox mode; `python -m banks.simulated` serves the tables of the production world as API
-Pix over HTTP. Each call is one statement in a transaction of its own: a transaction of ours never includes the bank's.
+Pix over HTTP. Each call is one statement in a transaction of its own: a transaction of ours never includes the bank's,
+but for the cob of a test charge, which comes with the statement that creates the charge (charge.sql).
 """
 
 from collections.abc import Callable, Sequence

@@ -11,8 +11,6 @@ from domain.pix.br_code import dynamic_br_code
 from domain.pix.qr import MASK, png, symbol
 from tests.support.code_reader import qr_text
 
-# Inside a QR the reader sometimes sees a second, linear code.
-
 SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 
 br_codes = st.builds(

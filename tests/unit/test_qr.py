@@ -13,8 +13,6 @@ from PIL import Image
 from domain.pix.qr import BYTES_MAX, MASK, QUIET_MODULES, SCALE, png, png_data_uri, symbol
 from tests.support.code_reader import qr_text
 
-# Inside a QR the reader sometimes sees a second, linear code.
-
 BR_CODE = (
     "00020101021226760014br.gov.bcb.pix2554pix.example.com/qr/v2/8b3da2f39a4140d1a91abd93113bd4"
     "415204000053039865406123.455802BR5913Fulano de Tal6008BRASILIA62070503***63041D3D"

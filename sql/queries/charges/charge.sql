@@ -3,9 +3,9 @@
 -- name: create_pix
 -- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
 -- once, the charge, its journal row, its read row and the order to register it at the bank. A test charge without an
--- order is put in the books of the sandbox's bank instead, which are in this database. A key already used yields no
--- row; the caller then reads whose it is. Items come sorted by key, so that two batches which share
--- keys wait for each other in one direction only. While standalone PIX is suspended, or its account
+-- order is put in the books of the sandbox's bank instead, which are in this database; one of production fails the statement,
+-- for no bank would ever hear of it. A key already used yields no row; the caller then reads whose it is. Items come sorted
+-- by key, so that two batches which share keys wait for each other in one direction only. While standalone PIX is suspended, or its account
 -- is not approved, a production item inserts nothing, whatever its caller remembers of the account (contract section 1: the
 -- key is looked up first, so a replay never gets here).
 --

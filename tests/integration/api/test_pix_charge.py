@@ -15,8 +15,6 @@ from tests.support.code_reader import qr_text
 from tests.support.merchant import ApiMerchant, Books
 from tests.support.system import System
 
-# Inside a QR the reader sometimes sees a second, linear code.
-
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
