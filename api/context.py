@@ -23,6 +23,7 @@ from domain.instants import to_millisecond
 from readmodels.cursor import Cursors
 from readmodels.documents.boleto_pdf import BoletoPrinter
 from runtime.cells.directory import check_cell
+from runtime.coordination.due_times import DueTimes
 from runtime.jobs import Jobs
 from runtime.limits.addresses import client_of
 from runtime.limits.rates import ClientRates
@@ -68,6 +69,7 @@ class ApiContext:
             self.keys,
             self.now,
             self.pix_suspended,
+            due_times=DueTimes(settings.pace.bank_share_per_s),
             traced=settings.watching.tracing is not None,
             batch_max=settings.pace.creations_written,
         )

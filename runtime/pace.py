@@ -25,6 +25,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Orders about boletos under way, per mode."""
     bank_refund_calls: int = 32
     bank_withdrawal_calls: int = 16
+    bank_share_per_s: int = 20
+    """Orders of one account and mode, in a second and process, that no other account's come before."""
     orders_claimed: int = 100
     """Orders taken up by one statement."""
     creations_written: int = 100

@@ -12,6 +12,7 @@ from domain.errors import Code, Refused
 from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
+from runtime.coordination.due_times import DueTimes
 from runtime.jobs import PIX_ORDERS, Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 
@@ -29,6 +30,7 @@ class PixCreations:
         now: Callable[[], datetime],
         suspended: Callable[[], Awaitable[bool]],
         *,
+        due_times: DueTimes,
         traced: bool,
         batch_max: int = CREATIONS_MAX,
     ) -> None:
@@ -38,6 +40,7 @@ class PixCreations:
         self._keys = keys
         self._now = now
         self._suspended = suspended
+        self._due_times = due_times
         self._traced = traced
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
@@ -82,7 +85,10 @@ class PixCreations:
     ) -> Sequence[ChargeDoc | BaseException | None]:
         """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
         mode = placed[0][0].issuer.mode
-        news = [compose_pix(creation, location, traced=self._traced) for creation, location in placed]
+        news = [
+            compose_pix(creation, location, traced=self._traced, due_times=self._due_times)
+            for creation, location in placed
+        ]
         # Who waited behind others while the database was away has used that part of the time.
         waited_s = (self._now() - max(creation.now for creation, _ in placed)).total_seconds()
         created, certain = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)

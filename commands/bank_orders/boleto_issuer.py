@@ -30,6 +30,7 @@ from domain.charge import DUAL
 from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from runtime.batching import Batcher
+from runtime.coordination.due_times import DueTimes
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, Jobs
 from runtime.postgres import Pool, session, transaction
@@ -66,6 +67,7 @@ class BoletoIssuer:
         self._reserve = reserve
         self._now = now
         self._numbers = ControlNumbers(pool)
+        self._due_times = DueTimes(settings.pace.bank_share_per_s)
         # One for each mode, so that a flood in the sandbox does not delay production.
         self._orders: dict[Mode, Batcher[RegistrationOrder, bool]] = {
             mode: Batcher(self._write, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
@@ -105,6 +107,7 @@ class BoletoIssuer:
             location,
             agreement=self._agreement,
             now=now,
+            due_at=self._due_times.take(request.issuer.owner, now),
             deadline=now + timedelta(seconds=max(until - asyncio.get_running_loop().time(), 0.0)),
             reply_to=self._replies.reply_to,
         )

@@ -68,6 +68,8 @@ class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
     test: bool
     bank: str
     created_at: datetime
+    due_at: datetime | None = None
+    """When it is due, where that is not when it was made."""
     deadline: datetime
     reply_to: str | None
     """None: nobody waits."""
@@ -137,6 +139,7 @@ def compose_boleto(
     *,
     agreement: Agreement,
     now: datetime,
+    due_at: datetime | None = None,
     deadline: datetime,
     reply_to: str | None,
 ) -> RegistrationOrder:
@@ -151,6 +154,7 @@ def compose_boleto(
         test=issuer.test,
         bank=agreement.bank,
         created_at=now,
+        due_at=due_at,
         deadline=deadline,
         reply_to=reply_to,
         request=Registration(

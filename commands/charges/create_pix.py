@@ -20,6 +20,7 @@ from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc
+from runtime.coordination.due_times import DueTimes
 from runtime.ids import new_id, page_token
 from sql import Connection
 
@@ -71,6 +72,8 @@ class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The request to the bank (JSON) as the worker will send it."""
     at: datetime | None = None
     """The real instant, when the charge is on a clock that is ahead of it."""
+    due_at: datetime | None = None
+    """When the order is due, where that is not the real instant."""
 
     @property
     def doc(self) -> ChargeDoc:
@@ -101,11 +104,15 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
     return set(created)
 
 
-def compose_pix(creation: Creation, location: PixLocation, *, traced: bool = False) -> NewPix:
-    """The charge as it will be written, with the order that has the bank register it. A test charge needs none, unless
-    X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call to the bank is to have its span."""
+def compose_pix(
+    creation: Creation, location: PixLocation, *, traced: bool = False, due_times: DueTimes | None = None
+) -> NewPix:
+    """The charge as it will be written, with the order that has the bank register it, due at once or as `due_times` say.
+    A test charge needs none, unless X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call to the
+    bank is to have its span."""
     issuer = creation.issuer
     ordered = not issuer.test or traced or creation.scenario is not None
+    due_at = due_times.take(issuer.owner, creation.now) if ordered and due_times is not None else creation.now
     created_at = issuer.clock(creation.now)
     expires_at = created_at + timedelta(seconds=creation.lifetime_s)
     doc = ChargeDoc(
@@ -150,4 +157,5 @@ def compose_pix(creation: Creation, location: PixLocation, *, traced: bool = Fal
         payload=Payload(doc),
         order=msgspec.Raw(_encode(order)),
         at=creation.now if issuer.ahead_s else None,
+        due_at=None if due_at is creation.now else due_at,
     )

@@ -31,6 +31,7 @@ from domain.instants import iso, to_millisecond
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
 from readmodels.charges.charge import ChargeDoc
+from runtime.coordination.due_times import DueTimes
 from runtime.ids import new_id, new_token
 from runtime.jobs import Jobs
 from runtime.local.embedded import free_port
@@ -193,10 +194,12 @@ async def make_charges(
     lifetime_s: int = 3600,
     bank: str = BANK,
     ordered: bool = True,
+    due_times: DueTimes | None = None,
     **order: Any,
 ) -> list[UUID]:
     """Pending PIX charges, as the API writes them, one for each location; `order` adds to the request to the bank. Test
-    charges that are not `ordered` are put in the books of the sandbox's bank."""
+    charges that are not `ordered` are put in the books of the sandbox's bank; orders are due as `due_times` say, or at
+    once."""
     now = to_millisecond(utc_now())
     news = []
     for location in locations:
@@ -218,6 +221,7 @@ async def make_charges(
                 order_id=new_id() if ordered else None, location=location.location,
                 actor="test", request_id="test", payload=Payload(doc),
                 order=msgspec.Raw(msgspec.json.encode(request)),
+                due_at=due_times.take(account_id, now) if due_times is not None else None,
             )
         )  # fmt: skip
     for start in range(0, len(news), 100):

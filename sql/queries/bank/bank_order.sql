@@ -10,7 +10,8 @@
 -- partial index, such as state = 'working'.
 
 -- name: claim_pix
--- Lease what is due of one mode. Workers pass over each other's rows. What decides whether an order still makes
+-- Lease what is due of one mode, and where that is too little, registrations that are beyond their account's share: the order of
+-- due_at is then that of fair queueing. Workers pass over each other's rows. What decides whether an order still makes
 -- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
 -- bank calls back; and of a dual charge with terms, whose PIX leg is a cobv, these and the due date.
 WITH due AS (
@@ -19,10 +20,19 @@ WITH due AS (
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
+), early AS (
+    SELECT order_id, charge_id, account_id FROM bank_order
+    WHERE lane = 'pix' AND test = :test AND state = 'waiting' AND due_at > :now
+      AND attempts = 0 AND due_at > created_at AND kind = 'cob_register'
+    ORDER BY due_at, order_id
+    LIMIT (SELECT :limit - count(*) FROM due)
+    FOR UPDATE SKIP LOCKED
+), taken AS (
+    TABLE due UNION ALL TABLE early
 )
 UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
-FROM due d
+FROM taken d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN LATERAL (
     SELECT due_on, terms FROM boleto
@@ -49,10 +59,19 @@ WITH due AS (
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
+), early AS (
+    SELECT order_id, charge_id, account_id FROM bank_order
+    WHERE lane = 'boleto' AND test = :test AND state = 'waiting' AND due_at > :now
+      AND attempts = 0 AND due_at > created_at AND kind = 'boleto_register'
+    ORDER BY due_at, order_id
+    LIMIT (SELECT :limit - count(*) FROM due)
+    FOR UPDATE SKIP LOCKED
+), taken AS (
+    TABLE due UNION ALL TABLE early
 )
 UPDATE bank_order o
 SET state = 'working', attempts = o.attempts + 1, lease_until = clock_timestamp() + :lease::interval
-FROM due d
+FROM taken d
 LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN LATERAL (
     SELECT number, due_on, registered_at FROM boleto WHERE charge_id = d.charge_id

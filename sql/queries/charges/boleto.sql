@@ -14,12 +14,12 @@ WHERE a.account_id = :account_id;
 -- Orders to register, of requests whose keys made nothing yet. No row: an order of the same key is under way, or the key
 -- was used this moment; the caller looks the key up.
 WITH fresh AS MATERIALIZED (
-    SELECT g.order_id, g.account_id, g.charge_id, g.test, g.bank, 'boleto_register', i.item -> 'request', g.created_at, g.deadline,
-           g.reply_to, g.created_at
+    SELECT g.order_id, g.account_id, g.charge_id, g.test, g.bank, 'boleto_register', i.item -> 'request',
+           coalesce(g.due_at, g.created_at), g.deadline, g.reply_to, g.created_at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
-        order_id uuid, account_id uuid, charge_id uuid, test boolean, bank text, created_at timestamptz, deadline timestamptz,
-        reply_to text)
+        order_id uuid, account_id uuid, charge_id uuid, test boolean, bank text, created_at timestamptz, due_at timestamptz,
+        deadline timestamptz, reply_to text)
     WHERE NOT EXISTS (
         SELECT FROM idempotency k
         WHERE k.account_id = g.account_id AND k.test = g.test AND k.key = i.item #>> '{request,key}')

@@ -17,11 +17,11 @@ WITH given AS (
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
            g.payer_document_hash, g.bank, g.actor, g.request_id, i.item -> 'payload' AS payload, g.order_id,
            i.item -> 'order' AS request,
-           coalesce(g.at, c.created_at) AS at
+           coalesce(g.at, c.created_at) AS at, g.due_at
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
         key text, fingerprint text, bank text, location text, payer_sealed text, payer_document_hash text, actor text,
-        request_id text, order_id uuid, at timestamptz)
+        request_id text, order_id uuid, at timestamptz, due_at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, amount_cents bigint, external_id text, created_at timestamptz,
         expires_at timestamptz, send_email boolean)
@@ -44,7 +44,7 @@ WITH given AS (
     FROM mine
 ), ordered AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
-    SELECT order_id, account_id, charge_id, test, bank, 'cob_register', request, at, at FROM mine
+    SELECT order_id, account_id, charge_id, test, bank, 'cob_register', request, coalesce(due_at, at), at FROM mine
     WHERE NOT (test AND order_id IS NULL)
 ), put AS (
     INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, description, created_at, expires_in_s, location_id)

@@ -14,6 +14,7 @@ from banks.protocol import Cob, CobState, Done, Location, NotFound
 from banks.received import ReceivedPix
 from commands.bank_orders.callback import store_hints
 from domain.mode import Mode
+from runtime.coordination.due_times import DueTimes
 from runtime.postgres import Pool, transaction
 from tests.support.banking import BANK, make_account, make_charges, settings_for, status_of, utc_now, worker_context
 from workers.context import Context
@@ -88,9 +89,10 @@ async def context(pool: Pool, servers: Any, bank: Slow) -> AsyncIterator[Context
         yield slow
 
 
-async def charges(pool: Pool, count: int) -> list[UUID]:
+async def charges(pool: Pool, count: int, times: DueTimes | None = None) -> list[UUID]:
     account = await make_account(pool)
-    return await make_charges(pool, account, [Location(number, f"x/{number}") for number in range(count)], test=False)
+    places = [Location(number, f"x/{number}") for number in range(count)]
+    return await make_charges(pool, account, places, test=False, due_times=times)
 
 
 async def comes(true: Callable[[], bool]) -> None:
@@ -119,6 +121,21 @@ async def test_cobs_are_registered_so_many_at_once_and_none_waits_for_the_slowes
     await goes_on(bank, asyncio.create_task(drain_orders(context, Mode.PRODUCTION)), len(charge_ids))
     left = "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1)"
     assert await pool.fetchval(left, charge_ids) == 0
+
+
+async def test_a_burst_of_one_account_keeps_anothers_order_waiting_for_one_answer_only(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    times = DueTimes(1)
+    many = await charges(pool, 5 * CALLS, times)
+    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    await comes(lambda: len(bank.asked) == CALLS)
+    (other,) = await charges(pool, 1, times)
+    bank.let(next(iter(bank.asked)))
+    await comes(lambda: bank.calls == CALLS + 1)
+    assert other.hex in bank.asked
+    bank.let_all()
+    assert await working == len(many) + 1
 
 
 async def test_callbacks_are_checked_so_many_at_once_and_none_waits_for_the_slowest(

@@ -25,6 +25,8 @@ from tests.support.database import own_database, owner_of
 ACCOUNT = UUID(int=1)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
+BEFORE = datetime(2026, 4, 1, tzinfo=UTC)
+"""Nothing is due."""
 
 _FEW, _MANY = 3_000, 200_000
 
@@ -50,7 +52,8 @@ SELECT n, md5('order' || n)::uuid, md5('charge' || n)::uuid, kinds[1 + n % array
 FROM generate_series($1::integer, $2) AS n CROSS JOIN (SELECT $3::text[]) AS given (kinds)
 """
 _KINDS = ["cob_register", "cob_remove", "boleto_register", "boleto_reconcile", "refund_return", "withdrawal_send"]
-# Every order is of another charge; orders 1 to 500 are leased, their leases over.
+# Every order is of another charge; orders 1 to 500 are leased, their leases over. One account has ordered more than its
+# share besides.
 _SEED = (
     """
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,
@@ -59,6 +62,13 @@ _SEED = (
            jsonb_build_object('key', 'key-' || n), CASE WHEN n <= 500 THEN 'working' ELSE 'waiting' END, 1,
            '2026-05-01', CASE WHEN n <= 500 THEN timestamptz '2026-05-02' END, '2026-05-01'
     FROM seed
+    """,
+    """
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    SELECT md5('early' || n)::uuid, '00000000-0000-0000-0000-000000000001', charge_id, false, '001',
+           CASE n % 40 WHEN 0 THEN 'cob_register' ELSE 'boleto_register' END, jsonb_build_object('key', 'early-' || n),
+           '2026-07-01', '2026-05-01'
+    FROM seed WHERE n % 20 = 0
     """,
     """
     INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
@@ -123,6 +133,8 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         # An order, its charge, and what else comes with it.
         "bank_order.claim_pix": (claim, 120),
         "bank_order.claim_boletos": (claim, 120),
+        "bank_order.claim_pix of a burst": (claim | {"now": BEFORE}, 120),
+        "bank_order.claim_boletos of a burst": (claim | {"now": BEFORE}, 120),
         "bank_order.claim_money": (claim | {"lane": "refund"}, 120),
         "bank_order.claim_money of withdrawals": (claim | {"lane": "withdrawal"}, 120),
         "boleto.give_up": (
@@ -241,7 +253,8 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 NAMES = (
     "bank_order.settle", "bank_order.settle of a hundred", "bank_order.put_off",
     "withdrawal.abandon_order", "boleto.outcome", "bank_order.release", "bank_order.claim_pix",
-    "bank_order.claim_boletos", "bank_order.claim_money", "bank_order.claim_money of withdrawals", "boleto.give_up",
+    "bank_order.claim_boletos", "bank_order.claim_pix of a burst", "bank_order.claim_boletos of a burst",
+    "bank_order.claim_money", "bank_order.claim_money of withdrawals", "boleto.give_up",
     "boleto.order_change", "idempotency.ordered", "charge.lock", "bank_hint.claim", "bank_hint.settle",
     "bank_hint.reported", "webhook_delivery.claim",
     "webhook_delivery.store_results", "webhook_delivery.release",

@@ -1,0 +1,129 @@
+"""What an account orders beyond its share is taken up after the orders of others, and at once when there are none."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest_asyncio
+
+from banks.protocol import Location
+from runtime.coordination.due_times import DueTimes
+from runtime.postgres import Pool, open_pool, session
+from tests.support.banking import make_account, make_charges, utc_now
+from tests.support.boleto_merchant import boleto_body
+from tests.support.database import own_database
+from tests.support.in_process import Api, open_api
+from workers.orders.boleto import claim as claim_boletos
+from workers.orders.lease import LEASE
+from workers.orders.pix import claim as claim_cobs
+
+SHARE = 20
+BURST = 300
+
+_LEFT_LATER = "UPDATE bank_order SET attempts = 1, state = 'waiting' WHERE charge_id = ANY($1)"
+_BOLETO = """
+INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+VALUES (gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, jsonb_build_object('key', gen_random_uuid()), $3, $4)
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def alone(servers: Any) -> AsyncIterator[Pool]:
+    """A database in which nothing else is ordered."""
+    async with own_database(servers, "shares") as url:
+        pool = await open_pool(url, name="tests of shares", size=4)
+        yield pool
+        await pool.close()
+
+
+async def burst(pool: Pool, times: DueTimes, count: int) -> tuple[UUID, list[UUID]]:
+    account = await make_account(pool)
+    places = [Location(number, f"x/{number}") for number in range(count)]
+    return account, await make_charges(pool, account, places, test=False, due_times=times)
+
+
+async def cobs(pool: Pool, limit: int) -> list[UUID | None]:
+    async with session(pool) as conn:
+        claimed = await claim_cobs(conn, test=False, now=utc_now(), limit=limit, lease=LEASE)
+    return [each.charge_id for each in claimed]
+
+
+async def test_one_order_of_another_account_is_not_behind_a_burst(alone: Pool) -> None:
+    times = DueTimes(SHARE)
+    _, many = await burst(alone, times, BURST)
+    _, (other,) = await burst(alone, times, 1)
+    first = await cobs(alone, SHARE * 5)
+    assert other in first
+    assert set(first) - {other} <= set(many[: SHARE * 6]), "of the burst the oldest go first"
+
+
+async def test_a_burst_that_is_alone_is_taken_up_at_once(alone: Pool) -> None:
+    _, many = await burst(alone, DueTimes(SHARE), BURST)
+    taken: list[UUID | None] = []
+    for _ in range(BURST // 100):
+        taken += await cobs(alone, 100)
+    assert set(taken) == set(many)
+    assert len(taken) == BURST
+
+
+async def test_an_order_that_failed_waits_for_its_time(alone: Pool) -> None:
+    _, many = await burst(alone, DueTimes(SHARE), SHARE)
+    await alone.execute(_LEFT_LATER, many)
+    assert len(await cobs(alone, 100)) < SHARE
+
+
+async def test_boletos_have_the_same_turns_and_what_is_to_be_done_later_is_left(alone: Pool) -> None:
+    account, times, now = await make_account(alone), DueTimes(SHARE), utc_now()
+    for _ in range(2 * SHARE):
+        await alone.execute(_BOLETO, account, "boleto_register", times.take(account, now), now)
+    other = await make_account(alone)
+    await alone.execute(_BOLETO, other, "boleto_register", now, now)
+    later = now + timedelta(minutes=5)
+    await alone.execute(_BOLETO, other, "boleto_reconcile", later, now)
+
+    async def claimed(limit: int) -> list[UUID | None]:
+        async with session(alone) as conn:
+            orders = await claim_boletos(conn, test=False, now=now, limit=limit, lease=LEASE)
+        return [each.account_id for each in orders]
+
+    assert set(await claimed(2)) == {account, other}
+    assert len(await claimed(100)) == 2 * SHARE - 1
+    assert await claimed(100) == []
+
+
+async def test_what_an_account_asks_for_beyond_its_share_is_due_later(servers: Any) -> None:
+    """Cobs and boletos, as the API orders them."""
+    async with own_database(servers, "share_api") as url, open_api(url, servers.redis_url, BANK_SHARE_PER_S="1") as api:
+        token = await api.token(mode="production")
+        for _ in range(3):
+            await api.create(token=token)
+        asked = [asyncio.create_task(boleto_of(api, token)) for _ in range(3)]  # they wait for a bank
+        pool = await open_pool(url, name="tests of shares", size=1)
+        try:
+            for kind in ("cob_register", "boleto_register"):
+                assert await later_orders(pool, kind, 3) == [False, True, True], kind
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            await pool.close()
+
+
+async def boleto_of(api: Api, token: str) -> None:
+    key, body = secrets.token_hex(8), boleto_body(account_id=str(api.first.account_id))
+    await api.post("/v1/charges/boleto", body, token=token, key=key)
+
+
+async def later_orders(pool: Pool, kind: str, count: int) -> list[bool]:
+    """Of each order of a kind, by its due time, whether it is due after it was placed; once there are so many."""
+    async with asyncio.timeout(10):
+        while True:
+            rows = await pool.fetch(
+                "SELECT due_at > created_at AS later FROM bank_order WHERE kind = $1 ORDER BY due_at", kind
+            )
+            if len(rows) == count:
+                return [row["later"] for row in rows]
+            await asyncio.sleep(0.05)
