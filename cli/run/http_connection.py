@@ -31,6 +31,12 @@ _LINGER_S = 2.0
 connection, and with it the answer (RFC 9112 section 9.6)."""
 _VERSIONS = ("1.1", "1.0")
 _LINGER_BYTES_MAX = 1_048_576
+_PIPELINED_MAX = 32
+"""Requests that wait for the answers to those before them. A small one is twenty bytes, of which one segment holds
+thousands: each would be an object, and all of them one piece of work for the event loop."""
+_FRAMING = 8
+"""Bytes that a body's bytes may take on their way, each: chunks of one byte take six."""
+_WHY = {Code.MALFORMED_REQUEST: "malformed", Code.RATE_LIMITED: "too many pipelined"}
 
 refused_total = prometheus_client.Counter(
     "http_connections_refused_total", "Connections closed before they became an answered request, by reason.", ["why"]
@@ -115,6 +121,7 @@ class HttpConnection(HttpToolsProtocol):
         self._in_head = False
         self._first_bytes = 0  # of the segment in which the head began
         self._more_bytes = 0  # of the head's further segments
+        self._framing_bytes = 0  # of a body's further segments, less what may be there for its own bytes
         self._fault = Code.MALFORMED_REQUEST
         self._last: Code | None = None  # said after the answers that are under way
         self._earlier: list[HttpCycle] = []  # before `cycle`, and not answered yet
@@ -147,6 +154,11 @@ class HttpConnection(HttpToolsProtocol):
             if self._more_bytes > self._bounds.header_bytes_max:
                 self._refuse(self._too_large(), "head too large")
                 return
+        elif self._receiving:
+            self._framing_bytes += len(data)
+            if self._framing_bytes > self._bounds.header_bytes_max:  # a trailer, or what is said of a chunk
+                self._refuse(Code.HEADERS_TOO_LARGE, "head too large")
+                return
         else:
             self._first_bytes, self._more_bytes = len(data), 0
         try:
@@ -154,13 +166,22 @@ class HttpConnection(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             pass  # there is nothing to upgrade to: it was answered as a request like others
         except httptools.HttpParserError:
-            why = "malformed" if self._fault is Code.MALFORMED_REQUEST else "head too large"
-            self._refuse(self._fault, why)
+            self._refuse(self._fault, _WHY.get(self._fault, "head too large"))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._receiving = self._in_head = True
         self.deadline = self._now() + self._bounds.headers_s
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """As uvicorn's, which takes the trailers of a chunked body for headers: a proxy in front of us has looked at
+        none of them (RFC 9110 section 6.5.1)."""
+        if not self._in_head:
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
@@ -168,7 +189,11 @@ class HttpConnection(HttpToolsProtocol):
         version = self.parser.get_http_version()
         if version not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
             raise ValueError("no version of HTTP that is spoken here")
+        if len(self.pipeline) >= _PIPELINED_MAX:
+            self._fault = Code.RATE_LIMITED
+            raise ValueError("too many requests before their answers")
         self._in_head = False
+        self._framing_bytes = 0
         self.deadline = self._now() + self._bounds.body_s
         before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
         self.cycle = self._begun(version)
@@ -203,6 +228,10 @@ class HttpConnection(HttpToolsProtocol):
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes -= _FRAMING * len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

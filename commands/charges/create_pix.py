@@ -107,9 +107,9 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
 def compose_pix(
     creation: Creation, location: PixLocation, *, traced: bool = False, due_times: DueTimes | None = None
 ) -> NewPix:
-    """The charge as it will be written, with the order that has the bank register it, due at once or as `due_times` say.
-    A test charge needs none, unless X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call to the
-    bank is to have its span."""
+    """The charge as it will be written, with the order that has the bank register it, due at once or as `due_times`
+    say. A test charge needs none, unless X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call
+    to the bank is to have its span."""
     issuer = creation.issuer
     ordered = not issuer.test or traced or creation.scenario is not None
     due_at = due_times.take(issuer.owner, creation.now) if ordered and due_times is not None else creation.now

@@ -238,6 +238,65 @@ def test_what_was_asked_before_it_is_answered_before_it(server: ApiProcess) -> N
     envelope(third, Code.MALFORMED_REQUEST)
 
 
+def test_requests_that_wait_for_answers_are_bounded(server: ApiProcess) -> None:
+    """Thousands fit into one segment, and all of them were begun before anybody else was served."""
+    received = told(server, get("/healthz") * 40) + told(server, get("/healthz") * 5_000)
+    assert received.startswith(b"HTTP/1.1 200 ")
+    answers = [b"HTTP/1.1 " + part for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert sum(answer.startswith(b"HTTP/1.1 200 ") for answer in answers) < 1_000
+    for answer in answers:
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            envelope(answer, Code.RATE_LIMITED)
+    envelope(answers[-1], Code.RATE_LIMITED)
+
+
+def chunked(server: ApiProcess, merchant: Any, **without: str) -> tuple[bytes, dict[str, str], bytes]:
+    """The head of a creation in chunks, its headers but those named in `without`, and its body as JSON."""
+    headers = {
+        "Authorization": f"Bearer {server.token(merchant)}", "Idempotency-Key": secrets.token_hex(8),
+        "Content-Type": "application/json", "Transfer-Encoding": "chunked", "Connection": "close",
+    }  # fmt: skip
+    said = [f"{name}: {value}" for name, value in headers.items() if name not in without.values()]
+    body = json.dumps({"account_id": str(merchant.account_id), "amount": "1.00"}).encode()
+    return get(PIX, *said).replace(b"GET", b"POST", 1), headers, body
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("Authorization", Code.UNAUTHENTICATED), ("Idempotency-Key", Code.IDEMPOTENCY_KEY_REQUIRED)]
+)
+def test_a_trailer_is_no_header(server: ApiProcess, merchant: Any, name: str, code: Code) -> None:
+    head, headers, body = chunked(server, merchant, left_out=name)
+    trailer = f"{name}: {headers[name]}\r\n".encode()
+    envelope(told(server, head, b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)), code)
+    head, _, body = chunked(server, merchant)
+    whole = told(server, head, b"%x\r\n%b\r\n0\r\nChecksum: 1\r\n\r\n" % (len(body), body))
+    assert whole.startswith(b"HTTP/1.1 201 ")
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [[b"a: b\r\n"] * 400_000, [b"X: ", *[b"y" * 1_000] * 2_000], [b"X" * 1_000] * 2_000],
+    ids=["many", "one-long", "a-name"],
+)
+def test_a_flood_of_trailers_is_refused(server: ApiProcess, merchant: Any, flood: list[bytes]) -> None:
+    head, _, body = chunked(server, merchant)
+    with connect(server) as connection:
+        connection.sendall(head + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
+        try:
+            connection.sendall(b"".join(flood))
+        except OSError:
+            return  # closed on us in the middle of it
+        received = rest(connection)
+        if received:
+            envelope(received, Code.HEADERS_TOO_LARGE)
+
+
+def test_a_body_in_chunks_of_one_byte_is_a_body(server: ApiProcess, merchant: Any) -> None:
+    head, _, body = chunked(server, merchant)
+    whole = body + b" " * 60_000
+    assert told(server, head, *(b"1\r\n%c\r\n" % byte for byte in whole), b"0\r\n\r\n").startswith(b"HTTP/1.1 201 ")
+
+
 def test_who_shuts_his_writing_side_is_answered_all_the_same(server: ApiProcess, merchant: Any) -> None:
     """RFC 9112 section 9.6 allows it, and what he asked for is done."""
     body = json.dumps({"account_id": str(merchant.account_id), "amount": "1.00"}).encode()

@@ -26,7 +26,7 @@ BURST = 300
 _LEFT_LATER = "UPDATE bank_order SET attempts = 1, state = 'waiting' WHERE charge_id = ANY($1)"
 _BOLETO = """
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
-VALUES (gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, jsonb_build_object('key', gen_random_uuid()), $3, $4)
+SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, jsonb_build_object('key', gen_random_uuid()), $3, $4
 """
 
 
