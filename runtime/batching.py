@@ -16,8 +16,9 @@ from typing import Final, Generic, TypeVar
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
-ALONE_S: Final = 10.0
-"""Two waits for a lock (5 s, runtime/postgres.py): one of the batch, one of the item that caused it."""
+ALONE_S: Final = 12.0
+"""Two waits for a lock (5 s, runtime/servers/role_settings.py), one of the batch and one of the item that caused it,
+and time for the others."""
 
 
 class Batcher(Generic[Item, Outcome]):

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from asyncpg import LockNotAvailableError
+
 from api.idempotency.used_keys import UsedKeys
 from commands.bank_orders.pix_locations import LocationReserve, PixLocation
 from commands.charges.create_pix import CREATIONS_MAX, Creation, NewPix, compose_pix, create_pix
@@ -44,7 +46,7 @@ class PixCreations:
         self._traced = traced
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
-            mode: Batcher(self._write, lanes=1, batch_max=batch_max, alone_s=_DATABASE_BACK_S) for mode in Mode
+            mode: Batcher(self._write, lanes=1, batch_max=batch_max) for mode in Mode
         }
 
     async def close(self) -> None:
@@ -62,7 +64,12 @@ class PixCreations:
             location = await self._location(creation)
             if location is None:
                 return None
-        doc = await self._batchers[mode].submit((creation, location))
+        try:
+            written = self._batchers[mode].submit((creation, location))
+        except OverflowError:
+            self._reserve.give_back(mode, [location])
+            raise
+        doc = await written
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
         raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
@@ -91,43 +98,56 @@ class PixCreations:
         ]
         # Who waited behind others while the database was away has used that part of the time.
         waited_s = (self._now() - max(creation.now for creation, _ in placed)).total_seconds()
-        created, certain = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
+        created, again = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
+        if len(created) < len(news):
+            created |= await self._settle_others(mode, placed, news, created, again=again)
         if created and any(new.order_id is not None for new in news):
             self._jobs.wake(PIX_ORDERS[mode])
-        if certain and len(created) < len(news):
-            unused = [location for creation, location in placed if creation.charge_id not in created]
-            self._reserve.give_back(mode, unused)
-        return [
-            new.doc if creation.charge_id in created else None for (creation, _), new in zip(placed, news, strict=True)
-        ]
+        return [new.doc if new.charge_id in created else None for new in news]
 
     async def _store(self, news: list[NewPix], *, wait_s: float) -> tuple[set[UUID], bool]:
-        """Store them, over a restart of the database too, which is waited for `wait_s` at most: a charge stored just
-        before the connection was lost is recognised by its id.
+        """Store them, over a restart of the database too, which is waited for `wait_s` at most.
 
-        Answers the ids stored, and whether the others certainly were not: after a lost connection an earlier attempt
-        may still be under way, and with it their locations.
+        Answers the ids stored by the last attempt, and whether there was one before it, which a lost connection may
+        have left under way.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
-        earlier: set[UUID] = set()
-        certain = True
+        again = False
         while True:
             try:
                 async with session(self._pool) as conn:
-                    missing = [new for new in news if new.charge_id not in earlier] if earlier else news
-                    created = await create_pix(conn, missing)
-                return earlier | created, certain
+                    return await create_pix(conn, news), again
+            except LockNotAvailableError:
+                raise  # one key's: tried again alone, so that it holds up no other
             except DB_UNAVAILABLE:
-                certain = False
+                again = True
                 left_s = deadline - asyncio.get_running_loop().time()
                 if left_s <= 0:
                     raise
                 await when_back(self._pool, timeout_s=left_s)
-                used = [await self._keys.find((new.owner, new.key)) for new in news]
-                earlier = {
-                    new.charge_id
-                    for new, row in zip(news, used, strict=True)
-                    if row is not None and row.resource_id == new.charge_id
-                }
-                if len(earlier) == len(news):
-                    return earlier, True
+
+    async def _settle_others(
+        self,
+        mode: Mode,
+        placed: Sequence[tuple[Creation, PixLocation]],
+        news: Sequence[NewPix],
+        created: set[UUID],
+        *,
+        again: bool,
+    ) -> set[UUID]:
+        """The ids of what an earlier attempt at these stored. Locations that no charge has are given back: where the
+        key is another request's, or nobody's and no attempt is under way."""
+        others = [
+            (new, location) for new, (_, location) in zip(news, placed, strict=True) if new.charge_id not in created
+        ]
+        used = await asyncio.gather(*(self._keys.find((new.owner, new.key)) for new, _ in others))
+        stored: set[UUID] = set()
+        free: list[PixLocation] = []
+        for (new, location), row in zip(others, used, strict=True):
+            if row is not None and row.resource_id == new.charge_id:
+                stored.add(new.charge_id)
+            elif row is not None or not again:
+                free.append(location)
+        self._reserve.give_back(mode, free)
+        # By an earlier call, as of a batch that failed since and is tried again one by one, with other random ids.
+        return stored if again else set()

@@ -16,7 +16,7 @@ from tests.support.in_process import Api, open_api
 
 TOGETHER = 60
 TOLD_S = 15.0
-"""A creation waits 8 s for a restart of the database (api/creation.py)."""
+"""A creation waits 8 s for a restart of the database (api/operations/pix.py)."""
 
 
 @pytest.fixture

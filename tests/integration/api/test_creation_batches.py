@@ -1,0 +1,81 @@
+"""Creations written together: what goes wrong with one, or with the answer to all, costs no other anything."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID, uuid4
+
+import pytest
+
+from commands.charges.create_pix import create_pix
+from tests.support.in_process import Api
+
+TOGETHER = 20
+
+
+async def create(api: Api, token: str, keys: Sequence[str]) -> list[Any]:
+    given = {"account_id": str(api.first.account_id), "amount": "10.00"}
+    return await asyncio.gather(*(api.post("/v1/charges/pix", given, token=token, key=key) for key in keys))
+
+
+async def locations(pool: Any, charge_ids: Sequence[str]) -> list[str]:
+    rows = await pool.fetch(
+        "SELECT location FROM charge WHERE charge_id = ANY($1)", [UUID(each) for each in charge_ids]
+    )
+    return [row["location"] for row in rows]
+
+
+@pytest.mark.parametrize("mode", ["test", "production"])
+@pytest.mark.parametrize(
+    "lost", [ConnectionResetError, ValueError], ids=["with the connection", "and what nobody expects"]
+)
+async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location(
+    api: Api, pool: Any, mode: str, lost: type[Exception]
+) -> None:
+    token, failed = await api.token(mode=mode), False
+
+    async def lose_the_first_answer(conn: Any, items: Any) -> set[UUID]:
+        nonlocal failed
+        stored = await create_pix(conn, items)
+        if not failed:
+            failed = True
+            raise lost("the answer")
+        return stored
+
+    with patch("api.operations.pix.create_pix", lose_the_first_answer):
+        made = await create(api, token, [str(uuid4()) for _ in range(3)])
+    assert failed
+    assert {reply.status for reply in made} <= {200, 201}
+    for reply in made:
+        looked_up = await api.get(f"/v1/charges/{reply.json()['charge_id']}", token=token)
+        assert looked_up.json() == reply.json()
+    more = await create(api, token, [str(uuid4()) for _ in range(3)])
+    taken = await locations(pool, [reply.json()["charge_id"] for reply in (*made, *more)])
+    assert len(set(taken)) == len(taken) == 6
+
+
+async def test_a_key_that_another_transaction_holds_keeps_no_other_creation_from_being_made(
+    api: Api, pool: Any
+) -> None:
+    token, keys = await api.token(), [str(uuid4()) for _ in range(TOGETHER)]
+    (made,) = await create(api, token, [str(uuid4())])
+    charge = UUID(made.json()["charge_id"])
+    async with pool.acquire() as conn:
+        holding = conn.transaction()
+        await holding.start()
+        await conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        await conn.execute(
+            "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
+            " VALUES ($1, true, $2, $3, 'charge', $4, now())",
+            api.first.account_id, keys[TOGETHER // 2], bytes(32), charge,
+        )  # fmt: skip
+        try:
+            replies = await create(api, token, keys)
+        finally:
+            await holding.rollback()
+    statuses = [reply.status for reply in replies]
+    assert statuses.pop(TOGETHER // 2) == 503
+    assert statuses == [201] * (TOGETHER - 1)
+    (again,) = await create(api, token, [keys[TOGETHER // 2]])
+    assert again.status == 201
