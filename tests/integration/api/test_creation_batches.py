@@ -8,7 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from commands.bank_orders.pix_locations import LocationReserve, PixLocation
 from commands.charges.create_pix import create_pix
+from domain.mode import Mode
 from tests.support.in_process import Api
 
 TOGETHER = 20
@@ -43,16 +45,24 @@ async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location
             raise lost("the answer")
         return stored
 
-    with patch("api.operations.pix.create_pix", lose_the_first_answer):
+    free: list[str] = []
+
+    def given_back(_reserve: LocationReserve, _mode: Mode, locations: Sequence[PixLocation]) -> None:
+        free.extend(each.location for each in locations)
+
+    with (
+        patch("api.operations.pix.create_pix", lose_the_first_answer),
+        patch.object(LocationReserve, "give_back", given_back),
+    ):
         made = await create(api, token, [str(uuid4()) for _ in range(3)])
     assert failed
     assert {reply.status for reply in made} <= {200, 201}
     for reply in made:
         looked_up = await api.get(f"/v1/charges/{reply.json()['charge_id']}", token=token)
         assert looked_up.json() == reply.json()
-    more = await create(api, token, [str(uuid4()) for _ in range(3)])
-    taken = await locations(pool, [reply.json()["charge_id"] for reply in (*made, *more)])
-    assert len(set(taken)) == len(taken) == 6
+    taken = await locations(pool, [reply.json()["charge_id"] for reply in made])
+    assert len(set(taken)) == 3
+    assert not set(taken) & set(free)
 
 
 async def test_a_key_that_another_transaction_holds_keeps_no_other_creation_from_being_made(
