@@ -5,6 +5,10 @@ BIN := .venv/bin
 
 TESTERS ?= 2
 
+# Some shells forbid Python to keep what it compiled. All processes here are of the same modules, and each would compile them
+# anew, which takes longer than the rest of its start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install up test check bench fault fmt
 .DEFAULT_GOAL := help
 

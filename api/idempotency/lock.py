@@ -22,7 +22,8 @@ from runtime.redis import REDIS_UNAVAILABLE
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
 KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
-# Longer than a creation can take; after a process died, requests with its keys wait no longer than this.
+# Longer than a creation takes, but for one that waits for a location or the database: then the key's row alone decides.
+# After a process died, requests with its keys wait no longer than this.
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
 _unlocked = without_redis_total.labels("lock")

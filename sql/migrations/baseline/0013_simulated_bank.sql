@@ -1,4 +1,5 @@
--- The simulated bank's own tables: only banks/simulated reads and writes them, and nothing here decides what a charge is.
+-- The simulated bank's own tables: banks/simulated reads and writes them, and nothing here decides what a charge is. A creation writes
+-- the cob of a test charge besides (sql/queries/charges/charge.sql).
 -- Each row belongs to a world: the sandbox bank that runs inside workers, or the bank that production mode reaches over
 -- HTTP in local work.
 --

@@ -49,7 +49,7 @@ WITH given AS (
 ), put AS (
     INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, description, created_at, expires_in_s, location_id)
     SELECT 'sandbox', encode(uuid_send(charge_id), 'hex'), 'ATIVA', r.amount_cents, r.pix_key,
-           left(r.description, :description_max), r.created_at, r.expires_in_s, r.location_id
+           nullif(left(r.description, :description_max), ''), r.created_at, r.expires_in_s, r.location_id
     FROM mine CROSS JOIN LATERAL jsonb_to_record(request) AS r (
         amount_cents bigint, pix_key text, description text, created_at timestamptz, expires_in_s integer, location_id bigint)
     WHERE test AND order_id IS NULL

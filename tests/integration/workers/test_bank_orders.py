@@ -412,17 +412,19 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     assert callback.url.endswith("/bank/another")
 
 
-async def test_a_test_charge_is_at_its_bank_from_the_statement_that_creates_it(context: Context, account: UUID) -> None:
+@pytest.mark.parametrize("description", ["ã" * 200, "", None], ids=["long", "empty", "none"])
+async def test_a_test_charge_is_at_its_bank_from_the_statement_that_creates_it(
+    context: Context, account: UUID, description: str | None
+) -> None:
     """As its port would put it: a scenario sends a charge there, and this one changes nothing."""
     find = (
         "SELECT txid, status, revisao, amount_cents, pix_key, description, payer_sealed, expires_in_s"
         " FROM simulated_cob WHERE txid = ANY($1::text[])"
     )
-    long = "ã" * 200
-    at_once = await charge(context, account, test=True, description=long, ordered=False)
+    at_once = await charge(context, account, test=True, description=description, ordered=False)
     assert await state_at(context, at_once, True) == "ATIVA"
     assert await order_of(context.pool, at_once) is None
-    asked = await charge(context, account, test=True, description=long, scenario="lost_reply")
+    asked = await charge(context, account, test=True, description=description, scenario="lost_reply")
     for _ in range(2):
         await drain_orders(context, Mode.SANDBOX)
         await due_now(context.pool, asked)
