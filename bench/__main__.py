@@ -22,7 +22,7 @@ from bench.boletos import boletos, printing
 from bench.bytes import bytes_per_charge
 from bench.connections import connections
 from bench.cost import cost
-from bench.creation import against_empty, against_naive
+from bench.creation import against_empty, against_naive, ordered
 from bench.deliveries import deliveries
 from bench.environment import BenchEnvironment, open_environment
 from bench.growth import growth
@@ -47,6 +47,7 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "creation": Scenario("Creating a PIX charge against routes that do nothing", against_empty),
+    "ordered": Scenario("Creating a PIX charge whose bank is asked by an order", ordered, needs_api=False),
     "naive": Scenario("Creating a PIX charge against the naive way", against_naive),
     "lookup": Scenario("Looking charges up against routes that do nothing", lookup),
     "statements": Scenario("The statements of both on PostgreSQL alone", statements),

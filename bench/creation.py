@@ -104,6 +104,44 @@ async def _compare(
     ]
 
 
+async def ordered(environment: BenchEnvironment, seconds: float) -> list[Finding]:
+    """Where each charge goes to its bank by an order, as in production, which a worker takes up: a system with traces,
+    none of which is recorded. This bank is asked by a statement."""
+    environment.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_SAMPLER_ARG": "0"}
+    create_cpu: list[tuple[dict[str, float], dict[str, float]]] = []
+    async with environment.database() as pool:
+        merchant = await environment.merchant(pool)
+        create, plain = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/plain")
+        slice_s = slice_of(seconds, ROUNDS * 2)
+        environment.env["PIX_LOCATIONS_S"] = "5"
+        with environment.api(), environment.worker():
+            connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
+            rounds = []
+            for number in range(ROUNDS + 1):
+                await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
+                before = environment.cpu_s()
+                ours = await window(connections, create, status(201), seconds=slice_s)
+                await _until_registered(pool)
+                after = environment.cpu_s()
+                other = await window(connections, plain, status(201), seconds=slice_s)
+                if number:  # the first round warms up
+                    create_cpu.append((before, after))
+                    rounds.append((ours, other))
+            _close(connections)
+    windows = [ours for ours, _ in rounds]
+    return [
+        ratio("creation with an order / plain POST, workers on", against(windows, [other for _, other in rounds])),
+        of_windows("  creation with an order", windows),
+        cpu("  CPU of one, until its order has ended", create_cpu, sum(each.count for each in windows)),
+    ]
+
+
+async def _until_registered(pool: Pool) -> None:
+    async with session(pool) as conn:
+        while await conn.fetchval("SELECT EXISTS (SELECT FROM bank_order)"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 async def against_naive(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
