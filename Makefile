@@ -22,7 +22,7 @@ install: ## make or refresh .venv
 up: install ## run everything here, until Ctrl-C
 	@exec $(BIN)/quita up
 
-test: install ## every test, two files at a time (TESTERS=1: one after the other)
+test: install ## the tests, two files at a time (TESTERS=1: one after the other); not those of `make fault`
 	@$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: install ## format, lint, types, layers, tests
