@@ -1,10 +1,16 @@
-"""A setting that cannot work is refused at the start, by name."""
+"""A setting that cannot work is refused at the start, by name; each one is documented."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.pix.br_code import LOCATION_CHARACTERS_MAX
+from runtime.backups.settings import read_backups
 from runtime.settings import BASE_URL_HOST_MAX, read_settings
+
+ROOT = Path(__file__).resolve().parents[2]
 
 GOOD = {
     "DATABASE_URL": "postgresql://127.0.0.1/quita",
@@ -52,3 +58,29 @@ def test_what_accounts_are_charged_is_nothing_unless_given() -> None:
 def test_a_fee_that_cannot_be_is_refused_by_name(name: str, given: str) -> None:
     with pytest.raises(ValueError, match=name):
         read_settings(GOOD | {"PIX_FEE_CENTS_MIN": "25"} | {name: given})
+
+
+class Asked(dict[str, str]):
+    """An environment that keeps the names it was asked for."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        super().__init__(given)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        self.names.add(name)
+        return super().get(name, default)
+
+
+def test_every_setting_is_documented() -> None:
+    env = Asked(GOOD | {"BACKUP_DIR": "/backups", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})
+    read_settings(env)
+    read_backups(env)
+    assert len(env.names) > 100
+    by_name = re.compile(r'env(?:iron)?(?:\.get\(|\[)"([A-Z][A-Z0-9_]+)"')
+    for folder in ("banks", "cli", "runtime", "workers"):
+        for file in (ROOT / folder).rglob("*.py"):
+            env.names.update(by_name.findall(file.read_text(encoding="utf-8")))
+    of_the_system = {"PATH", "PGPASSWORD", "PROMETHEUS_MULTIPROC_DIR", "PYTHONPATH", "PYTHONUNBUFFERED"}
+    text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("settings.md", "production.md"))
+    assert env.names - of_the_system - set(re.findall(r"[A-Z][A-Z0-9_]+", text)) == set()
