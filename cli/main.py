@@ -28,7 +28,9 @@ def main(arguments: list[str] | None = None) -> int:
         family.add_commands(commands)
     parser.add_argument("--version", action="version", version=f"quita {VERSION}")
     parser.add_argument(
-        "--cell", metavar="NAME", help="run the command for this cell instead of home, or of the cell of an id"
+        "--cell",
+        metavar="NAME",
+        help="the cell to work in; by default the cell of an id among the arguments, else home",
     )
     _everywhere(parser)
     args = parser.parse_args(arguments)
@@ -53,7 +55,7 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
-        cell_help = "of this cell, or of `all`; of that of an id among the arguments, else of home, unless given"
+        cell_help = "the cell to work in, or `all`; by default the cell of an id among the arguments, else home"
         parser.add_argument("--cell", metavar="NAME", default=argparse.SUPPRESS, help=cell_help)
     for action in nested:
         for child in dict.fromkeys(action.choices.values()):

@@ -16,7 +16,9 @@ _FINE_PERCENT: Final = "Após {day}: multa de {percent}% ({amount})."
 _FINE_AMOUNT: Final = "Após {day}: multa de {amount}."
 _INTEREST_PERCENT: Final = "Após {day}: juros de {percent}% ao mês."
 _INTEREST_AMOUNT: Final = "Após {day}: juros de {amount} por dia de atraso."
-_LIMIT: Final = "Não receber após {day}."
+_LIMIT: Final = "Não pode ser pago após {day}."
+_LIMIT_IN_PRINT: Final = "Não receber após {day}."
+"""As boletos say it to the cashier."""
 CONDITIONS: Final = (
     _DISCOUNT_PERCENT, _DISCOUNT_AMOUNT, _FINE_PERCENT, _FINE_AMOUNT, _INTEREST_PERCENT, _INTEREST_AMOUNT, _LIMIT,
 )  # fmt: skip
@@ -56,9 +58,18 @@ def conditions(
     yield Condition(_LIMIT, last_day(terms, due))
 
 
+def told_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
+    """In Portuguese, to who pays or charges."""
+    return tuple(_portuguese(each, each.text) for each in conditions(terms, amount_cents=amount_cents, due=due))
+
+
 def printed_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
-    """In Portuguese."""
-    found = conditions(terms, amount_cents=amount_cents, due=due)
+    """The same on paper."""
     return tuple(
-        each.said(each.text, day=brazilian.day(each.day), percent=brazilian.amount(each.percent_bps)) for each in found
+        _portuguese(each, _LIMIT_IN_PRINT if each.text == _LIMIT else each.text)
+        for each in conditions(terms, amount_cents=amount_cents, due=due)
     )
+
+
+def _portuguese(condition: Condition, text: str) -> str:
+    return condition.said(text, day=brazilian.day(condition.day), percent=brazilian.amount(condition.percent_bps))

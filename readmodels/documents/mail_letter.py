@@ -16,7 +16,7 @@ from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import holds_link
 from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
-from readmodels.charges.conditions import printed_conditions
+from readmodels.charges.conditions import told_conditions
 
 _MERCHANT_MAX: Final = 80
 _DESCRIPTION_MAX: Final = 200
@@ -86,7 +86,7 @@ def _invitation(
         if last != due:
             facts.append(("Pagável até", f"{day(last)}, porque no vencimento os bancos não abrem"))
         if doc.terms is not None:
-            told = printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due)
+            told = told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due)
             facts.append(("Condições", " ".join(told)))
     elif doc.expires_at is not None:
         facts.append(("Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"))

@@ -54,7 +54,7 @@ async def test_what_the_form_asks_for_is_registered_and_told_on_the_charges_page
     assert charge["amount_due"]["amount"] == "950.00"
     shown = (await env.owner.opened(done.where)).text
     for each in ("desconto de R$\u00a050,00.", "multa de 2,00% (R$\u00a020,00).", "juros de 1,00% ao mês.",
-                 "R$\u00a0950,00", "Não receber após"):  # fmt: skip
+                 "R$\u00a0950,00", "Não pode ser pago após"):  # fmt: skip
         assert each in shown, each
     # Made again, it has the same fine and interest; the days of its discounts were its own.
     again = (await env.owner.opened(f"{PAGE}?de={charge['charge_id']}")).html

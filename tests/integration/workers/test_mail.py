@@ -294,7 +294,7 @@ async def test_a_boleto_with_a_fine_says_so_to_its_payer(post: Post) -> None:
     text = taken.part("plain").replace(" ", " ")
     assert "Após 18/03/2027: multa de 2,00% (R$ 24,69)." in text
     assert "Após 18/03/2027: juros de 1,00% ao mês." in text
-    assert "Não receber após 19/04/2027." in text
+    assert "Não pode ser pago após 19/04/2027." in text
 
 
 @pytest.mark.parametrize("first", [date(2027, 3, 10), date(2027, 4, 20)], ids=["later", "earlier"])

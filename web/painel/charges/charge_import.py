@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
-from readmodels.charges.conditions import printed_conditions
+from readmodels.charges.conditions import told_conditions
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
 from web.painel.charges.sheets.fault import SheetFault
@@ -137,7 +137,7 @@ async def _checked(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> C
         asked = new_charge.read_boleto(part, filled)
         cents, due_on = asked.amount_cents, asked.due_on
         if asked.terms is not None and cents is not None and due_on is not None:
-            conditions = printed_conditions(asked.terms, amount_cents=cents, due=due_on)
+            conditions = told_conditions(asked.terms, amount_cents=cents, due=due_on)
     names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
     faults = {names.get(name, name): fault for name, fault in filled.faults.items()}
     return CheckedRow(row, cents or 0, faults, due_on, conditions)

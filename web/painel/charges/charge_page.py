@@ -19,7 +19,7 @@ from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, legs_of, open_payer
-from readmodels.charges.conditions import printed_conditions
+from readmodels.charges.conditions import told_conditions
 from readmodels.charges.second_copies import SecondCopyRequest, second_copy_of
 from readmodels.dashboard.charge import (
     Happening,
@@ -154,7 +154,7 @@ def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
         return {"conditions": (), "asked": None}
     due, today = parse_day(doc.due_date), now.astimezone(SAO_PAULO).date()
     return {
-        "conditions": printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
+        "conditions": told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
         "asked": amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today),
     }
 
