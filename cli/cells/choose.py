@@ -12,8 +12,6 @@ from cli.cells.ask import ALL
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, enter_cell
 
-_EVERYWHERE = ("up", "serve", "cell", "doctor")
-
 
 def enter(args: argparse.Namespace) -> None:
     """Have the rest of this process work for the cell. CannotRun for one that the directory does not have."""
