@@ -1,5 +1,6 @@
 """What a worker's rounds cost by the number of merchants that have something pending, and nothing due: a charge that is
-not paid, a webhook that waits for its retry, a payer to be reminded. 100 of them, then 100,000."""
+not paid, a webhook that waits for its retry, one that is held for an address that is paused, a payer to be reminded.
+100 of them, then 100,000."""
 
 import statistics
 import time
@@ -14,7 +15,7 @@ from commands.mail import write_mails
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import Seal
 from workers.webhooks.dispatcher import take_lanes
-from workers.webhooks.lanes import CAP, CAP_TEST
+from workers.webhooks.lanes import CAP, CAP_TEST, tend_lanes
 
 _FEW, _MANY = 100, 100_000
 _ROUNDS = 15
@@ -39,6 +40,11 @@ _PENDING = (
     " created_at) SELECT gen_random_uuid(), md5('endpoint' || n)::uuid, md5('account' || n)::uuid, false,"
     " gen_random_uuid(), 1, 'payment.received', now() + interval '1 day', now()"
     " FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO webhook_lane (endpoint_id, test, state, blocked_until) SELECT md5('endpoint' || n)::uuid, true,"
+    " 'paused', now() + interval '1 day' FROM generate_series($1::integer, $2::integer) n",
+    "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,"
+    " created_at) SELECT gen_random_uuid(), md5('endpoint' || n)::uuid, md5('account' || n)::uuid, true,"
+    " gen_random_uuid(), 1, 'payment.received', 'held', now(), now() FROM generate_series($1::integer, $2::integer) n",
 )
 
 
@@ -71,6 +77,9 @@ async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int
                 now=datetime.now(UTC), cap=CAP, cap_test=CAP_TEST, limit=128,
             )  # fmt: skip
 
+    async def lanes() -> None:
+        await tend_lanes(pool, environment.settings, now=datetime.now(UTC))
+
     async def overdue() -> None:
         await sweeper.sweep(now=datetime.now(UTC))
 
@@ -80,6 +89,7 @@ async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int
 
     return {
         "webhooks due": await _median_ms(webhooks),
+        "webhooks held": await _median_ms(lanes),
         "charges overdue": await _median_ms(overdue),
         "mails due": await _median_ms(mails),
     }

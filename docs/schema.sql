@@ -1572,6 +1572,7 @@ CREATE TABLE webhook_lane (
     paused_at timestamp with time zone,
     paused_reason text,
     holding boolean DEFAULT false NOT NULL,
+    releasing_since timestamp with time zone,
     CONSTRAINT webhook_lane_concurrency_check CHECK (concurrency > 0),
     CONSTRAINT webhook_lane_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoint(endpoint_id) ON DELETE CASCADE,
     CONSTRAINT webhook_lane_paused_reason_check CHECK (paused_reason = ANY (ARRAY['no_success'::text, 'gone'::text])),
@@ -1580,6 +1581,7 @@ CREATE TABLE webhook_lane (
 );
 CREATE INDEX webhook_lane_holding ON webhook_lane USING btree (endpoint_id, test) WHERE holding;
 CREATE INDEX webhook_lane_paused ON webhook_lane USING btree (blocked_until) WHERE state = 'paused'::text;
+CREATE INDEX webhook_lane_releasing ON webhook_lane USING btree (releasing_since) WHERE releasing_since IS NOT NULL;
 
 CREATE TABLE webhook_old_secret (
     endpoint_id uuid NOT NULL,

@@ -5,13 +5,14 @@ import secrets
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import aiohttp
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from commands.webhooks.endpoint import resume
 from domain.boleto.business_days import effective_due_date
 from domain.instants import SAO_PAULO, iso
 from tests.support.boleto_merchant import at_bank, issue, issued, listen, redate
@@ -319,18 +320,19 @@ async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_d
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
-    lane = (
-        "UPDATE webhook_lane l SET state = $2, paused_at = now(), blocked_until = now() + interval '1 hour'"
+    pause = (
+        "UPDATE webhook_lane l SET state = 'paused', paused_at = now(), blocked_until = now() + interval '1 hour'"
         " FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id::text = $1 AND l.test"
     )
     async with receiving() as receiver:
         await listen(system, books, client, receiver.url)
-        await books.execute(lane, client.account_id, "paused")
+        await books.execute(pause, client.account_id)
         await advance(client, "P200D")
         await client.paid()
         state = "SELECT state FROM webhook_delivery WHERE account_id::text = $1"
         assert await books.fetchval(state, client.account_id) == "held"
-        await books.execute(lane.replace("now() + interval '1 hour'", "NULL"), client.account_id, "open")
+        async with books.transaction():
+            await resume(books, UUID(client.account_id), [True])
         await receiver.reached(1, within_s=20)
 
 

@@ -37,6 +37,8 @@ _LANES_MAX = 100
 _MOVED_MAX = 500
 """Rows moved in one lane and round: a lane sends far fewer in the second until the next."""
 _FORGOTTEN_MAX = 1_000
+_LATE = timedelta(minutes=2)
+"""Longer than a transaction that writes a delivery lasts: PostgreSQL ends its statements and its idleness sooner."""
 
 _log = structlog.get_logger()
 
@@ -112,6 +114,7 @@ store_results = sql.many("webhook_delivery.store_results", _Unhealthy)
 find_endpoints = sql.many("webhook_lane.endpoints", _Notified)
 hold = sql.count("webhook_lane.hold")
 release_held = sql.count("webhook_lane.release")
+end_release = sql.run("webhook_lane.end_release")
 probe = sql.count("webhook_lane.probe")
 forget_held = sql.count("webhook_lane.forget_held")
 
@@ -290,6 +293,7 @@ async def tend_lanes(pool: Pool, settings: Settings, *, now: datetime) -> int:
             lanes_max=_LANES_MAX,
         )
         released = await release_held(conn, lanes_max=_LANES_MAX, limit=_MOVED_MAX)
+        await end_release(conn, late=_LATE, lanes_max=_LANES_MAX)
         forgotten = await forget_held(
             conn, before=now - timedelta(seconds=settings.webhook_held_s), limit=_FORGOTTEN_MAX
         )

@@ -44,10 +44,13 @@ CREATE TABLE webhook_lane (
     paused_reason         text CHECK (paused_reason IN ('no_success', 'gone')),
     -- Paused, and some of what was pending is not held yet: moved in bounded batches.
     holding               boolean NOT NULL DEFAULT false,
+    -- When it was paused last and opened again, while something held may still lie there.
+    releasing_since       timestamptz,
     PRIMARY KEY (endpoint_id, test)
 );
 CREATE INDEX webhook_lane_holding ON webhook_lane (endpoint_id, test) WHERE holding;
 CREATE INDEX webhook_lane_paused ON webhook_lane (blocked_until) WHERE state = 'paused';
+CREATE INDEX webhook_lane_releasing ON webhook_lane (releasing_since) WHERE releasing_since IS NOT NULL;
 
 -- A delivery's id follows from the event and the endpoint: it begins with the event's time, so that it names the month
 -- the delivery is kept in, and an event goes to an endpoint once because the id is a key. Like the event's it names the

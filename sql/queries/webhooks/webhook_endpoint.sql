@@ -19,7 +19,8 @@ WITH owner AS MATERIALIZED (
     ON CONFLICT (endpoint_id, test) DO UPDATE
         SET state = 'open', concurrency = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
             blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
-            holding = false
+            holding = false,
+            releasing_since = CASE WHEN webhook_lane.state = 'paused' THEN clock_timestamp() ELSE webhook_lane.releasing_since END
 )
 SELECT endpoint_id, secret_sealed FROM endpoint;
 

@@ -18,7 +18,9 @@ UPDATE webhook_lane AS l
 SET state = g.state, concurrency = g.concurrency, consecutive_failures = g.failures, failing_since = g.failing_since,
     strained_by = g.strained_by::uuid[], blocked_until = g.blocked_until, probes = g.probes, gone = g.gone,
     gone_since = g.gone_since, noticed = g.noticed, paused_at = g.paused_at, paused_reason = g.paused_reason,
-    holding = g.holding
+    holding = g.holding,
+    releasing_since = CASE WHEN g.state = 'paused' THEN NULL WHEN l.state = 'paused' THEN clock_timestamp()
+                           ELSE l.releasing_since END
 FROM unnest(
     :keys.endpoint_id::uuid[], :keys.mode.test::boolean[], :lanes.state::text[], :lanes.concurrency::integer[],
     :lanes.failures::integer[], :lanes.failing_since::timestamptz[], :strained_bys::text[],
@@ -77,24 +79,16 @@ SELECT delivery_id FROM held;
 
 -- name: release
 -- What is held in a lane that is paused no more goes out again: in the order of its events, before anything newer,
--- and with its whole schedule before it. Found from the held rows and not from a mark on the lane, so that a row held
--- a moment after the lane opened is found as well. A loose index scan: lanes with held rows are few. An event of a sandbox
--- whose clock was advanced is of an instant that is yet to come: it is due since it was held.
-WITH RECURSIVE lane AS (
-    (SELECT endpoint_id, test FROM webhook_delivery WHERE state = 'held' ORDER BY endpoint_id, test LIMIT 1)
-    UNION ALL
-    SELECT next.endpoint_id, next.test
-    FROM lane
-    CROSS JOIN LATERAL (
-        SELECT d.endpoint_id, d.test FROM webhook_delivery d
-        WHERE d.state = 'held' AND (d.endpoint_id, d.test) > (lane.endpoint_id, lane.test)
-        ORDER BY d.endpoint_id, d.test LIMIT 1
-    ) AS next
-), opened AS (
-    SELECT lane.endpoint_id, lane.test
-    FROM lane
-    LEFT JOIN webhook_lane l ON l.endpoint_id = lane.endpoint_id AND l.test = lane.test
-    WHERE l.state IS DISTINCT FROM 'paused'
+-- and with its whole schedule before it. Lanes that were opened again carry a mark, so that a round costs nothing for those
+-- that stay paused, however many they are. An event of a sandbox whose clock was advanced is of an instant that is yet to
+-- come: it is due since it was held.
+WITH opened AS (
+    SELECT l.endpoint_id, l.test FROM webhook_lane l
+    WHERE l.releasing_since IS NOT NULL
+      -- OFFSET 0: looked for in each of these lanes, and not these lanes among those of all that is held.
+      AND EXISTS (SELECT FROM webhook_delivery d
+                  WHERE d.endpoint_id = l.endpoint_id AND d.test = l.test AND d.state = 'held' OFFSET 0)
+    ORDER BY l.releasing_since
     LIMIT :lanes_max
 ), picked AS (
     SELECT d.delivery_id
@@ -113,6 +107,22 @@ FROM picked
 WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
   AND d.state IN ('pending', 'held')
 RETURNING d.delivery_id;
+
+-- name: end_release
+-- The mark stays for :late after the lane was opened: whoever writes a delivery reads the lane without a lock, and may have
+-- seen it paused and commit a held row a moment after it was opened.
+UPDATE webhook_lane AS l
+SET releasing_since = NULL
+FROM (
+    SELECT endpoint_id, test FROM webhook_lane
+    WHERE releasing_since <= clock_timestamp() - :late::interval
+    ORDER BY releasing_since
+    LIMIT :lanes_max
+    FOR UPDATE SKIP LOCKED
+) AS old
+WHERE l.endpoint_id = old.endpoint_id AND l.test = old.test
+  AND NOT EXISTS (SELECT FROM webhook_delivery d
+                  WHERE d.endpoint_id = l.endpoint_id AND d.test = l.test AND d.state = 'held' OFFSET 0);
 
 -- name: probe
 -- A paused lane is probed at an interval, with one of the deliveries held for it. Which one rotates over the ten oldest

@@ -35,7 +35,8 @@ WITH endpoint AS (
     UPDATE webhook_lane l
     SET state = 'open', concurrency = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
         blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
-        holding = false
+        holding = false,
+        releasing_since = CASE WHEN l.state = 'paused' THEN clock_timestamp() ELSE l.releasing_since END
     FROM endpoint
     WHERE l.endpoint_id = endpoint.endpoint_id
 )

@@ -287,6 +287,25 @@ async def test_a_merchant_who_resumes_is_sent_what_was_held_once_and_in_full(poo
     assert (await notices_of(pool, merchant))[-1][0] == "webhook_recovered"
 
 
+async def test_what_is_held_a_moment_after_a_lane_was_opened_goes_out_too(pool: Pool, redis_url: str) -> None:
+    """Who wrote it had read the lane before it was opened, and committed after all that was held had gone out."""
+    clock, well = Clock(), [False]
+    async with receiving(lambda _: 200 if well[0] else 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        well[0] = True
+        async with transaction(pool) as conn:
+            await resume(conn, merchant.account_id, [False])
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await until(pool, merchant, "delivered")
+        late = await happen(pool, merchant)
+        await pool.execute(
+            "UPDATE webhook_delivery SET state = 'held' WHERE account_id = $1 AND state = 'pending'",
+            merchant.account_id,
+        )
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await receiver.heard(late)
+
+
 async def test_resumed_deliveries_have_their_whole_schedule_before_them(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
