@@ -28,7 +28,8 @@ from domain.charge import CancelReason
 from domain.errors import Code
 from domain.mode import Mode
 from readmodels.charges.charge import ChargeProjection
-from readmodels.charges.charge_list import ChargeFilters, StatusSummary, charge_page, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, StatusSummary
+from readmodels.charges.current_list import current_page, current_summary
 from readmodels.page import TimePosition
 
 
@@ -100,13 +101,13 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     asked = CHARGES.read(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    return await asked.page(charge_page, partial(shown, context, call))
+    return await asked.page(partial(current_page, now=call.now), partial(shown, context, call))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:
     filters = CHARGES.read_filters(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    rows = await context.reads.ask(lambda conn: charge_summary(conn, call.caller.owner, filters))
+    rows = await context.reads.ask(lambda conn: current_summary(conn, call.caller.owner, filters, now=call.now))
     return Answer(encode(ChargeSummary(rows)))
 
 

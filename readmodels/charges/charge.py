@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 import sql
 from domain.boleto.terms import PaymentTerms
@@ -124,6 +124,10 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     def overdue(self, now: str) -> bool:
         """Pending past its time: who reads this expires it first. `now` as iso(): ISO strings sort as instants do."""
         return self.status == Status.PENDING and self.expires_at is not None and self.expires_at <= now
+
+    def at(self, now: str) -> "ChargeDoc":
+        """As it stands then: expired once its time is over, also before that is recorded."""
+        return replace(self, status=str(Status.EXPIRED)) if self.overdue(now) else self
 
 
 class Pix(Struct, frozen=True, gc=False):

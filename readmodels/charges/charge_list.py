@@ -4,6 +4,7 @@ Which filters are given decides which statement of read_charge.sql walks, and so
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -89,7 +90,7 @@ async def charge_page(
     conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[ChargeDoc], TimePosition | None]:
     """One page in the order (created_at, charge_id), and where the next one begins."""
-    path, given = _path(filters), _given(owner, filters)
+    path, given = _path(filters), given_of(owner, filters)
     if path == "by_id":
         return [read_doc(row.doc) for row in await _by_id(conn, **given)], None
     rows, last = await time_page(
@@ -105,20 +106,23 @@ def walks_due_dates(filters: ChargeFilters) -> bool:
 
 async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
     """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MAX."""
-    rows = await _due_days(conn, **_given(owner, filters), limit=DUE_DAYS_MAX)
+    rows = await _due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
     days = [row.due_date for row in rows]
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
 async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[StatusSummary]:
     """Every status, in the order of a charge's life, those without charges included."""
-    sums = await charge_sums(conn, owner, filters)
+    return told(await charge_sums(conn, owner, filters))
+
+
+def told(sums: Mapping[str, StatusCents]) -> list[StatusSummary]:
     return [StatusSummary(status, each.count, reais(each.cents)) for status, each in sums.items()]
 
 
 async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:
     """The same in cents, by status."""
-    path, given = _path(filters), _given(owner, filters)
+    path, given = _path(filters), given_of(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
     elif path == "by_key" or not await totals_serve(conn):
@@ -167,7 +171,7 @@ async def _sum_spans(conn: Connection, dated: str, first: date, after: date, giv
     return await _summary_by_totals(conn, **given, dated=dated, first=first, after=after, ranges=ranges)
 
 
-def _given(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
+def given_of(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
     """The parameters of all statements. PostgreSQL reads date.min and date.max as infinities: the upper one takes in
     charges without a due date, so it stands for no filter only."""
     charge_id = _charge_of_txid(filters.txid)

@@ -218,6 +218,6 @@ def _present_charge(row: _ChargeRow, seal: Seal, app_url: str, now: datetime) ->
         due_date=row.due_date.isoformat(),
         state=row.state,
         charge_id=None if row.charge_id is None else str(row.charge_id),
-        charge=None if row.doc is None else present(read_doc(row.doc), seal, app_url=app_url, now=now),
+        charge=None if row.doc is None else present(read_doc(row.doc).at(iso(now)), seal, app_url=app_url, now=now),
         failure=None if row.failure_code is None else Failure(row.failure_code, Code[row.failure_code].message),
     )

@@ -6,7 +6,8 @@ from litestar.response import Response
 
 from commands.charges.expire import expire_account
 from domain.mode import Mode
-from readmodels.charges.charge_list import ChargeFilters, charge_page
+from readmodels.charges.charge_list import ChargeFilters
+from readmodels.charges.current_list import current_page
 from readmodels.charges.second_copies import count_open_second_copies, open_second_copies
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.overview import DAYS, received_by_day, received_in, standing
@@ -31,7 +32,7 @@ async def show(request: PageRequest) -> Response[Any]:
     async def read(conn: Connection) -> dict[str, Any]:
         now_is = await standing(conn, owner, now=request.now)
         days = await received_by_day(conn, owner, now=request.now)
-        docs, _ = await charge_page(conn, owner, ChargeFilters(), None, _LATEST)
+        docs, _ = await current_page(conn, owner, ChargeFilters(), None, _LATEST, now=request.now)
         charges = await with_whom(conn, docs, owner, request.seal, request.payers)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)

@@ -133,6 +133,31 @@ WHERE account_id = :account_id AND test = :test
   AND created_at >= :created_from AND created_at < :created_to
 GROUP BY status;
 
+-- name: first_overdue
+-- A pending charge whose time is over by its account's clock, if there is one.
+SELECT charge_id FROM charge
+WHERE account_id = :account_id AND test = :test AND status = 'pending' AND expires_at <= :now
+ORDER BY expires_at
+LIMIT 1;
+
+-- name: overdue_sum
+-- Count and amount of all of them, with the filters of the pages but the status: one range of charge_overdue.
+SELECT count(*) AS count, coalesce(sum(r.amount_cents), 0)::bigint AS amount_cents
+FROM charge c
+-- OFFSET 0: looked up for each by the key, whichever other index its filters may have.
+CROSS JOIN LATERAL (SELECT * FROM read_charge WHERE charge_id = c.charge_id OFFSET 0) AS r
+WHERE c.account_id = :account_id AND c.test = :test AND c.status = 'pending' AND c.expires_at <= :now
+  AND r.status = 'pending' AND r.account_id = :account_id AND r.test = :test
+  AND r.charge_id = :charge_id -- when charge_id
+  AND r.external_id = :external_id -- when external_id
+  AND r.payer_document_hash = :payer_document_hash -- when payer_document_hash
+  AND r.nosso_numero = :nosso_numero -- when nosso_numero
+  AND r.txid = :txid -- when txid
+  AND r.integrador_code = :integrador_code -- when integrador_code
+  AND coalesce(r.due_date, 'infinity') BETWEEN :due_from AND :due_to
+  AND r.payment_method = ANY(:methods::text[])
+  AND r.created_at >= :created_from AND r.created_at < :created_to;
+
 -- name: summary_by_due
 -- The same along read_charge_due.
 SELECT status, count(*) AS count, sum(amount_cents)::bigint AS amount_cents FROM read_charge

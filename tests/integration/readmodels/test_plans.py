@@ -26,7 +26,16 @@ from commands.charges.expire import (
 from domain.mode import Mode, Owner
 from readmodels import spans
 from readmodels.charges.charge import charges_by_id
-from readmodels.charges.charge_list import METHODS, STATUSES, ChargeFilters, charge_page, charge_summary, due_days
+from readmodels.charges.charge_list import (
+    METHODS,
+    STATUSES,
+    ChargeFilters,
+    charge_page,
+    charge_summary,
+    due_days,
+    given_of,
+)
+from readmodels.charges.current_list import first_overdue, overdue_sum
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import LOOKED_MAX, payers_named
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
@@ -398,6 +407,22 @@ async def test_a_page_of_the_ledger(explained: Explained, filters: str, order: S
 
 async def test_the_balance_is_one_row(explained: Explained) -> None:
     assert (await balance(explained, OWNER)).balance == "400.00"  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=1)
+
+
+@pytest.mark.parametrize("filters", ["everything", "days", "method", "external_id of many", "payer", "due week"])
+async def test_a_sum_of_what_is_overdue_reads_that_alone(seeded: Any, filters: str) -> None:
+    explained: Any = Explained(seeded, "force_generic_plan")  # as the application's role has it
+    now = START + timedelta(days=2)
+    overdue = await seeded.fetchval(
+        "SELECT count(*) FROM charge WHERE account_id = $1 AND status = 'pending' AND expires_at <= $2", BIG, now
+    )
+    assert 0 < overdue < 1_000
+    given = given_of(OWNER, ChargeFilters(**CHARGE_FILTERS[filters][0]))
+    await overdue_sum(explained, **given, now=now)
+    assert_cheap(explained.plans, page=1, ranges=overdue)
+    explained.plans.clear()
+    await first_overdue(explained, account_id=BIG, test=True, now=now)
     assert_cheap(explained.plans, page=1)
 
 

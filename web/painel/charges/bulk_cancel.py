@@ -14,11 +14,11 @@ from uuid import UUID
 from litestar.response import Response
 from msgspec import Struct
 
-from commands.charges.expire import expire_account
 from commands.people.audit import AlreadySent
 from domain.charge import CancelReason, Status
 from domain.errors import Refused
 from domain.identifiers import parse_id
+from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.postgres import session
 from web.painel.charges.boleto_change import cancel_charge
@@ -39,7 +39,6 @@ class CancelResult(Struct, frozen=True):
 
 async def cancel(request: PageRequest) -> Response[Any]:
     """The page that confirms; with its tick the charges are cancelled."""
-    await expire_account(request.pool, request.owner, now=request.now)
     docs = await _chosen(request)
     if request.field("sure") == "yes" and docs:
         given = request.field("reason")
@@ -66,7 +65,7 @@ async def _chosen(request: PageRequest) -> Sequence[ChargeDoc]:
         return []
     async with session(request.pool) as conn:
         docs = await charges_by_id(conn, [(each, request.owner) for each in ids])
-    return [doc for doc in docs if doc is not None]
+    return [doc.at(iso(request.account_now)) for doc in docs if doc is not None]
 
 
 async def _cancel(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> CancelResult:

@@ -16,11 +16,10 @@ from readmodels.charges.charge_list import (
     STATUSES,
     ChargeFilters,
     StatusCents,
-    charge_page,
-    charge_sums,
     due_days,
     walks_due_dates,
 )
+from readmodels.charges.current_list import current_page, current_sums
 from readmodels.charges.search import search_charge
 from readmodels.filters import read_text
 from readmodels.page import TimePosition
@@ -78,7 +77,7 @@ async def _with_whom(conn: Connection, docs: Sequence[ChargeDoc], request: PageR
 async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
     """`counts` by status whatever status is asked for, None when they take too long; `shown` of what is asked for."""
     wanted = replace(filters, statuses=())
-    counts = await counted(request, lambda conn: charge_sums(conn, request.owner, wanted))
+    counts = await counted(request, lambda conn: current_sums(conn, request.owner, wanted, now=request.account_now))
     if counts is None:
         return {"counts": None}
     chosen = [counts[status] for status in filters.statuses or STATUSES]
@@ -108,7 +107,7 @@ LIST = ListPage(
     path="/cobrancas",
     filters=ChargeFilters,
     more_names=("order",),
-    fetch=lambda request: charge_page,
+    fetch=lambda request: partial(current_page, now=request.account_now),
     position=TimePosition,
     at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.charge_id)),
     rows=_with_whom,

@@ -9,7 +9,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 from msgspec import Struct
 
-from commands.charges.expire import expire_account
+from commands.charges.expire import expire_charges
 from commands.mail import MAILED
 from domain.boleto.terms import amount_due
 from domain.brazilian import brl
@@ -34,7 +34,7 @@ from readmodels.dashboard.charge import (
 from readmodels.money.anomalies import open_anomalies_among
 from readmodels.money.refund_list import RefundFilters, refund_page
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery_page
-from runtime.postgres import session
+from runtime.postgres import session, transaction
 from web.painel.fields import Filled
 from web.painel.labels import (
     DELIVERY_STATES,
@@ -164,8 +164,8 @@ async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     async with session(request.pool) as conn:
         (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
     if doc is not None and doc.overdue(iso(request.account_now)):
-        await expire_account(request.pool, request.owner, now=request.now)
-        async with session(request.pool) as conn:
+        async with transaction(request.pool) as conn:
+            await expire_charges(conn, [charge_id], now=request.now, actor="read")
             (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
     if doc is None:
         raise NotFoundException

@@ -1,0 +1,82 @@
+"""Charges as they stand at an instant, by their account's clock: page by page, and their count and amount per status.
+
+A read records the expiry of what it finds overdue (commands/charges/expire.py), a bounded number. Here a charge whose
+time is over is expired whether or not that is recorded yet: lists, filters and sums are right however many are overdue.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import sql
+from domain.charge import Status
+from domain.instants import iso
+from domain.mode import Owner
+from readmodels.charges.charge import ChargeDoc
+from readmodels.charges.charge_list import (
+    STATUSES,
+    ChargeFilters,
+    StatusCents,
+    StatusSummary,
+    charge_page,
+    charge_sums,
+    given_of,
+    told,
+)
+from readmodels.page import TimePosition
+from sql import Connection
+
+_PENDING, _EXPIRED = str(Status.PENDING), str(Status.EXPIRED)
+
+
+class _Sum(Struct, frozen=True):
+    count: int
+    amount_cents: int
+
+
+first_overdue = sql.maybe("read_charge.first_overdue", UUID)
+overdue_sum = sql.list_of("read_charge.overdue_sum", _Sum)
+
+
+async def current_page(
+    conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int, *, now: datetime
+) -> tuple[list[ChargeDoc], TimePosition | None]:
+    """As charge_page, but while the expiry of some is still to be recorded a page of one status may have fewer charges
+    than `limit` although others follow."""
+    statuses = filters.statuses
+    if _EXPIRED in statuses and _PENDING not in statuses and await _any_overdue(conn, owner, now):
+        filters = replace(filters, statuses=(*statuses, _PENDING))
+    docs, last = await charge_page(conn, owner, filters, after, limit)
+    shown = [doc.at(iso(now)) for doc in docs]
+    return [doc for doc in shown if doc.status in (statuses or STATUSES)], last
+
+
+async def current_summary(
+    conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime
+) -> list[StatusSummary]:
+    return told(await current_sums(conn, owner, filters, now=now))
+
+
+async def current_sums(
+    conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime
+) -> Mapping[str, StatusCents]:
+    """As charge_sums. While the expiry of some is still to be recorded it costs a look-up of each of these."""
+    if not await _any_overdue(conn, owner, now):
+        return await charge_sums(conn, owner, filters)
+    # One snapshot: a charge whose expiry is recorded in between would be counted twice.
+    async with conn.transaction(isolation="repeatable_read", readonly=True):
+        sums = await charge_sums(conn, owner, filters)
+        (overdue,) = await overdue_sum(conn, **given_of(owner, filters), now=now)
+    wanted = filters.statuses or STATUSES
+    for status, sign in ((_PENDING, -1), (_EXPIRED, 1)):
+        if status in wanted:
+            stored = sums[status]
+            sums[status] = StatusCents(stored.count + sign * overdue.count, stored.cents + sign * overdue.amount_cents)
+    return sums
+
+
+async def _any_overdue(conn: Connection, owner: Owner, now: datetime) -> bool:
+    return await first_overdue(conn, account_id=owner.account_id, test=owner.test, now=now) is not None
