@@ -724,6 +724,7 @@ CREATE TABLE pix_pool (
     taken bigint DEFAULT 0 NOT NULL,
     per_s double precision DEFAULT 0 NOT NULL,
     counted_at timestamp with time zone NOT NULL,
+    silent_at timestamp with time zone,
     CONSTRAINT pix_pool_pkey PRIMARY KEY (test, bank)
 ) WITH (fillfactor=50);
 

@@ -80,7 +80,7 @@ def open_bank(
     )
     pix_url = f"{settings.bank_url}/pix/v2"
     transfers_url = settings.bank_transfers_url or (None if host in _OAUTH else f"{settings.bank_url}/transfers/v1")
-    pix = ApiPix(of_pix, api_url=pix_url, now=now, location_calls=settings.pace.bank_location_calls)
+    pix = ApiPix(of_pix, api_url=pix_url, now=now)
     boletos = Cobrancas(
         of_boletos,
         api_url=f"{_BOLETOS.get(host, settings.bank_url)}/cobrancas/v2",

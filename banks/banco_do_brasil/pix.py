@@ -45,7 +45,6 @@ PIX = ("pix.read",)
 WEBHOOK = ("webhook.read", "webhook.write")
 
 _PER_PAGE = 100
-_LOCATION_CALLS = 128
 _REFUSED: Final = "CobOperacaoInvalida"
 
 
@@ -69,14 +68,11 @@ class ApiPix:
         *,
         api_url: str,
         now: Callable[[], datetime],
-        location_calls: int = _LOCATION_CALLS,
     ) -> None:
         self._transport = transport
         self._api_url = api_url
         self._now = now
         self._charges = ChargesOfKind(transport, url=f"{api_url}/cob", scopes=COB, shape=_Cob, refused=_REFUSED)
-        # Of all who ask for locations: slices that are made side by side share it.
-        self._location_calls = asyncio.Semaphore(location_calls)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
         put = await self._charges.put(cob.txid, self._cob_body(cob), partial(_same, cob=cob))
@@ -108,21 +104,10 @@ class ApiPix:
         return _revised(found, lifetime_s) or unknown(heard)
 
     async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
-        made: list[Location] = []
-        failures: list[Rejected | Unknown] = []
-
-        async def one() -> None:
-            async with self._location_calls:
-                if failures:
-                    return  # a bank that is away would be asked in vain for each of the others
-                answer = await create_location(self._transport, self._api_url, "cob")
-                if isinstance(answer, Location):
-                    made.append(answer)
-                else:
-                    failures.append(answer)
-
-        await asyncio.gather(*(one() for _ in range(count)))
-        return Done(made) if made else failures[0]
+        calls = (create_location(self._transport, self._api_url, "cob") for _ in range(count))
+        answers = await asyncio.gather(*calls)
+        refusals = [each for each in answers if not isinstance(each, Location)]
+        return refusals[0] if len(refusals) == count else Done([each for each in answers if isinstance(each, Location)])
 
     async def received_page(
         self, since: datetime, until: datetime, after: str | None = None, *, returned: bool = False

@@ -8,6 +8,7 @@ what the worker that fills it is making (workers/housekeeping/location_pool.py).
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from sql import Connection
 BLOCK: Final = 50
 """Locations in a row of the pool: 4 KB, two rows a page."""
 SILENT_S_MAX: Final = 10.0
-"""How long creations wait for a bank of which nothing is heard."""
+"""How long creations wait for a bank that a worker found silent."""
 WAIT_S_MAX: Final = 20.0
 """How long a creation waits for its turn while the bank answers."""
 
@@ -39,6 +40,8 @@ _LONG_S = 5.0
 _LOOK_S = 0.05
 _WAITING_MAX = 20_000
 _DATABASE_BACK_S = 8.0
+_SILENCE_KNOWN = timedelta(seconds=60)
+"""Longer than from one slice to the end of the next of a bank that hangs: a rest of 5 s, and 30 s for a call."""
 
 _log = structlog.get_logger()
 
@@ -55,11 +58,14 @@ class _Taken(PixLocation, frozen=True):
 
 class _Made(Struct, frozen=True):
     made: int
+    silent: bool
 
 
 take_blocks = sql.many("pix_location.take", _Taken)
 take_one = sql.maybe("pix_location.take_one", PixLocation)
 add = sql.run("pix_location.add")
+note_silence = sql.run("pix_location.note_silence")
+"""`test, bank`: the bank was asked for locations and made none."""
 find_made = sql.maybe("pix_location.made", _Made)
 
 
@@ -100,8 +106,8 @@ class LocationReserve:
     async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
         """A location nobody else has, in turn by account when there are none at hand.
 
-        Refused(BANK_UNAVAILABLE) when the bank makes none, Refused(SERVICE_UNAVAILABLE) when it makes too few, and
-        OverflowError when too many wait.
+        Refused(BANK_UNAVAILABLE) when the bank refuses or its answers do not come within the time that a call has,
+        Refused(SERVICE_UNAVAILABLE) when too few are made, and OverflowError when too many wait.
         """
         if (location := self.at_hand(mode)) is not None:
             return location
@@ -164,10 +170,12 @@ class LocationReserve:
                 continue
             if not turns:
                 return
-            made_before, made = made, await self._made(mode)
+            known = await self._made(mode)
+            made_before, made = made, known.made
             if made_before not in (-1, made):
                 heard_at = self._time()  # what another process took first was made all the same
-            if self._time() - heard_at >= self._deadline_s:
+            # A bank that takes long is not silent: its calls are still under way.
+            if known.silent and self._time() - heard_at >= self._deadline_s:
                 return turns.fail(Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S))
             await asyncio.sleep(_LOOK_S)
 
@@ -194,7 +202,7 @@ class LocationReserve:
                     break
         return list(found)
 
-    async def _made(self, mode: Mode) -> int:
+    async def _made(self, mode: Mode) -> _Made:
         async with session(self._pool) as conn:
-            found = await find_made(conn, test=mode.test, bank=self._bank)
-        return 0 if found is None else found.made
+            found = await find_made(conn, test=mode.test, bank=self._bank, lately=_SILENCE_KNOWN)
+        return found or _Made(0, silent=False)

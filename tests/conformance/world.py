@@ -21,6 +21,7 @@ import api.idempotency.guard
 import api.operations.boletos
 from api.route import Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
+from commands.bank_orders.pix_locations import note_silence
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
 from commands.journal import Entry
@@ -297,12 +298,14 @@ class World:
 
     @asynccontextmanager
     async def no_locations(self) -> AsyncIterator[None]:
-        """The bank made no more locations for production charges, and the pool of them is used up."""
+        """The bank makes no more locations for production charges, and the pool of them is used up."""
         reserve = self.api.app.state.context.reserve
         waits = reserve._deadline_s
         reserve._held[Mode.PRODUCTION].clear()
         reserve._deadline_s = SILENT_S
         kept = await self.pool.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
+        async with self.pool.acquire() as conn:
+            await note_silence(conn, test=False, bank=self.api.settings.bank)
         try:
             yield
         finally:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from commands.bank_orders.pix_locations import note_silence
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from domain.mode import Mode
 from tests.support.in_process import Api, Reply, bearer, envelope, open_api
@@ -221,7 +222,7 @@ async def test_the_lookup_comes_before_the_suspension_and_the_suspension_before_
 
 
 async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, pool: Any) -> None:
-    """The pool of locations is empty and nobody fills it: only what must have the bank is 502."""
+    """The pool of locations is empty and the bank silent: only what must have the bank is 502."""
     async with open_api(servers.database_url, servers.redis_url) as api:
         token, used = await api.token(mode="production"), secrets.token_hex(8)
         assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
@@ -232,6 +233,7 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
         await client.redis.flushdb()
         async with pool.acquire() as conn:
             kept = await conn.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
+            await note_silence(conn, test=False, bank=api.settings.bank)
             now = await conn.fetchval("SELECT now()")
             try:
                 again = await api.post(PIX, api.pix(), token=token, key=used)

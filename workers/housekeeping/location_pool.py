@@ -15,8 +15,8 @@ import structlog
 from msgspec import Struct
 
 import sql
-from banks.protocol import Done
-from commands.bank_orders.pix_locations import BLOCK, add_to_pool
+from banks.protocol import Done, Location, Rejected, Unknown
+from commands.bank_orders.pix_locations import BLOCK, add_to_pool, note_silence
 from domain.mode import Mode
 from runtime.coordination.leases import release_lease, take_lease
 from runtime.pace import Pace
@@ -28,13 +28,14 @@ from workers.context import Context
 LEASE_S: Final = 6.0
 """Below the time for which creations wait: when its holder dies, another fills the pool before they are refused."""
 SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
-"""Asked for and stored together: one statement of the simulated bank, or one request for each location."""
+"""Asked for together: one statement of the simulated bank, or one request for each location."""
 
 _NEEDED_MIN = 2_000
 _COUNT_S = 5.0  # between two counts of what was taken
 _STALE_S = 60.0  # a count that old says nothing about now
 _HALF_S = 300.0  # the rate of a burst is forgotten by half in this time
 _LOOK_S = 0.25
+_STORE_S = 1.0  # so that blocks stay whole at a bank that answers in less
 _REST_S = (1.0, 2.0, 5.0)  # after slices the bank did not make
 
 _log = structlog.get_logger()
@@ -96,7 +97,8 @@ class LocationPool:
         self._leased = False
         self._per_s = 0.0
         self._first = 0
-        self._asked = 0  # of slices under way
+        self._asked = 0  # of slices under way, what is not stored
+        self._at_once = asyncio.Semaphore(self._pace.bank_location_calls)
         self._added = 0
         self._next_slow_at = 0.0
         self._failures = 0
@@ -175,26 +177,57 @@ class LocationPool:
         return [self._make(size) for size in sizes]
 
     async def _make(self, size: int) -> None:
-        """Raises nothing. Locations that could not be stored are lost: stored again after a lost connection they might
+        """Raises nothing. What has come is stored each second: one answer that takes long keeps no location from those
+        who wait for one. Locations that could not be stored are lost: stored again after a lost connection they might
         stand in two blocks, and two charges have one location."""
-        context = self._context
+        left, made = size, list[Location]()
+        refusals: list[Rejected | Unknown] = []
+        calls = {asyncio.create_task(self._ask(count, made, refusals)) for count in self._calls_of(size)}
         try:
-            answer = await context.banks.of(self._mode, self._bank).pix.create_locations(size)
-            made = answer.value if isinstance(answer, Done) else []
-            if len(made) < size // 2:
+            while calls:
+                ended, calls = await asyncio.wait(calls, timeout=_STORE_S)
+                for each in ended:
+                    each.result()
+                came, made[:] = made[:], []
+                if came:
+                    await self._store(came)
+                    left -= len(came)
+            if left > size - size // 2:
                 # Away, or it limits calls: asking on makes neither better.
                 self._failures += 1
                 self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
-                _log.warning("location_pool_not_filled", test=self._mode.test, answer=type(answer).__name__)
+                answer = type(refusals[0]).__name__ if refusals else "Done"
+                _log.warning("location_pool_not_filled", test=self._mode.test, answer=answer)
             else:
                 self._failures = 0
-            if made:
-                async with session(context.pool) as conn:
-                    await add_to_pool(conn, self._mode, self._bank, made)
-                self._added += len(made)
+            if left == size == self._asked:  # and no other slice is under way, to which the bank may still answer
+                async with session(self._context.pool) as conn:
+                    await note_silence(conn, test=self._mode.test, bank=self._bank)
         except DB_UNAVAILABLE as away:
             _log.warning("locations_not_stored", error=type(away).__name__)
         except Exception:
             _log.exception("locations_not_made")
         finally:
-            self._asked -= size
+            self._asked -= left
+            for each in calls:
+                each.cancel()
+
+    def _calls_of(self, size: int) -> Sequence[int]:
+        """How many locations each call asks for: the simulated bank in the worker makes them by one statement."""
+        return [size] if self._mode is Mode.SANDBOX else [1] * size
+
+    async def _ask(self, count: int, made: list[Location], refusals: list[Rejected | Unknown]) -> None:
+        async with self._at_once:
+            if refusals:
+                return  # a bank that is away would be asked in vain for each of the others
+            answer = await self._context.banks.of(self._mode, self._bank).pix.create_locations(count)
+        if isinstance(answer, Done):
+            made += answer.value
+        else:
+            refusals.append(answer)
+
+    async def _store(self, made: Sequence[Location]) -> None:
+        async with session(self._context.pool) as conn:
+            await add_to_pool(conn, self._mode, self._bank, made)
+        self._asked -= len(made)
+        self._added += len(made)

@@ -206,6 +206,8 @@ CREATE TABLE pix_pool (
     taken       bigint NOT NULL DEFAULT 0,
     per_s       double precision NOT NULL DEFAULT 0,
     counted_at  timestamptz NOT NULL,
+    -- When the bank was asked last and made none; NULL since it made one.
+    silent_at   timestamptz,
     PRIMARY KEY (test, bank)
 ) WITH (fillfactor = 50);
 

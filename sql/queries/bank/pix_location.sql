@@ -46,11 +46,18 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO pix_pool AS p (test, bank, made, counted_at)
 SELECT :test, :bank, coalesce(sum(count), 0)::bigint, clock_timestamp() FROM added
-ON CONFLICT (test, bank) DO UPDATE SET made = p.made + EXCLUDED.made;
+ON CONFLICT (test, bank) DO UPDATE SET made = p.made + EXCLUDED.made, silent_at = NULL;
+
+-- name: note_silence
+-- The bank refused to make any, or its answers did not come within the time that a call has.
+INSERT INTO pix_pool AS p (test, bank, made, counted_at, silent_at)
+VALUES (:test, :bank, 0, clock_timestamp(), clock_timestamp())
+ON CONFLICT (test, bank) DO UPDATE SET silent_at = EXCLUDED.silent_at;
 
 -- name: made
--- How many were ever made: while this grows, the bank answers.
-SELECT made FROM pix_pool WHERE test = :test AND bank = :bank;
+-- How many were ever made: while this grows, the bank answers. Silent: a worker had none of it :lately.
+SELECT made, coalesce(silent_at > clock_timestamp() - :lately::interval, false) AS silent
+FROM pix_pool WHERE test = :test AND bank = :bank;
 
 -- name: level
 -- How many are ready in the block `since` and those after it, and which is the first; how many were made, and what was

@@ -18,8 +18,15 @@ from joserfc.jwk import KeySet
 
 from banks.choice import Banks
 from banks.protocol import Done, Location, Unknown
-from commands.bank_orders.pix_locations import BLOCK, SILENT_S_MAX, LocationReserve, PixLocation, take_one
-from domain.errors import Code
+from commands.bank_orders.pix_locations import (
+    BLOCK,
+    SILENT_S_MAX,
+    LocationReserve,
+    PixLocation,
+    note_silence,
+    take_one,
+)
+from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
@@ -51,7 +58,7 @@ class Silent:
 
 
 class Slow:
-    """A bank that makes locations, each slice after a while."""
+    """A bank that makes locations, each after a while."""
 
     def __init__(self, delay_s: float = 0.05) -> None:
         self.delay_s = delay_s
@@ -239,15 +246,18 @@ async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(conte
     """It may limit calls: what it made is kept, and it is asked again later, and not at once."""
 
     class Limiting(Slow):
-        async def create_locations(self, count: int) -> Done[list[Location]]:
-            return await super().create_locations(3)
+        asked = 0
+
+        async def create_locations(self, count: int) -> Done[list[Location]] | Unknown:  # type: ignore[override]
+            self.asked += 1
+            return await super().create_locations(count) if self.asked <= 3 else Unknown("HTTP 429")
 
     bank = Limiting(0.0)
-    pool = LocationPool(paced(context, bank, BANK_LOCATION_CALLS="100"), Mode.PRODUCTION)
-    assert await pool.fill() == bank.made
-    assert 3 <= bank.made <= 4 * 3  # the slices that were under way together
+    pool = LocationPool(paced(context, bank, BANK_LOCATION_CALLS="10"), Mode.PRODUCTION)
+    assert await pool.fill() == bank.made == 3
+    assert bank.asked <= 3 + 10 + 3, "what was under way, and no more than one of each of the other slices"
     assert await pool.fill() == 0
-    assert await ready(context.pool, Mode.PRODUCTION) == bank.made
+    assert await ready(context.pool, Mode.PRODUCTION) == 3
 
 
 async def test_slices_are_made_side_by_side_and_land_as_they_are_made(context: Context) -> None:
@@ -260,7 +270,7 @@ async def test_slices_are_made_side_by_side_and_land_as_they_are_made(context: C
 
     await until_answer(some)
     assert await ready(context.pool, Mode.PRODUCTION) < 2_000
-    assert bank.under_way_max == 4  # 100 calls at once are two slices; two more are ready to follow
+    assert bank.under_way_max == 100
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -278,10 +288,48 @@ async def test_a_pool_that_is_filled_too_slowly_is_no_silence_of_the_bank(contex
     """Longer than a silent bank is waited for, each gets its location as it is made."""
     bank = Slow(0.25)
     async with reserve_of(context, deadline_s=0.6) as reserve:
-        worker = paced(context, bank, BANK_LOCATION_CALLS="1")
+        worker = paced(context, bank, BANK_LOCATION_CALLS="50")
         async with working(worker, Mode.PRODUCTION):
-            taken = await take(reserve, Mode.PRODUCTION, 1_000)
-    assert len(set(ids(taken))) == 1_000
+            taken = await take(reserve, Mode.PRODUCTION, 400)
+    assert len(set(ids(taken))) == 400
+
+
+async def test_a_bank_that_answers_late_is_not_silent(context: Context) -> None:
+    """Its first answers come long after a silent bank is given up."""
+    async with reserve_of(context, deadline_s=0.3) as reserve, working(paced(context, Slow(1.5)), Mode.PRODUCTION):
+        taken = await take(reserve, Mode.PRODUCTION, 60)
+    assert len(set(ids(taken))) == 60
+
+
+async def test_one_answer_that_does_not_come_keeps_no_location_from_those_who_wait(context: Context) -> None:
+    class Hanging(Slow):
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            if self.under_way_max == 5:
+                await asyncio.Event().wait()
+            return await super().create_locations(count)
+
+    worker = paced(context, Hanging(0.05), BANK_LOCATION_CALLS="5")
+    async with reserve_of(context) as reserve, working(worker, Mode.PRODUCTION):
+        taken = await take(reserve, Mode.PRODUCTION, 5)
+    assert len(set(ids(taken))) == 5
+
+
+async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> None:
+    async with context.pool.acquire() as conn:
+        await note_silence(conn, test=False, bank=BANK)
+    await fill(context.pool, False, [Location(1, "p/1")])
+    async with reserve_of(context, deadline_s=0.2, wait_s_max=1.5) as reserve:
+        assert (await reserve.take(Mode.PRODUCTION, ACCOUNT)).location_id == 1
+        with pytest.raises(Refused) as refused:
+            await reserve.take(Mode.PRODUCTION, ACCOUNT)
+    assert refused.value.code is Code.SERVICE_UNAVAILABLE
+
+
+async def test_nothing_is_said_of_the_bank_while_no_worker_asks_it(context: Context) -> None:
+    async with reserve_of(context, deadline_s=0.2, wait_s_max=1.5) as reserve:
+        with pytest.raises(Refused) as refused:
+            await reserve.take(Mode.PRODUCTION, ACCOUNT)
+    assert refused.value.code is Code.SERVICE_UNAVAILABLE
 
 
 async def test_what_others_take_first_shows_that_the_bank_answers(context: Context) -> None:
@@ -311,9 +359,9 @@ async def test_a_burst_of_one_account_does_not_keep_another_waiting(context: Con
 
 
 async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context) -> None:
-    async with reserve_of(context, deadline_s=0.5) as reserve:
+    async with reserve_of(context, deadline_s=0.5) as reserve, working(context, Mode.PRODUCTION):
         began = time.monotonic()
-        waits = [reserve.take(Mode.SANDBOX, ACCOUNT) for _ in range(30)]
+        waits = [reserve.take(Mode.PRODUCTION, ACCOUNT) for _ in range(30)]
         answers = await asyncio.gather(*waits, return_exceptions=True)
         assert time.monotonic() - began < 10  # one wait, shared: one after the other they take 15
     assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 30
@@ -322,7 +370,7 @@ async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Contex
 async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_replay_waits_for_nothing(
     context: Context, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_api(servers.database_url, servers.redis_url) as api:
+    async with open_api(servers.database_url, servers.redis_url) as api, working(context, Mode.PRODUCTION):
         token, reserve = await api.token(mode="production"), api.app.state.context.reserve
 
         async def create(key: str) -> Reply:
