@@ -1227,7 +1227,7 @@ CREATE TABLE simulated_boleto (
     CONSTRAINT simulated_boleto_token_check CHECK (length(token) = 22),
     CONSTRAINT simulated_boleto_txid_check CHECK (txid ~ '^BOLETO[0-9]{17}DATA[0-9]{8}$'::text),
     CONSTRAINT simulated_boleto_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX simulated_boleto_moved ON simulated_boleto USING btree (world, moved_at, number) WHERE moved_at IS NOT NULL;
 CREATE INDEX simulated_boleto_registered ON simulated_boleto USING btree (world, registered_at, number);
 CREATE UNIQUE INDEX simulated_boleto_token ON simulated_boleto USING btree (token);
@@ -1257,7 +1257,7 @@ CREATE TABLE simulated_boleto_payment (
     CONSTRAINT simulated_boleto_payment_rail_check CHECK (rail = ANY (ARRAY['boleto'::text, 'pix'::text])),
     CONSTRAINT simulated_boleto_payment_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text])),
     CONSTRAINT simulated_boleto_payment_world_number_fkey FOREIGN KEY (world, number) REFERENCES simulated_boleto(world, number)
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX simulated_boleto_payment_number ON simulated_boleto_payment USING btree (world, number);
 CREATE INDEX simulated_boleto_payment_pix ON simulated_boleto_payment USING btree (world, end_to_end_id) WHERE end_to_end_id IS NOT NULL;
 CREATE INDEX simulated_boleto_payment_untold ON simulated_boleto_payment USING btree (tell_at) WHERE tell_at IS NOT NULL;
@@ -1311,7 +1311,7 @@ CREATE TABLE simulated_cob (
     CONSTRAINT simulated_cob_status_check CHECK (status = ANY (ARRAY['ATIVA'::text, 'CONCLUIDA'::text, 'REMOVIDA_PELO_USUARIO_RECEBEDOR'::text])),
     CONSTRAINT simulated_cob_txid_check CHECK (txid ~ '^[a-zA-Z0-9]{26,35}$'::text),
     CONSTRAINT simulated_cob_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-) WITH (fillfactor=85);
+) WITH (fillfactor=85, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX simulated_cob_location ON simulated_cob USING btree (world, location_id);
 
 CREATE TABLE simulated_devolucao (
@@ -1330,7 +1330,7 @@ CREATE TABLE simulated_devolucao (
     CONSTRAINT simulated_devolucao_natureza_check CHECK (natureza = ANY (ARRAY['ORIGINAL'::text, 'MED_FRAUDE'::text, 'MED_OPERACIONAL'::text])),
     CONSTRAINT simulated_devolucao_pkey PRIMARY KEY (world, end_to_end_id, id),
     CONSTRAINT simulated_devolucao_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE simulated_fault (
     world text NOT NULL,
@@ -1352,7 +1352,7 @@ CREATE TABLE simulated_location (
     CONSTRAINT simulated_location_pkey PRIMARY KEY (world, location_id),
     CONSTRAINT simulated_location_token_check CHECK (length(token) = 22),
     CONSTRAINT simulated_location_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE UNIQUE INDEX simulated_location_token ON simulated_location USING btree (token);
 
 CREATE TABLE simulated_pix (
@@ -1376,7 +1376,7 @@ CREATE TABLE simulated_pix (
     CONSTRAINT simulated_pix_interest_cents_check CHECK (interest_cents >= 0),
     CONSTRAINT simulated_pix_pkey PRIMARY KEY (world, end_to_end_id),
     CONSTRAINT simulated_pix_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-);
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=100000, autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX simulated_pix_of_cob ON simulated_pix USING btree (world, txid);
 CREATE INDEX simulated_pix_paid ON simulated_pix USING btree (world, paid_at, end_to_end_id);
 CREATE INDEX simulated_pix_untold ON simulated_pix USING btree (tell_at) WHERE tell_at IS NOT NULL;
@@ -1413,7 +1413,7 @@ CREATE TABLE simulated_transfer (
     CONSTRAINT simulated_transfer_id_check CHECK (id ~ '^[a-zA-Z0-9]{1,35}$'::text),
     CONSTRAINT simulated_transfer_pkey PRIMARY KEY (world, id),
     CONSTRAINT simulated_transfer_world_check CHECK (world = ANY (ARRAY['sandbox'::text, 'production'::text]))
-);
+) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 
 CREATE TABLE span_charge (
     account_id uuid NOT NULL,

@@ -3,8 +3,8 @@
 -- A charge's id alone is its key: it is time-ordered, so new rows meet at the right edge of the index, and a bank, which
 -- knows a charge only by its txid (the id in hex), finds it by the same key.
 
--- Here and in other tables that grow for ever, a number of changed rows calls for a vacuum or an analysis: a fifth of a
--- billion rows is reached years too late.
+-- Here and in other tables that grow for ever, a number of changed rows calls for a vacuum: a fifth of a billion rows is
+-- reached years too late.
 CREATE TABLE idempotency (
     first_used_at  timestamptz NOT NULL,
     replay_count   integer NOT NULL DEFAULT 0,

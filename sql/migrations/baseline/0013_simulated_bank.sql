@@ -4,6 +4,8 @@
 -- HTTP in local work.
 --
 -- The state of a boleto, a return or a transfer follows from its rows and the clock; nothing runs in the background.
+--
+-- What the sandbox writes with each creation grows as charges do, and is looked after as they are (0002_charges).
 
 CREATE TABLE simulated_location (
     world        text NOT NULL CHECK (world IN ('sandbox', 'production')),
@@ -13,6 +15,9 @@ CREATE TABLE simulated_location (
     location     text NOT NULL CHECK (length(location) <= 77),
     created_at   timestamptz NOT NULL,
     PRIMARY KEY (world, location_id)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE UNIQUE INDEX simulated_location_token ON simulated_location (token);
 
@@ -33,7 +38,11 @@ CREATE TABLE simulated_cob (
     terms         jsonb,
     PRIMARY KEY (world, txid),
     CHECK ((due_on IS NULL) = (terms IS NULL))
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
+);
 -- Not unique: a statement that puts a hundred cobs refuses the one whose location is taken, instead of failing whole.
 CREATE INDEX simulated_cob_location ON simulated_cob (world, location_id);
 
@@ -57,6 +66,10 @@ CREATE TABLE simulated_pix (
     fine_cents      bigint NOT NULL DEFAULT 0 CHECK (fine_cents >= 0),
     discount_cents  bigint NOT NULL DEFAULT 0 CHECK (discount_cents >= 0),
     PRIMARY KEY (world, end_to_end_id)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX simulated_pix_of_cob ON simulated_pix (world, txid);
 CREATE INDEX simulated_pix_paid ON simulated_pix (world, paid_at, end_to_end_id);
@@ -116,7 +129,11 @@ CREATE TABLE simulated_boleto (
     -- Listed without what a list must have, for tests of those who read it.
     garbled          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (world, number)
-) WITH (fillfactor = 85);
+) WITH (
+    fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
+);
 CREATE UNIQUE INDEX simulated_boleto_token ON simulated_boleto (token);
 CREATE INDEX simulated_boleto_moved ON simulated_boleto (world, moved_at, number) WHERE moved_at IS NOT NULL;
 CREATE INDEX simulated_boleto_registered ON simulated_boleto (world, registered_at, number);
@@ -143,6 +160,10 @@ CREATE TABLE simulated_boleto_payment (
     tell_attempts   integer NOT NULL DEFAULT 0,
     PRIMARY KEY (world, payment_id),
     FOREIGN KEY (world, number) REFERENCES simulated_boleto (world, number)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX simulated_boleto_payment_number ON simulated_boleto_payment (world, number);
 -- To return what was paid to the PIX side of a boleto.
@@ -182,6 +203,9 @@ CREATE TABLE simulated_devolucao (
     settles_at     timestamptz NOT NULL,
     fails          boolean NOT NULL,
     PRIMARY KEY (world, end_to_end_id, id)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
 -- PIX sent to a key: not part of API Pix, which only receives.
@@ -197,6 +221,9 @@ CREATE TABLE simulated_transfer (
     settles_at     timestamptz NOT NULL,
     fails          boolean NOT NULL,
     PRIMARY KEY (world, id)
+) WITH (
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
 CREATE TABLE simulated_refund_rules (
