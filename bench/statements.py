@@ -22,14 +22,15 @@ from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
 from runtime.local.postgres_account import package
 from runtime.postgres import Pool, session
+from runtime.servers.role_settings import SETTINGS
 
 _TOGETHER = 16  # about what the API gathers with 64 connections to two processes
 _CLIENTS = 2
 _BATCHES = 800  # of each client
 _LOCATIONS_PER_S = 12_000
 _ASKED_MAX = 20_000
-# As runtime/postgres.py opens its connections.
-_OPTIONS = "-c jit=off -c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan"
+# As the application's role has them: other plans would be measured.
+_OPTIONS = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
 _TPS = re.compile(rb"^tps = ([0-9.]+)", re.M)
 _ARGUMENT = re.compile(r"\$(\d+)")
 _COMMENT = re.compile(r"--[^\n]*")
