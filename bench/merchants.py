@@ -15,7 +15,7 @@ from commands.mail import write_mails
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import Seal
 from workers.webhooks.dispatcher import take_lanes
-from workers.webhooks.lanes import CAP, CAP_TEST, tend_lanes
+from workers.webhooks.lanes import tend_lanes
 
 _FEW, _MANY = 100, 100_000
 _ROUNDS = 15
@@ -74,7 +74,7 @@ async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int
         async with transaction(pool) as conn:
             await take_lanes(
                 conn, after_endpoint=UUID(int=0), after_test=False, scan_max=0, scanned_first=False, window=_WINDOW,
-                now=datetime.now(UTC), cap=CAP, cap_test=CAP_TEST, limit=128,
+                now=datetime.now(UTC), cap=10, cap_test=5, limit=128,
             )  # fmt: skip
 
     async def lanes() -> None:

@@ -27,6 +27,9 @@ class Pace(Struct, frozen=True, kw_only=True):
     bank_withdrawal_calls: int = 16
     bank_share_per_s: int = 20
     """Orders of one account and mode, in a second and process, that no other account's come before."""
+    webhook_requests: int = 10
+    """Webhooks under way to one address at most, over all workers; `sandbox_webhook_requests` of test events."""
+    sandbox_webhook_requests: int = 5
     orders_claimed: int = 100
     """Orders taken up by one statement."""
     creations_written: int = 100
@@ -55,6 +58,8 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 _MAX: Mapping[str, int] = {
     "bank_list_pages": 32,
+    "webhook_requests": 500,
+    "sandbox_webhook_requests": 150,
     "orders_claimed": 100,
     "creations_written": 100,
     "pix_locations_s": 3_600,

@@ -30,7 +30,7 @@ from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.counted import count_attempt, named
-from workers.webhooks.lanes import CAP, CAP_TEST, DueDelivery, FinishedAttempt, store_attempts, tend_lanes
+from workers.webhooks.lanes import DueDelivery, FinishedAttempt, store_attempts, tend_lanes
 from workers.webhooks.traced import post_traced
 
 IN_FLIGHT_MAX = 1_000
@@ -184,8 +184,8 @@ class WebhookDispatcher:
                 scanned_first=self._scanned_first,
                 window=_WINDOW,
                 now=now,
-                cap=CAP,
-                cap_test=CAP_TEST,
+                cap=self._context.settings.pace.webhook_requests,
+                cap_test=self._context.settings.pace.sandbox_webhook_requests,
                 limit=lanes_max,
             )
             lanes = [look for look in looks if look.found]

@@ -27,10 +27,6 @@ from runtime.settings import Settings
 from sql import Connection
 from workers.webhooks.attempt import ReceiverAnswer
 
-CAP = 10
-"""Requests in flight to one endpoint, in production."""
-CAP_TEST = 5
-
 _PROBE_S_MAX = 60.0
 """Between two probes of a broken lane: merchants wait for payments, and a request a minute is no load."""
 _LANES_MAX = 100
@@ -123,7 +119,7 @@ def rules_of(settings: Settings, mode: Mode) -> Rules:
     """The first probe comes when the first retry would."""
     delays_s = settings.webhook_delays_s
     return Rules(
-        cap=CAP_TEST if mode.test else CAP,
+        cap=settings.pace.sandbox_webhook_requests if mode.test else settings.pace.webhook_requests,
         probe_s_min=min(delays_s[0], _PROBE_S_MAX),
         probe_s_max=min(max(delays_s), _PROBE_S_MAX),
         pause_after_s=settings.webhook_pause_after_s,
@@ -142,7 +138,7 @@ async def store_attempts(
         # The common batch: one round trip, and no lane is written unless a success changes it.
         delivered = [DeliveryOutcome("delivered", each.due.step + 1, now) for each in attempts]
         async with session(pool) as conn:
-            unhealthy = await _store(conn, attempts, delivered, by_lane.keys(), now=now)
+            unhealthy = await _store(conn, settings, attempts, delivered, by_lane.keys(), now=now)
         if unhealthy:
             async with transaction(pool) as conn:
                 await relax(conn)
@@ -151,12 +147,13 @@ async def store_attempts(
     async with transaction(pool) as conn:
         by_place, blocked_untils = await _fold(conn, settings, attempts, by_lane, now=now)
         outcomes = [by_place[at] for at in range(len(attempts))]
-        await _store(conn, attempts, outcomes, (), now=now)
+        await _store(conn, settings, attempts, outcomes, (), now=now)
     return outcomes, blocked_untils
 
 
 async def _store(
     conn: Connection,
+    settings: Settings,
     attempts: Sequence[FinishedAttempt],
     outcomes: Sequence[DeliveryOutcome],
     lanes: Collection[LaneKey],
@@ -165,7 +162,13 @@ async def _store(
 ) -> list[LaneKey]:
     """Store attempts and deliveries; answers which of `lanes` a success changes, because they are not healthy."""
     rows = await store_results(
-        conn, attempts=attempts, outcomes=outcomes, lanes=lanes, cap=CAP, cap_test=CAP_TEST, now=now
+        conn,
+        attempts=attempts,
+        outcomes=outcomes,
+        lanes=lanes,
+        cap=settings.pace.webhook_requests,
+        cap_test=settings.pace.sandbox_webhook_requests,
+        now=now,
     )
     return [LaneKey(row.endpoint_id, Mode.of(row.test)) for row in rows]
 
@@ -183,8 +186,8 @@ async def _fold(
         conn,
         lanes=by_lane,
         failed=[any(attempts[at].answer.outcome != "delivered" for at in places) for places in by_lane.values()],
-        cap=CAP,
-        cap_test=CAP_TEST,
+        cap=settings.pace.webhook_requests,
+        cap_test=settings.pace.sandbox_webhook_requests,
     )
     before = {row.key: row.lane() for row in rows}
     after: dict[LaneKey, Lane] = {}

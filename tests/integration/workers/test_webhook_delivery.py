@@ -43,7 +43,6 @@ from tests.support.webhooks import (
     working,
 )
 from workers.webhooks.guarded_connection import ATTEMPT_S
-from workers.webhooks.lanes import CAP, CAP_TEST
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -285,7 +284,12 @@ async def test_setting_the_address_again_sends_what_waits_to_the_new_one_and_a_r
         assert sent.headers["X-Service-Signature-Previous"] == f"sha256={signed}"
 
 
-async def test_in_flight_never_exceeds_the_cap_with_three_workers(pool: Pool, redis_url: str) -> None:
+@pytest.mark.parametrize(
+    ("cap", "cap_test", "env"), [(10, 5, {}), (24, 2, {"WEBHOOK_REQUESTS": "24", "SANDBOX_WEBHOOK_REQUESTS": "2"})]
+)
+async def test_in_flight_never_exceeds_the_cap_with_three_workers(
+    pool: Pool, redis_url: str, cap: int, cap_test: int, env: dict[str, Any]
+) -> None:
     async with (
         receiving(delay_s=0.1) as live,
         receiving(delay_s=0.1) as sandbox,
@@ -295,14 +299,14 @@ async def test_in_flight_never_exceeds_the_cap_with_three_workers(pool: Pool, re
         await happen(pool, one, 150)
         await happen(pool, two, 60, test=True)
         for _ in range(3):
-            await workers.enter_async_context(working(pool, redis_url, every_s=0.02))
+            await workers.enter_async_context(working(pool, redis_url, every_s=0.02, **env))
         await until(pool, one, "delivered")
         await until(pool, two, "delivered")
     assert Counter(each.event_id for each in live.requests).most_common(1)[0][1] == 1
     assert len(live.requests) == 150
     assert len(sandbox.requests) == 60
-    assert CAP / 2 < live.flying_max <= CAP
-    assert CAP_TEST / 2 < sandbox.flying_max <= CAP_TEST
+    assert cap / 2 < live.flying_max <= cap
+    assert cap_test / 2 < sandbox.flying_max <= cap_test
 
 
 async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_url: str) -> None:
