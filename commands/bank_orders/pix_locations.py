@@ -92,6 +92,7 @@ class LocationReserve:
         self._last_block = dict.fromkeys(Mode, 0)
         self._filled_at = dict.fromkeys(Mode, 0.0)
         self._looked_at = dict.fromkeys(Mode, 0.0)
+        self._heard = dict.fromkeys(Mode, 0)  # how often there was something new
 
     def at_hand(self, mode: Mode) -> PixLocation | None:
         """A location nobody else has, without a wait; None when the caller has to `take` one."""
@@ -106,17 +107,20 @@ class LocationReserve:
     async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
         """A location nobody else has, in turn by account when there are none at hand.
 
-        Refused(BANK_UNAVAILABLE) when the bank refuses or its answers do not come within the time that a call has,
-        Refused(SERVICE_UNAVAILABLE) when too few are made, and OverflowError when too many wait.
+        Refused(BANK_UNAVAILABLE) when the bank refuses, or nothing comes of it for as long as a caller waits;
+        Refused(SERVICE_UNAVAILABLE) when too few are made; OverflowError when too many wait.
         """
         if (location := self.at_hand(mode)) is not None:
             return location
+        heard = self._heard[mode]
         future = self._turns[mode].join(account_id)
         self._fill_soon(mode)
         try:
             await asyncio.wait((future,), timeout=self._wait_s_max)
             if not future.done():
-                raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
+                silent = self._heard[mode] == heard
+                code = Code.BANK_UNAVAILABLE if silent else Code.SERVICE_UNAVAILABLE
+                raise Refused(code, retry_after_s=RETRY_AFTER_S)
             return future.result()
         finally:
             future.cancel()  # a caller that has left takes no turn
@@ -167,6 +171,7 @@ class LocationReserve:
             turns.serve(held)
             if found:
                 heard_at = self._time()
+                self._heard[mode] += 1
                 continue
             if not turns:
                 return
@@ -174,6 +179,7 @@ class LocationReserve:
             made_before, made = made, known.made
             if made_before not in (-1, made):
                 heard_at = self._time()  # what another process took first was made all the same
+                self._heard[mode] += 1
             # A bank that takes long is not silent: its calls are still under way.
             if known.silent and self._time() - heard_at >= self._deadline_s:
                 return turns.fail(Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S))

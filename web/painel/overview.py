@@ -30,9 +30,9 @@ async def show(request: PageRequest) -> Response[Any]:
     await expire_account(request.pool, owner, now=request.now)
 
     async def read(conn: Connection) -> dict[str, Any]:
-        now_is = await standing(conn, owner, now=request.now)
+        now_is = await standing(conn, owner, now=request.account_now)
         days = await received_by_day(conn, owner, now=request.now)
-        docs, _ = await current_page(conn, owner, ChargeFilters(), None, _LATEST, now=request.now)
+        docs, _ = await current_page(conn, owner, ChargeFilters(), None, _LATEST, now=request.account_now)
         charges = await with_whom(conn, docs, owner, request.seal, request.payers)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)

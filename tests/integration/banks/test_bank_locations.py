@@ -320,15 +320,29 @@ async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> No
     await fill(context.pool, False, [Location(1, "p/1")])
     async with reserve_of(context, deadline_s=0.2, wait_s_max=1.5) as reserve:
         assert (await reserve.take(Mode.PRODUCTION, ACCOUNT)).location_id == 1
-        with pytest.raises(Refused) as refused:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Refused):
             await reserve.take(Mode.PRODUCTION, ACCOUNT)
-    assert refused.value.code is Code.SERVICE_UNAVAILABLE
+        assert asyncio.get_running_loop().time() - began >= 1.4, "waited as for a bank that is slow"
 
 
-async def test_nothing_is_said_of_the_bank_while_no_worker_asks_it(context: Context) -> None:
-    async with reserve_of(context, deadline_s=0.2, wait_s_max=1.5) as reserve:
+async def test_a_bank_of_which_nothing_comes_for_as_long_as_a_creation_waits_is_silent(context: Context) -> None:
+    """Also where no worker is there to ask it."""
+    async with reserve_of(context, deadline_s=0.2, wait_s_max=1.0) as reserve:
         with pytest.raises(Refused) as refused:
             await reserve.take(Mode.PRODUCTION, ACCOUNT)
+    assert refused.value.code is Code.BANK_UNAVAILABLE
+
+
+async def test_a_bank_that_makes_too_few_is_not_called_silent(context: Context) -> None:
+    made = "INSERT INTO pix_pool VALUES (false, $1, $2, 0, 0, now()) ON CONFLICT (test, bank) DO UPDATE SET made = $2"
+    async with reserve_of(context, deadline_s=0.2, wait_s_max=1.0) as reserve:
+        waiting = asyncio.create_task(reserve.take(Mode.PRODUCTION, ACCOUNT))
+        for number in range(4):
+            await context.pool.execute(made, BANK, 50 * number)
+            await asyncio.sleep(0.1)
+        with pytest.raises(Refused) as refused:
+            await waiting
     assert refused.value.code is Code.SERVICE_UNAVAILABLE
 
 
