@@ -1,11 +1,13 @@
 """What a worker asks a slow bank it asks at once, as many as its settings say, and goes on as each answer comes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+import pytest
 import pytest_asyncio
 
 from banks.banco_do_brasil.callbacks import pix_hints
@@ -95,6 +97,16 @@ async def charges(pool: Pool, count: int, times: DueTimes | None = None) -> list
     return await make_charges(pool, account, places, test=False, due_times=times)
 
 
+async def called_back(pool: Pool, charge_ids: Sequence[UUID]) -> None:
+    """The bank has told of a payment of each; whose registration waits."""
+    await pool.execute("UPDATE bank_order SET due_at = 'infinity' WHERE charge_id = ANY($1)", charge_ids)
+    for charge_id in charge_ids:
+        txid = charge_id.hex.encode()
+        body = b'{"pix": [{"endToEndId": "E%b", "txid": "%b"}]}' % (txid[:31], txid)
+        async with transaction(pool) as conn:
+            await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
+
+
 async def comes(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110
@@ -123,6 +135,19 @@ async def test_cobs_are_registered_so_many_at_once_and_none_waits_for_the_slowes
     assert await pool.fetchval(left, charge_ids) == 0
 
 
+@pytest.mark.parametrize("duty", ["cobs", "callbacks"])
+async def test_two_workers_have_twice_as_much_under_way(context: Context, bank: Slow, pool: Pool, duty: str) -> None:
+    charge_ids = await charges(pool, 4 * CALLS)
+    if duty == "callbacks":
+        await called_back(pool, charge_ids)
+    drain = partial(drain_orders, mode=Mode.PRODUCTION) if duty == "cobs" else drain_hints
+    working = [asyncio.create_task(drain(context)) for _ in range(2)]
+    await comes(lambda: bank.under_way == 2 * CALLS)
+    bank.let_all()
+    assert sum(await asyncio.gather(*working)) == len(charge_ids)
+    assert bank.under_way_max == 2 * CALLS
+
+
 async def test_a_burst_of_one_account_keeps_anothers_order_waiting_for_one_answer_only(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
@@ -142,14 +167,7 @@ async def test_callbacks_are_checked_so_many_at_once_and_none_waits_for_the_slow
     context: Context, bank: Slow, pool: Pool
 ) -> None:
     charge_ids = await charges(pool, 3 * CALLS)
-    await pool.execute("UPDATE bank_order SET due_at = 'infinity' WHERE charge_id = ANY($1)", charge_ids)
-    for charge_id in charge_ids:
-        body = b'{"pix": [{"endToEndId": "E%s", "txid": "%s"}]}' % (
-            charge_id.hex[:31].encode(),
-            charge_id.hex.encode(),
-        )
-        async with transaction(pool) as conn:
-            await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
+    await called_back(pool, charge_ids)
     await goes_on(bank, asyncio.create_task(drain_hints(context)), len(charge_ids))
     assert {await status_of(pool, charge_id) for charge_id in charge_ids} == {"paid"}
     unchecked = "SELECT count(*) FROM bank_hint WHERE txid = ANY($1)"
