@@ -55,8 +55,6 @@ _WRITTEN = (
     " external_id, created_at, now() + interval '30 days' FROM read_charge",
     "INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)"
     " SELECT account_id, test, md5(charge_id::text), sha256('x'), 'charge', charge_id, created_at FROM read_charge",
-    "INSERT INTO account_clock (account_id, test, entry_sequence, balance_cents) SELECT DISTINCT ON (account_id, test)"
-    " account_id, test, sequence, balance_after_cents FROM read_ledger ORDER BY account_id, test, sequence DESC",
     "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles, paid_at,"
     " credited_at) SELECT account_id, payment_id, test, charge_id, payment_id::text, method, 100, true, paid_at,"
     " paid_at FROM read_payment",

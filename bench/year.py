@@ -1,5 +1,5 @@
-"""A year of a busy merchant and of twenty small ones, for the benches that read much: charges, payments, refunds and
-what became of each webhook.
+"""A year of a busy merchant and of twenty small ones, for the benches that read much: charges, payments, refunds, their
+events in the feed, and what became of each webhook.
 
 It is written as journal rows by a few statements, because who issues and pays charges is measured elsewhere; the read
 tables are then filled from the journal by the projections themselves, so they hold what a live system would.
@@ -18,13 +18,15 @@ from sql import Connection
 _PAGE = 2_000
 _FILL_S_MAX = 7_200  # of one statement
 _WEEK = timedelta(days=7)
-# Nothing here has an event of the feed or a withdrawal.
+# Nothing here is a withdrawal.
 _FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
-           Projection.REFUNDS_ENDED, Projection.ENTRIES)  # fmt: skip
+           Projection.REFUNDS_ENDED, Projection.EVENTS, Projection.ENTRIES)  # fmt: skip
+# Months are made ahead of their time; of a year that is written today, those that have passed are missing.
+MONTHS = "SELECT make_months($1, (now() - interval '366 days')::date, now()::date)"
 
 # As the service makes ids: their first 48 bits are the milliseconds of a time. Indexes then grow at their right edge
 # and a block range of the journal holds the charges of one time; with random ones its summaries would exclude nothing.
-_IDS = """
+ORDERED_ID = """
 CREATE OR REPLACE FUNCTION pg_temp.ordered_id(at timestamptz, seed text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT (lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(seed), 1, 3)
             || '8' || substr(md5(seed), 4, 15))::uuid
@@ -54,7 +56,8 @@ FROM (SELECT n, at, pg_temp.ordered_id(at, n::text) AS charge_id,
             FROM generate_series(1, $1::integer) n) every) g
 """
 # Four fifths are paid, some minutes or days later, and of these one in fifty goes back two days after. Entries are
-# numbered and added up along each account, as its clock would have done.
+# numbered and added up along each account, as its clock would have done. A payment is an event of the feed, with the
+# body that domain/events.py gives it: jsonb would sort its keys and put spaces between them.
 _MOVED = """
 WITH paid AS (
     SELECT account_id, charge_id, payload -> 'charge' AS charge,
@@ -69,6 +72,7 @@ WITH paid AS (
     SELECT account_id, charge_id, charge, at, type, (charge ->> 'amount_cents')::bigint AS cents,
            pg_temp.ordered_id(paid_at, 'payment' || charge_id) AS payment_id,
            pg_temp.ordered_id(at, 'refund' || charge_id) AS refund_id,
+           CASE type WHEN 'payment' THEN pg_temp.ordered_id(at, 'event' || charge_id) END AS event_id,
            to_char(paid_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS paid,
            row_number() OVER line AS sequence,
            sum(CASE type WHEN 'payment' THEN 1 ELSE -1 END * (charge ->> 'amount_cents')::bigint) OVER line AS balance
@@ -87,7 +91,12 @@ SELECT account_id, false, charge_id, 2, CASE type WHEN 'payment' THEN 'payment.r
           ELSE jsonb_build_object(
            'refund', jsonb_build_object('refund_id', refund_id, 'payment_id', payment_id, 'status', 'pending',
                'amount_cents', cents, 'created_at', at),
-           'fund', jsonb_build_object('payment_id', payment_id, 'paid_at', paid, 'refunding_cents', cents)) END
+           'fund', jsonb_build_object('payment_id', payment_id, 'paid_at', paid, 'refunding_cents', cents)) END,
+       event_id, CASE WHEN event_id IS NOT NULL THEN convert_to(format(
+           '{"event":"payment.received","event_id":"%s","charge_id":"%s","account_id":"%s","status":"paid","amount":"%s",'
+           '"external_id":"%s","test":false,"paid_at":"%s","payment_id":"%s","method":"%s","anomaly":null,"version":2}',
+           event_id, charge_id, account_id, to_char(cents / 100.0, 'FM9999999990.00'), charge ->> 'external_id', paid,
+           payment_id, charge ->> 'payment_method'), 'UTF8') END
 FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
     'payment_id', payment_id, 'charge_id', charge_id, 'external_id', charge -> 'external_id',
     'payment_method', charge -> 'payment_method', 'method', charge -> 'payment_method', 'amount_cents', cents,
@@ -95,25 +104,57 @@ FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
     'late', false) || CASE WHEN charge ? 'integrador_code'
         THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
 """
+# The whole amount: nothing of it can be sent back any more.
 _GONE_BACK = """
 INSERT INTO pg_temp.year
-SELECT account_id, false, charge_id, 3, 'refund.succeeded', recorded_at + interval '2 seconds', 'bench',
-       jsonb_build_object(
-    'refund', jsonb_build_object('refund_id', payload #> '{refund,refund_id}', 'status', 'succeeded'),
-    'fund', jsonb_build_object('payment_id', payload #> '{fund,payment_id}', 'paid_at', payload #> '{fund,paid_at}',
-        'refunding_cents', 0, 'refunded_cents', payload #> '{refund,amount_cents}'))
-FROM pg_temp.year WHERE kind = 'refund.created'
+SELECT account_id, false, charge_id, 3, 'refund.succeeded', at, 'bench', jsonb_build_object(
+           'external_id', payload -> 'external_id',
+           'refund', jsonb_build_object('refund_id', payload #> '{refund,refund_id}', 'status', 'succeeded',
+               'completed_at', iso),
+           'fund', jsonb_build_object('payment_id', payload #> '{fund,payment_id}',
+               'paid_at', payload #> '{fund,paid_at}', 'refunding_cents', 0,
+               'refunded_cents', payload #> '{refund,amount_cents}')),
+       event_id, convert_to(format(
+           '{"event":"refund.succeeded","event_id":"%s","charge_id":"%s","account_id":"%s","status":"paid","amount":"%s",'
+           '"external_id":"%s","test":false,"refund_id":"%s","payment_id":"%s","refund_status":"succeeded","reason":null,'
+           '"end_to_end_id":null,"return_id":null,"failure_code":null,"refunded_total":"%s",'
+           '"refundable_remaining":"0.00","completed_at":"%s","version":3}',
+           event_id, charge_id, account_id, amount, payload ->> 'external_id', payload #>> '{refund,refund_id}',
+           payload #>> '{fund,payment_id}', amount, iso), 'UTF8')
+FROM (SELECT account_id, charge_id, payload, at, pg_temp.ordered_id(at, 'refund event' || charge_id) AS event_id,
+             to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS iso,
+             to_char((payload #>> '{refund,amount_cents}')::bigint / 100.0, 'FM9999999990.00') AS amount
+      FROM (SELECT *, recorded_at + interval '2 seconds' AS at FROM pg_temp.year WHERE kind = 'refund.created') begun) r
 """
 # In the order of time, as they happened, and vacuumed on the way: a charge is paid while the pages of its rows are
 # among the last. Issued, paid or vacuumed all at once, gaps would lie all over the tables, and new rows in these.
 _STAGED = """
 CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, version integer, kind text,
-                             recorded_at timestamptz, actor text, payload jsonb)
+                             recorded_at timestamptz, actor text, payload jsonb, event_id uuid, event_body bytea)
 """
+# Events are numbered behind where their account's clock stands, which is then moved on.
 _HAPPENED = """
-INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)
-SELECT account_id, test, charge_id, version, kind, recorded_at, actor, payload FROM pg_temp.year
-WHERE recorded_at >= $1 AND recorded_at < $2
+WITH happened AS MATERIALIZED (
+    SELECT y.*, CASE WHEN event_id IS NOT NULL
+                     THEN coalesce(k.event_sequence, 0) + count(event_id) OVER line END AS number
+    FROM pg_temp.year y LEFT JOIN account_clock k USING (account_id, test)
+    WHERE recorded_at >= $1 AND recorded_at < $2
+    WINDOW line AS (PARTITION BY account_id ORDER BY recorded_at, charge_id, version)
+), clock AS (
+    INSERT INTO account_clock AS c (account_id, test, event_sequence, entry_sequence, balance_cents, latest_at)
+    SELECT account_id, test, count(event_id), count(*) FILTER (WHERE payload ? 'entry'),
+           coalesce(sum((payload #>> '{entry,amount_cents}')::bigint), 0), max(recorded_at)
+    FROM happened WHERE event_id IS NOT NULL OR payload ? 'entry' GROUP BY account_id, test
+    ON CONFLICT (account_id, test) DO UPDATE
+    SET event_sequence = c.event_sequence + excluded.event_sequence,
+        entry_sequence = c.entry_sequence + excluded.entry_sequence,
+        balance_cents  = c.balance_cents + excluded.balance_cents,
+        latest_at      = greatest(c.latest_at, excluded.latest_at)
+)
+INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload, event_id, event_sequence,
+                     event_body)
+SELECT account_id, test, charge_id, version, kind, recorded_at, actor, payload, event_id, number, event_body
+FROM happened
 ORDER BY recorded_at, version
 """
 # Each payment was delivered; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
@@ -125,7 +166,10 @@ FROM (SELECT account_id, recorded_at, journal_id / 50 AS batch,
       FROM journal WHERE kind = 'payment.received') attempt
 GROUP BY account_id, 2, outcome, batch
 """
-_TABLES = "journal, read_charge, read_payment, read_refund, read_ledger, report_charge, report_attempt_told"
+_TABLES = (
+    "journal, account_clock, read_charge, read_payment, read_refund, read_ledger, read_event, report_charge,"
+    " report_attempt_told"
+)
 
 
 async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool = False) -> int:
@@ -135,7 +179,8 @@ async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool
     """
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
-        await conn.execute(_IDS)
+        await conn.execute(ORDERED_ID)
+        await conn.execute(MONTHS, "read_event_production")
         await conn.execute(_STAGED)
         await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=_FILL_S_MAX)
         for statement in (_MOVED, _GONE_BACK, "CREATE INDEX ON pg_temp.year (recorded_at)"):
