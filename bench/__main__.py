@@ -10,7 +10,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -31,7 +31,7 @@ from bench.images import images
 from bench.jobs import jobs
 from bench.lookup import lookup
 from bench.merchants import merchants
-from bench.report import Finding
+from bench.report import Shown
 from bench.reports import reports
 from bench.slowloris import slowloris
 from bench.start import start
@@ -41,7 +41,7 @@ from runtime.limits.cycles import look_for_cycles_rarely
 
 class Scenario(NamedTuple):
     title: str
-    run: Callable[[BenchEnvironment, float], Awaitable[list[Finding]]]
+    run: Callable[[BenchEnvironment, float], Awaitable[Sequence[Shown]]]
     needs_api: bool = True
 
 
@@ -88,7 +88,7 @@ def main() -> int:
         parser.error(f"no scenario {', '.join(unknown)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and their home go too
     machine = _machine()
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, Sequence[Shown]] = {}
     if not given.json:
         print(machine, flush=True)
     for name in names:
@@ -101,10 +101,10 @@ def main() -> int:
     return 0
 
 
-def _run(scenario: Scenario, seconds: float) -> list[Finding]:
+def _run(scenario: Scenario, seconds: float) -> Sequence[Shown]:
     """Each in an environment of its own, so that what one leaves does not load the next."""
 
-    async def measure(environment: BenchEnvironment) -> list[Finding]:
+    async def measure(environment: BenchEnvironment) -> Sequence[Shown]:
         look_for_cycles_rarely()  # as the processes do whose work a bench does itself
         return await scenario.run(environment, seconds)
 

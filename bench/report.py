@@ -2,8 +2,15 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
+
+
+class Shown(Protocol):
+    """What a scenario answers a list of: structs, which are also the JSON."""
+
+    def line(self) -> str: ...
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,207 @@
+"""The pieces of work whose cost `bench.growth` compares. Each answers how many it created, paid, found or listed, so
+that none is measured that did less than its name says."""
+
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import NamedTuple
+from uuid import UUID
+
+from bench.growth_books import Books
+from bench.hot_account import pix_charge
+from bench.year import fold_all
+from commands.charges.create_pix import create_pix
+from commands.charges.pay import Confirmation, confirm_payments
+from domain.charge import Charge, Status
+from domain.merchants.fees import NO_FEES
+from domain.mode import Mode, Owner
+from readmodels.charges.charge import charges_by_id
+from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_summary
+from readmodels.money.ledger import balance
+from readmodels.page import LIMIT_DEFAULT, SequencePosition, SortOrder, TimePosition
+from readmodels.webhooks.event_list import EventFilters, event_page
+from runtime.ids import first_id
+from runtime.postgres import session, transaction
+from workers.orders.lease import LEASE, settle
+from workers.orders.pix import claim
+
+BATCH = 100
+PAGE = LIMIT_DEFAULT
+# Enough for medians of what differs by a third from time to time on a shared machine, and no more: each round adds two
+# hundred charges to the small database.
+ROUNDS = 30
+_PAGES_BEFORE_MAX = 9_999
+_LONG_AGO = timedelta(days=300)
+_LOOKED_UP = timedelta(days=364)  # of the year: some hours at its end may have no charge of this merchant
+_CENTS = 14_990
+_READS = 3
+
+# The first charge of the merchant at or after each of some moments.
+_CHARGES_AT = """
+SELECT c.charge_id FROM unnest($2::uuid[]) AS m (id)
+CROSS JOIN LATERAL (
+    SELECT charge_id FROM read_charge WHERE charge_id >= m.id AND account_id = $1 AND NOT test
+    ORDER BY charge_id LIMIT 1
+) c
+"""
+# Counted, which only the bench may do: a client that walked there would hold the last row of the page before.
+_LAST_BEFORE = """
+SELECT created_at, charge_id FROM read_charge WHERE account_id = $1 AND NOT test
+ORDER BY created_at DESC, charge_id DESC OFFSET $2 LIMIT 1
+"""
+_WROTE = """
+SELECT (SELECT count(*) FROM webhook_delivery WHERE account_id = $1 AND NOT test) AS deliveries,
+       (SELECT count(*) FROM bank_order_done WHERE account_id = $1 AND order_id >= $2) AS orders
+"""
+
+
+class Work(NamedTuple):
+    name: str
+    items: int
+    """What `run` must answer."""
+    run: Callable[[], Awaitable[int]]
+    times: int = 1
+    """In a round. What only reads is done more often: that adds nothing to the database."""
+
+
+class Round:
+    """What is done in one of the databases, round by round: a round creates, registers and pays what it creates."""
+
+    def __init__(self, books: Books) -> None:
+        self._pool, self._seal, self._charges = books.pool, books.seal, books.charges
+        self._owner = Owner(books.account_id, Mode.PRODUCTION)
+        self._numbers = count(1_000_000_000)
+        self._began = datetime.now(UTC)
+        # The 10,000th, or one so far from the end that the page of the last round has another behind it: each of them
+        # reads as many rows.
+        self.deep_page = min(_PAGES_BEFORE_MAX, books.charges // PAGE - ROUNDS - 2) + 1
+        self._deep: TimePosition | None = None
+        self._old = ChargeFilters()
+        self._made: list[UUID] = []
+        self._asked: list[UUID] = []
+        self._events = 0
+        self._paid = self._settled = 0
+
+    def works(self) -> list[Work]:
+        pending = ChargeFilters(statuses=("pending",))
+        return [
+            Work("creation of 100, references at random", BATCH, lambda: self._create([None] * BATCH)),
+            Work("creation of 1", 1, lambda: self._create(self._references(1))),
+            Work("creation of 100", BATCH, lambda: self._create(self._references(BATCH))),
+            Work("orders claimed and settled, 100", BATCH, self._register),
+            Work("payment of 1", 1, lambda: self._pay(1)),
+            Work("payment of 100", BATCH, lambda: self._pay(BATCH)),
+            Work("look-up of 1", 1, lambda: self._look_up(1), _READS),
+            Work("look-up of 100", BATCH, lambda: self._look_up(BATCH), _READS),
+            Work("list, first page", PAGE, lambda: self._page(ChargeFilters(), None), _READS),
+            Work("list, 10,000th page or the last", PAGE, lambda: self._page(ChargeFilters(), self._deep), _READS),
+            Work("list, days long ago", PAGE, lambda: self._page(self._old, None), _READS),
+            Work("list by status", PAGE, lambda: self._page(pending, None), _READS),
+            Work("feed, the newest 100", BATCH, lambda: self._feed(EventFilters(), None), _READS),
+            Work("feed, 100 from its middle", BATCH, self._catch_up, _READS),
+            Work("balance", 1, self._balance, _READS),
+            Work("totals folded", 1, self._fold),
+            Work("summary", 1, self._summary, _READS),
+        ]
+
+    async def begin(self, number: int) -> None:
+        """Choose what this round reads, as much of the same moments in each database: charges that are looked up, of
+        the whole year; and of pages the next one and the next day each time, since a charge that is paid costs more of
+        them than one that is not."""
+        self._made.clear()
+        self._old = ChargeFilters(created_to=self._began - _LONG_AGO + number * timedelta(days=1))
+        chance, year = random.Random(number), self._began - timedelta(days=365)
+        moments = [first_id(year + chance.random() * _LOOKED_UP) for _ in range(_READS * (BATCH + 1))]
+        account_id = self._owner.account_id
+        async with session(self._pool) as conn:
+            self._asked = [row[0] for row in await conn.fetch(_CHARGES_AT, account_id, moments)]
+            self._events = await conn.fetchval(
+                "SELECT event_sequence FROM account_clock WHERE account_id = $1 AND NOT test", account_id
+            )
+            before = await conn.fetchrow(_LAST_BEFORE, account_id, (self.deep_page - 1 + number) * PAGE - 1)
+        assert len(self._asked) == len(moments)
+        assert before is not None
+        self._deep = TimePosition(before["created_at"], before["charge_id"])
+
+    async def check(self) -> tuple[int, int]:
+        """How many payments were booked, and how many deliveries are written."""
+        async with session(self._pool) as conn:
+            wrote = await conn.fetchrow(_WROTE, self._owner.account_id, first_id(self._began))
+        assert wrote is not None
+        assert wrote["orders"] == self._settled
+        return self._paid, wrote["deliveries"]
+
+    def _references(self, many: int) -> list[str | None]:
+        return [f"order-{next(self._numbers)}" for _ in range(many)]
+
+    async def _create(self, references: Sequence[str | None]) -> int:
+        now, account = datetime.now(UTC), str(self._owner.account_id)
+        news = [pix_charge(account, "bench", now, test=False, external_id=each) for each in references]
+        async with session(self._pool) as conn:
+            made = await create_pix(conn, news)
+        self._made += sorted(made)
+        self._charges += len(made)
+        return len(made)
+
+    async def _register(self) -> int:
+        now = datetime.now(UTC)
+        async with session(self._pool) as conn:
+            orders = await claim(conn, test=False, now=now, limit=BATCH, lease=LEASE)
+            settled = await settle(conn, [(order, "done", None) for order in orders], now=now)
+        self._settled += len(settled)
+        return len(settled)
+
+    async def _pay(self, many: int) -> int:
+        now = datetime.now(UTC)
+        received = [
+            Confirmation(charge_id=each, end_to_end_id=_end_to_end_id(now), amount_cents=_CENTS, paid_at=now)
+            for each in [self._made.pop() for _ in range(many)]
+        ]
+        async with transaction(self._pool) as conn:
+            outcomes = await confirm_payments(conn, received, now=now, seal=self._seal, fees=NO_FEES)
+        paid = sum(isinstance(each, Charge) and each.status == Status.PAID for each in outcomes)
+        self._paid += paid
+        return paid
+
+    async def _look_up(self, many: int) -> int:
+        asked = [(self._asked.pop(), self._owner) for _ in range(many)]
+        async with session(self._pool) as conn:
+            found = await charges_by_id(conn, asked)
+        return sum(each is not None for each in found)
+
+    async def _page(self, filters: ChargeFilters, after: TimePosition | None) -> int:
+        async with session(self._pool) as conn:
+            page, following = await charge_page(conn, self._owner, filters, after, PAGE)
+        assert following is not None
+        return len(page)
+
+    async def _feed(self, filters: EventFilters, after: SequencePosition | None) -> int:
+        async with session(self._pool) as conn:
+            page, _ = await event_page(conn, self._owner, filters, after, BATCH)
+        return len(page)
+
+    async def _catch_up(self) -> int:
+        """As a reader that has seen half of the feed."""
+        return await self._feed(EventFilters(order=SortOrder.ASC), SequencePosition(self._events // 2))
+
+    async def _balance(self) -> int:
+        async with session(self._pool) as conn:
+            await balance(conn, self._owner)
+        return 1
+
+    async def _fold(self) -> int:
+        await fold_all(self._pool)
+        return 1
+
+    async def _summary(self) -> int:
+        async with session(self._pool) as conn:
+            summary = await charge_summary(conn, self._owner, ChargeFilters())
+        assert sum(each.count for each in summary) == self._charges
+        return 1
+
+
+def _end_to_end_id(now: datetime) -> str:
+    """As a bank makes it: its own number, the minute, eleven characters."""
+    return f"E99999997{now:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}"
