@@ -47,7 +47,7 @@ async def current_page(
     """As charge_page, but while the expiry of some is still to be recorded a page of one status may have fewer charges
     than `limit` although others follow."""
     statuses = filters.statuses
-    if _EXPIRED in statuses and _PENDING not in statuses and await _any_overdue(conn, owner, now):
+    if _EXPIRED in statuses and _PENDING not in statuses and await any_overdue(conn, owner, now):
         filters = replace(filters, statuses=(*statuses, _PENDING))
     docs, last = await charge_page(conn, owner, filters, after, limit)
     shown = [doc.at(iso(now)) for doc in docs]
@@ -61,22 +61,23 @@ async def current_summary(
 
 
 async def current_sums(
-    conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime
+    conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime, overdue: bool | None = None
 ) -> Mapping[str, StatusCents]:
-    """As charge_sums. While the expiry of some is still to be recorded it costs a look-up of each of these."""
-    if not await _any_overdue(conn, owner, now):
+    """As charge_sums. While the expiry of some is still to be recorded it costs a look-up of each of these; `overdue`
+    is whether there are any, where the caller has looked."""
+    if not (await any_overdue(conn, owner, now) if overdue is None else overdue):
         return await charge_sums(conn, owner, filters)
     # One snapshot: a charge whose expiry is recorded in between would be counted twice.
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         sums = await charge_sums(conn, owner, filters)
-        (overdue,) = await overdue_sum(conn, **given_of(owner, filters), now=now)
+        (lapsed,) = await overdue_sum(conn, **given_of(owner, filters), now=now)
     wanted = filters.statuses or STATUSES
     for status, sign in ((_PENDING, -1), (_EXPIRED, 1)):
         if status in wanted:
             stored = sums[status]
-            sums[status] = StatusCents(stored.count + sign * overdue.count, stored.cents + sign * overdue.amount_cents)
+            sums[status] = StatusCents(stored.count + sign * lapsed.count, stored.cents + sign * lapsed.amount_cents)
     return sums
 
 
-async def _any_overdue(conn: Connection, owner: Owner, now: datetime) -> bool:
+async def any_overdue(conn: Connection, owner: Owner, now: datetime) -> bool:
     return await first_overdue(conn, account_id=owner.account_id, test=owner.test, now=now) is not None

@@ -12,7 +12,7 @@ from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
 from readmodels import spans
 from readmodels.charges.charge_list import ChargeFilters, StatusCents
-from readmodels.charges.current_list import current_sums
+from readmodels.charges.current_list import any_overdue, current_sums
 from readmodels.money.anomalies import count_open_anomalies
 from readmodels.money.ledger import ENTRY_TYPES, find_balance
 from sql import Connection
@@ -87,8 +87,10 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
     since = day_begins(now.astimezone(SAO_PAULO).date() - timedelta(days=DAYS - 1))
     balance = await find_balance(conn, account_id=owner.account_id, test=owner.test)
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
-    opened = await current_sums(conn, owner, ChargeFilters(statuses=(pending,)), now=now)
-    lapsed = await current_sums(conn, owner, ChargeFilters(statuses=(expired,), created_from=since), now=now)
+    overdue = await any_overdue(conn, owner, now)
+    recent = ChargeFilters(statuses=(expired,), created_from=since)
+    opened = await current_sums(conn, owner, ChargeFilters(statuses=(pending,)), now=now, overdue=overdue)
+    lapsed = await current_sums(conn, owner, recent, now=now, overdue=overdue)
     return DashboardTotals(
         balance.balance_cents, opened[pending], lapsed[expired], await count_open_anomalies(conn, owner)
     )

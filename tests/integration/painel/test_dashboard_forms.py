@@ -507,7 +507,7 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: E
 # What a page costs
 
 _LENGTH_MAX = {
-    "/painel": 13,
+    "/painel": 14,
     "/painel/cobrancas": 6,
     "/painel/pagamentos": 3,
     "/painel/devolucoes": 2,
