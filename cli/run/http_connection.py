@@ -155,10 +155,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(self._too_large(), "head too large")
                 return
         elif self._receiving:
-            self._framing_bytes += len(data)
-            if self._framing_bytes > self._bounds.header_bytes_max:  # a trailer, or what is said of a chunk
-                self._refuse(Code.HEADERS_TOO_LARGE, "head too large")
-                return
+            self._framing_bytes += len(data)  # of which `on_body` takes off what is body
         else:
             self._first_bytes, self._more_bytes = len(data), 0
         try:
@@ -167,6 +164,10 @@ class HttpConnection(HttpToolsProtocol):
             pass  # there is nothing to upgrade to: it was answered as a request like others
         except httptools.HttpParserError:
             self._refuse(self._fault, _WHY.get(self._fault, "head too large"))
+        else:
+            framed = self._receiving and not self._in_head
+            if framed and self._framing_bytes > self._bounds.header_bytes_max:  # a trailer, or what is said of a chunk
+                self._refuse(Code.HEADERS_TOO_LARGE, "head too large")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -291,6 +291,21 @@ def test_a_flood_of_trailers_is_refused(server: ApiProcess, merchant: Any, flood
             envelope(received, Code.HEADERS_TOO_LARGE)
 
 
+@pytest.mark.parametrize("in_chunks", [True, False], ids=["chunked", "with-its-length"])
+def test_a_large_body_that_comes_after_its_head_is_a_body(server: ApiProcess, merchant: Any, in_chunks: bool) -> None:
+    """In one segment, far beyond what a head may take."""
+    head, _, body = chunked(server, merchant)
+    whole = body + b" " * 200_000
+    said = b"%x\r\n%b\r\n0\r\n\r\n" % (len(whole), whole)
+    if not in_chunks:
+        head, said = head.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(whole)), whole
+    with connect(server) as connection:
+        for part in (head, said):
+            connection.sendall(part)
+            time.sleep(0.2)
+        assert rest(connection).startswith(b"HTTP/1.1 201 ")
+
+
 def test_a_body_in_chunks_of_one_byte_is_a_body(server: ApiProcess, merchant: Any) -> None:
     head, _, body = chunked(server, merchant)
     whole = body + b" " * 60_000
