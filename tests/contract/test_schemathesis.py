@@ -67,7 +67,7 @@ _WITH_RELATIONS = (
     "POST /v1/sandbox/charges/{charge_id}/pay",
     "POST /v1/sandbox/clock",
 )
-_S_MAX = 120 if os.environ.get("FAULT") == "full" else 25
+_S_MAX = 120 if os.environ.get("FAULT") == "full" else 15
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ amounts = {{ values = ["10.00", "1.23"] }}
     ("mode", "made", "followed"),
     [
         ("test", "createPixCharge", ("getCharge", "cancelCharge", "simulatePayment")),
-        ("production", "createPixCharge", ("getCharge", "cancelCharge")),
+        pytest.param("production", "createPixCharge", ("getCharge", "cancelCharge"), marks=pytest.mark.heavy),
         (
             "production",
             "createSchedule",

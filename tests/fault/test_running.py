@@ -224,13 +224,13 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
     packages = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
     packages.add("docs")  # some of it is served
-    caches = shutil.ignore_patterns("__pycache__", "quita.pth")
     for package in packages:
-        shutil.copytree(ROOT / package, checkout / package, ignore=caches)
-    shutil.copytree(sysconfig.get_path("purelib"), site, symlinks=True, ignore=caches)
+        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__"))
+    # What is compiled is copied too: in folders that nobody may not write to, each process would compile it anew.
+    shutil.copytree(sysconfig.get_path("purelib"), site, symlinks=True, ignore=shutil.ignore_patterns("quita.pth"))
     # Root's Python may lie where nobody may not enter, so it is copied as well.
     library = Path(sysconfig.get_path("stdlib"))
-    unused = shutil.ignore_patterns("__pycache__", "site-packages", "dist-packages", "test", "config-*", "idlelib")
+    unused = shutil.ignore_patterns("site-packages", "dist-packages", "test", "config-*", "idlelib")
     shutil.copytree(library, base / "lib" / library.name, symlinks=True, ignore=unused)
     for shared in Path(sys.base_prefix, "lib").glob("libpython*"):
         shutil.copy2(shared, base / "lib" / shared.name)
