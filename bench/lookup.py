@@ -1,5 +1,5 @@
-"""GET /v1/charges/{id} over many charges, none asked for twice before all were, against routes that do nothing
-(bench/plain.py)."""
+"""GET /v1/charges/{id} against routes that do nothing (bench/plain.py): over many charges, none asked for twice before
+all were, and over a few that are asked for again and again, as one is until it is paid."""
 
 from bench import merchant_client
 from bench.asking import creations, lookups
@@ -10,6 +10,7 @@ from bench.report import Finding, cpu, rate, ratio
 from runtime.postgres import session
 
 _CHARGES = 20_000
+_POLLED = 1_000
 _MAKE_S = 5.0
 
 
@@ -26,22 +27,27 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
                 merchant.account_id, _CHARGES,
             )  # fmt: skip
         request, check = lookups(merchant, [row[0] for row in rows])
+        again, check_again = lookups(merchant, [row[0] for row in rows[:_POLLED]])
         empty = http("GET", "/bench/empty", token=merchant.token)
         plain = http("GET", f"/bench/plain/{rows[0][0]}", token=merchant.token)
-        slice_s = slice_of(seconds / 2, ROUNDS * 3)  # half of the time with each client
-        rounds, used, plain_used, asked, plainly_asked = [], [], [], 0, 0
+        slice_s = slice_of(seconds / 2, ROUNDS * 4)  # half of the time with each client
+        rounds, used, polled_used, plain_used, asked, polled_asked, plainly_asked = [], [], [], [], 0, 0, 0
         for number in range(ROUNDS + 1):
             before = environment.cpu_s()
             ours = await window(connections, request, check, seconds=slice_s)
             used.append((before, environment.cpu_s()))
             asked += ours.count
             before = environment.cpu_s()
+            polled = await window(connections, again, check_again, seconds=slice_s)
+            polled_used.append((before, environment.cpu_s()))
+            polled_asked += polled.count
+            before = environment.cpu_s()
             plainly = await window(connections, lambda: plain, status(200), seconds=slice_s)
             plain_used.append((before, environment.cpu_s()))
             plainly_asked += plainly.count
             nothing = await window(connections, lambda: empty, status(200), seconds=slice_s)
             if number:  # the first round warms up
-                rounds.append((ours, plainly, nothing))
+                rounds.append((ours, polled, plainly, nothing))
         for connection in connections:
             connection.close()
         ids = [row[0] for row in rows]
@@ -52,7 +58,8 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
     lookup_cpu = cpu("  CPU of a lookup", used, asked)
     plain_cpu = cpu("  CPU of a plain GET", plain_used, plainly_asked)
     by_cpu = f"by CPU {plain_cpu.value / lookup_cpu.value:.3f}"
-    lookups_made, plain_windows, empty_windows = (list(each) for each in zip(*rounds, strict=True))
+    polled_cpu = cpu("  CPU of a lookup asked for again", polled_used, polled_asked)
+    lookups_made, polled_windows, plain_windows, empty_windows = (list(each) for each in zip(*rounds, strict=True))
     return [
         ratio(
             "lookup / plain GET",
@@ -60,11 +67,18 @@ async def lookup(environment: BenchEnvironment, seconds: float) -> list[Finding]
             target=0.7,
             note=f"{by_cpu}; over {len(rows)} charges",
         ),
+        ratio(
+            "lookup asked for again / plain GET",
+            against(polled_windows, plain_windows),
+            note=f"by CPU {plain_cpu.value / polled_cpu.value:.3f}; over {_POLLED} charges",
+        ),
         ratio("lookup / empty GET", against(lookups_made, empty_windows), target=0.5),
         of_windows("  lookup", lookups_made),
+        of_windows("  lookup asked for again", polled_windows),
         of_windows("  plain GET", plain_windows),
         of_windows("  empty GET", empty_windows),
         lookup_cpu,
+        polled_cpu,
         plain_cpu,
         ratio("lookup / empty GET, a merchant's client", merchants, note="aiohttp"),
         rate("  lookup, a merchant's client", [ours for ours, _ in merchants]),
