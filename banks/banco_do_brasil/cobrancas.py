@@ -17,6 +17,7 @@ import structlog
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.agreement import ConvenioAgreement
+from banks.banco_do_brasil.nosso_numero import control_number
 from banks.banco_do_brasil.terms import moved_terms, terms_body
 from banks.banco_do_brasil.text import fold_for_bank
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
@@ -556,6 +557,8 @@ def _paid_boleto(item: _Item) -> PaidBoleto | None:
     due_on, moved_on = _day(item.data_vencimento), _day(item.data_movimento)
     if not amount_cents or paid_cents is None or due_on is None or moved_on is None:
         return None
+    if control_number(item.numero_boleto_bb) is None:
+        return None  # it is looked for, and kept, as text
     return PaidBoleto(
         number=item.numero_boleto_bb,
         amount_cents=amount_cents,

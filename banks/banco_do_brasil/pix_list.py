@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,9 @@ from domain.documents import well_formed
 from domain.instants import SAO_PAULO
 
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
+_END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
-_RETURN_ID_CHARACTERS_MAX: Final = 64
+_TEXT_CHARACTERS_MAX: Final = 64
 
 
 class _Payer(Struct, frozen=True):
@@ -95,11 +96,14 @@ def read_received(items: Sequence[Raw], *, txid: str | None = None) -> tuple[lis
 
 
 def instant(text: str) -> datetime | None:
+    """In UTC, in which instants are shown and compared as text. The bank writes them with any offset; without one it
+    thinks in Brasilia's time. None at the ends of the calendar too, where another zone has no such instant."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        at = (at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)  # the bank thinks in Brasilia's time
+    return at if MINYEAR < at.year < MAXYEAR else None
 
 
 def number_of_txid(txid: str | None) -> str | None:
@@ -110,12 +114,12 @@ def number_of_txid(txid: str | None) -> str | None:
 
 def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
     cents, paid_at = pix_cents(pix.valor), instant(pix.horario)
-    if cents is None or paid_at is None or not pix.end_to_end_id.isalnum():
+    if cents is None or paid_at is None or _END_TO_END_ID.fullmatch(pix.end_to_end_id) is None:
         return None
     interest_cents, fine_cents, discount_cents = _parts(pix.componentes_valor)
     payer = pix.pagador or _Payer()
     document = payer.cpf or payer.cnpj
-    of = (pix.txid or txid or "").strip() or None
+    of = _text(pix.txid or txid)
     return ReceivedPix(
         end_to_end_id=pix.end_to_end_id,
         txid=of,
@@ -152,11 +156,18 @@ def _returns(pix: _Pix) -> list[PixReturn | str | None]:
         cents = pix_cents(said.valor)
         if said.status != _GONE_BACK:
             returns.append(said.status)
-        elif cents is None or not 0 < len(said.id) <= _RETURN_ID_CHARACTERS_MAX:
+        elif cents is None or (id := _text(said.id)) is None:
             returns.append(None)
         else:
-            returns.append(PixReturn(id=said.id, return_id=said.rtr_id, amount_cents=cents))
+            returns.append(PixReturn(id=id, return_id=_text(said.rtr_id), amount_cents=cents))
     return returns
+
+
+def _text(said: str | None) -> str | None:
+    """None for what no column takes (NUL) or no index (any length): it is some other program's, and the money is there
+    all the same."""
+    text = (said or "").strip()
+    return text if text.isprintable() and 0 < len(text) <= _TEXT_CHARACTERS_MAX else None
 
 
 def _unreadable(item: bytes) -> UnreadableItem:

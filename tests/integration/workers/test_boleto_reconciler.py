@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from banks.banco_do_brasil.transport import Heard
 from banks.boletos import NewBoleto
 from banks.protocol import Done
 from commands.money.suspense import assign_suspense
@@ -121,6 +122,24 @@ async def test_a_boleto_that_cannot_be_read_stops_no_other(context: Context, ban
     await rounds(context)
     assert len(await suspended(context, odd.number)) == 1
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
+
+
+async def test_a_number_that_cannot_be_kept_stops_no_other(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd, whole = await stranger(bank), await stranger(bank)
+    transport = context.banks.production[BANK].boletos._transport  # type: ignore[attr-defined]
+    ask = transport.ask
+
+    async def oddly(*given: Any, **more: Any) -> Any:
+        heard = await ask(*given, **more)
+        return Heard(heard.status, heard.body.replace(odd.number[10:].encode(), b"\\u0000"))
+
+    monkeypatch.setattr(transport, "ask", oddly)
+    await rounds(context)
+    assert len(await suspended(context, whole.number)) == 1
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 1
+    await context.pool.execute("DELETE FROM bank_unreadable")
 
 
 async def many_paid(context: Context, count: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -13,9 +14,12 @@ import pytest
 import pytest_asyncio
 
 from banks.protocol import Done
+from banks.simulated.bank import BookedPix
+from banks.simulated.shown import shown_pix
 from commands.money.refund import NewRefund, begin_refunds
 from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
+from domain.instants import SAO_PAULO, iso
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.verify import verify
@@ -38,6 +42,7 @@ from workers.context import Context
 from workers.incoming import passes
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
 from workers.orders.pix import drain_orders
+from workers.orders.refund import RefundOrderWorker
 
 COUNT = int(os.environ.get("QUITA_TEST_PIX", "2500"))
 """PIX after a stand-still: QUITA_TEST_PIX=250000 for the bound that the contract speaks of."""
@@ -301,6 +306,73 @@ async def test_what_cannot_be_read_is_set_aside_and_stops_nothing(
     await night(context)
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
     assert (await suspended(context, odd))["kind"] == "pix_without_txid"
+    await clean(url)
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S.000-03:00", "%Y-%m-%dT%H:%M:%S"], ids=["offset", "no offset"])
+async def test_a_pix_told_in_brasilias_time_is_shown_in_utc_and_its_refund_comes_to_its_end(
+    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setattr("banks.simulated.shown.iso", lambda at: at.astimezone(SAO_PAULO).strftime(written))
+    await rounds(context)
+    charge_id = await registered(context, account)
+    await pay(bank, charge_id=str(charge_id))
+    await rounds(context)
+    row = await context.pool.fetchrow(
+        "SELECT p.paid_at, r.paid_at AS listed_at, j.payload #>> '{payment,paid_at}' AS shown, j.event_body"
+        " FROM payment p JOIN read_payment r USING (payment_id) JOIN journal j USING (journal_id)"
+        " WHERE p.charge_id = $1",
+        charge_id,
+    )
+    assert row is not None
+    told = msgspec.json.decode(row["event_body"])["paid_at"]
+    assert (told, row["shown"], row["listed_at"]) == (iso(row["paid_at"]), iso(row["paid_at"]), row["paid_at"])
+    async with transaction(context.pool) as conn:
+        (begun,) = await begin_refunds(
+            conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000
+        )
+    assert begun is not None
+    assert not isinstance(begun, Refused)
+    await RefundOrderWorker(context, Mode.PRODUCTION).drain()
+    status = await context.pool.fetchval("SELECT status FROM refund WHERE refund_id = $1", UUID(begun.refund_id))
+    assert (status, await status_of(context.pool, charge_id)) == ("succeeded", "refunded")
+    await clean(url)
+
+
+@pytest.mark.parametrize(
+    ("odd", "kept"),
+    [
+        ({"txid": "A\0B"}, "pix_without_txid"),
+        ({"txid": secrets.token_hex(5_000)}, "pix_without_txid"),
+        ({"devolucoes": [{"id": "D1", "valor": "1.00", "status": "DEVOLVIDO", "rtrId": "D\0"}]}, "pix_without_txid"),
+        ({"devolucoes": [{"id": "D\0", "valor": "1.00", "status": "DEVOLVIDO"}]}, "pix_without_txid"),
+        ({"endToEndId": secrets.token_hex(5_000)}, None),
+        ({"horario": "9999-12-31T23:59:59-03:00"}, None),
+        ({"horario": "0001-01-01T00:00:00+03:00"}, None),
+    ],
+    ids=["a txid with NUL", "an endless txid", "an rtrId with NUL", "a devolucao with NUL", "an endless endToEndId",
+         "the last day", "the first day"],
+)  # fmt: skip
+async def test_what_can_be_read_and_not_be_kept_stops_nothing(
+    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch,
+    odd: dict[str, Any], kept: str | None,
+) -> None:  # fmt: skip
+    await rounds(context)
+    charge_id = await registered(context, account)
+    (source,) = await pay(bank, stray=True, amount="3.00")
+    await pay(bank, charge_id=str(charge_id))
+
+    def shown_oddly(pix: BookedPix, returns: Any = ()) -> dict[str, Any]:
+        return shown_pix(pix, returns) | (odd if pix.end_to_end_id == source else {})
+
+    monkeypatch.setattr("banks.simulated.wire.shown_pix", shown_oddly)
+    await rounds(context)
+    assert await status_of(context.pool, charge_id) == "paid"
+    row = await suspended(context, source)
+    assert (None if row is None else row["kind"]) == kept
+    set_aside = await context.pool.fetchval("SELECT count(*) FROM bank_unreadable")
+    assert set_aside == (kept is None or "D\0" in str(odd.get("devolucoes", [{}])[0].get("id")))
+    await context.pool.execute("DELETE FROM bank_unreadable")
     await clean(url)
 
 
