@@ -117,8 +117,9 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
     for start in range(0, len(returns), _BOOK_AT_ONCE):
         part = returns[start : start + _BOOK_AT_ONCE]
         async with transaction(context.pool) as conn:
-            booked = await book_reversals(conn, part, bank=bank, now=context.now())
+            # Suspense before charges, as whoever assigns one to the other locks them.
             await note_returned(conn, part, bank=bank, now=context.now())
+            booked = await book_reversals(conn, part, bank=bank, now=context.now())
         if booked:
             _log.warning("bank_took_back", bank=bank, count=booked)
 

@@ -16,6 +16,7 @@ import pytest_asyncio
 from banks.protocol import Done
 from banks.simulated.bank import BookedPix
 from banks.simulated.shown import shown_pix
+from commands.money import suspense
 from commands.money.refund import NewRefund, begin_refunds
 from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
@@ -532,6 +533,44 @@ async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustme
     assert await balance(context, account) == 1234
     assert (await bank.control("take-back", end_to_end_id=paid[0], amount="1.00"))[0] == 409
     assert (await bank.control("take-back", end_to_end_id=paid[1]))[0] == 200
+    await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
+    await night(context)
+    assert await balance(context, account) == 0
+    await clean(url)
+
+
+async def test_money_that_goes_back_while_staff_assign_it_stops_neither(
+    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a charge of which other money goes back as well: both need the same two rows."""
+    await rounds(context)
+    charge_id = await registered(context, account)
+    paid = [*await pay(bank, charge_id=str(charge_id)), *await pay(bank, stray=True, amount="5.00")]
+    await rounds(context)
+    suspense_id = (await suspended(context, paid[1]))["suspense_id"]
+    for source in paid:
+        assert (await bank.control("take-back", end_to_end_id=source))[0] == 200
+    held, going_on = asyncio.Event(), asyncio.Event()
+    find_charge = suspense._find_charge
+
+    async def waits(*given: Any, **more: Any) -> Any:
+        held.set()
+        await going_on.wait()
+        return await find_charge(*given, **more)
+
+    async def assigned() -> None:
+        async with transaction(context.pool) as conn:
+            await assign_suspense(
+                conn, suspense_id, charge_id, by="a@b.c", note=None, now=utc_now(), seal=context.seal, fees=NO_FEES
+            )
+
+    monkeypatch.setattr(suspense, "_find_charge", waits)
+    assigning = asyncio.create_task(assigned())
+    await held.wait()
+    returning = asyncio.create_task(night(context))
+    await asyncio.wait([returning], timeout=1.0)
+    going_on.set()
+    assert await gather_outcomes(assigning, returning) == [None, None]
     await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
     await night(context)
     assert await balance(context, account) == 0
