@@ -295,7 +295,7 @@ class BoletoOrderWorker:
                 changed = await ended.change(conn)
                 if isinstance(changed, Refused):
                     outcome = Outcome(refused=changed.code.name)
-            overtaken = order.dual and await self._overtaken(conn, order, outcome)
+            overtaken = await self._overtaken(conn, order, outcome)
             state = "refused" if outcome.refused else "done"
             if not await settle(conn, [(order, state, _encode(outcome))], now=now):
                 raise NotOurs  # nothing of this stays: whoever gave it up has left an order to reconcile
@@ -317,14 +317,17 @@ class BoletoOrderWorker:
         return outcome
 
     async def _overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
-        """Whether the boleto of a dual charge may have been left open although the charge was settled by its PIX leg.
+        """Whether the boleto may have been left open although its charge was settled by something else: a dual one by
+        its PIX leg, any by money that staff assigned to it.
 
         Who booked that, under the charge's lock, wrote no order to close the boleto if this one was open then. So its
         end takes the same lock first, and looks.
         """
-        (charge,) = await lock_charges(conn, charge_ids=[order.charge_id])
         left_open = order.status in _OPEN if order.kind == OrderKind.BOLETO_RECONCILE else bool(outcome.refused)
-        return left_open and charge.status not in _OPEN
+        if order.status is None or not left_open:
+            return False
+        (charge,) = await lock_charges(conn, charge_ids=[order.charge_id])
+        return charge.status not in _OPEN
 
     async def _put_off(self, order: BoletoOrder, later: Later) -> Outcome | None:
         """Wait and try again; or, when nobody can wait any longer, give the order up."""

@@ -1,6 +1,6 @@
 """Make the bank's books equal ours, after a change of a boleto whose answer was lost: one open boleto for each pending
-charge, none for a creation that failed, none for a cancelled charge, and none for a dual charge that was paid by its
-PIX leg.
+charge, none for a creation that failed, none for a cancelled charge, and none for a charge that was paid by something
+else: a dual one by its PIX leg, any by money that staff assigned to it.
 """
 
 from datetime import datetime, timedelta
@@ -115,13 +115,11 @@ async def _reconcile(
         answer = await bank.boletos.redate_boleto(
             state.number, order.due_on, terms=terms, registered_at=order.registered_at
         )
-    elif (order.status in (Status.PAID, Status.REFUNDED) and not order.dual) or (
-        order.status == Status.EXPIRED and order.due_on == state.due_on
-    ):
-        # A boleto with one way of paying is open beside a paid charge for a moment only, while the bank tells us old
-        # news. An expired one may stand: money that arrives late still counts.
+    elif order.status == Status.EXPIRED and order.due_on == state.due_on:
+        # It may stand: money that arrives late still counts.
         return OrderEnded()
     else:
+        # Where it was the boleto that was paid, and the bank tells us old news, it says no to this.
         answer = await bank.boletos.write_off_boleto(
             state.number, registered_at=order.registered_at or order.created_at
         )

@@ -15,9 +15,10 @@ from commands.bank_orders.boleto_orders import give_up, place_change
 from commands.bank_orders.kinds import Redate, WriteOff
 from commands.charges.create_boleto import BoletoRequest, RegistrationOrder, compose_boleto, order_boletos
 from commands.charges.issuer import Issuer
-from commands.money.suspense import return_suspense
+from commands.money.suspense import SuspendedMoney, assign_suspense, return_suspense, suspend_money
 from domain.boleto.terms import Fine, PaymentTerms, fine_begins, last_day
 from domain.instants import to_millisecond
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
@@ -309,6 +310,54 @@ async def test_money_in_suspense_of_a_boleto_whose_charge_is_made_after_all_coun
         assert (await status_of(pool, order), balance, [row["state"] for row in left]) == (None, None, ["returned"])
     else:
         assert (await status_of(pool, order), balance, left) == ("paid", 5000, [])
+
+
+async def assigned(context: Context, order: RegistrationOrder, cents: int = 5000) -> None:
+    """A payer sent the money to the key, for no charge, and staff found out whose it is."""
+    found = SuspendedMoney(
+        suspense_id=new_id(), kind="pix_without_txid", source=f"E{new_id().hex[1:]}", reference=None,
+        amount_cents=cents, received_at=utc_now(), payer_sealed=None,
+    )  # fmt: skip
+    async with transaction(context.pool) as conn:
+        await suspend_money(conn, [found], bank=BANK, now=utc_now())
+    async with transaction(context.pool) as conn:
+        await assign_suspense(
+            conn,
+            found.suspense_id,
+            order.charge_id,
+            by="ana",
+            note=None,
+            now=utc_now(),
+            seal=context.seal,
+            fees=NO_FEES,
+        )
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+async def test_a_boleto_whose_charge_was_paid_with_assigned_money_is_written_off_at_the_bank(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, hybrid: bool
+) -> None:
+    order = await ordered(context, await make_account(pool), hybrid=hybrid)
+    await worker.drain()
+    await assigned(context, order)
+    await worked_through(context, worker, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("paid", 7)
+
+
+@pytest.mark.parametrize("given_up_again", [False, True])
+async def test_money_assigned_while_the_bank_is_at_a_change_leaves_no_open_boleto(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, given_up_again: bool
+) -> None:
+    order = await ordered(context, await make_account(pool))
+    await worker.drain()
+    change_id = await changed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="test"))
+    await assigned(context, order)
+    if given_up_again:
+        await asked_before(context, change_id)
+        async with transaction(pool) as conn:
+            assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
+    await worked_through(context, worker, order)
+    assert (await status_of(pool, order), await at_bank(bank, order)) == ("paid", 7)
 
 
 async def test_a_boleto_known_by_now_is_not_put_into_suspense(context: Context, pool: Pool) -> None:
