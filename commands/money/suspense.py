@@ -93,9 +93,10 @@ async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, ba
 
 
 async def leave_suspense(conn: Connection, number: str, *, bank: str) -> int:
-    """A boleto's charge is to be made after all, and its payments booked there: what is open of it in suspense leaves.
+    """A boleto's charge is to be made after all, and its payments booked there: what is of it in suspense leaves.
 
-    Answers the cents of it that staff have assigned or returned, which must not be booked again.
+    Unless staff have assigned or returned some of it: then the rest is theirs too, for a payment is known by the total
+    it made, and that of a later one may be on the books. Answers the cents that stay, which must not be booked again.
     """
     await hold_boletos(conn, bank=bank, numbers=[number])
     await _leave_boleto(conn, bank=bank, number=number)

@@ -191,7 +191,7 @@ def issuing_found(context: Context, order: BoletoOrder, request: Registration, s
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
         settled_cents = await leave_suspense(conn, state.number, bank=order.bank)
         if settled_cents >= state.paid_cents:
-            return None  # staff have seen to all of it: the charge would have nothing left to be paid with
+            return None  # staff see to all of it: the charge would have nothing left to be paid with
         at = to_millisecond(order.clock(context.now()))
         await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=at)
         if settled_cents:

@@ -18,8 +18,12 @@ SELECT pg_advisory_xact_lock(hashtextextended(:bank || '/' || number, 0)) FROM (
 ) AS ordered;
 
 -- name: leave_boleto
--- What nobody has settled of a boleto whose charge is made after all.
-DELETE FROM suspense WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = :number AND state = 'open';
+-- What is there of a boleto whose charge is made after all, when nobody has settled any of it.
+WITH held AS MATERIALIZED (
+    SELECT suspense_id, state FROM suspense WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = :number FOR UPDATE
+)
+DELETE FROM suspense WHERE suspense_id IN (SELECT suspense_id FROM held)
+  AND NOT EXISTS (SELECT FROM held WHERE state <> 'open');
 
 -- name: told_of_boletos
 -- What is in suspense already of these boletos: the bank tells a boleto's total, of which only the rest is new.

@@ -360,6 +360,36 @@ async def test_money_assigned_while_the_bank_is_at_a_change_leaves_no_open_bolet
     assert (await status_of(pool, order), await at_bank(bank, order)) == ("paid", 7)
 
 
+async def test_money_that_staff_have_begun_to_settle_is_theirs_to_the_end(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """Paid twice, the second time with less, before its charge was made after all; what came second was assigned."""
+    account_id = await make_account(pool)
+    other = await ordered(context, account_id)
+    await worker.drain()
+    order = await ordered(context, account_id)
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    assert await given_up(context, order)
+    number, paid_on = number_of(order), today()
+    for cents, total in ((5000, 5000), (700, 5700)):
+        await bank.books.pay(number, rail="boleto", amount_cents=cents, force=True)
+        await bank.settled(number)
+        listed = PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=total, moved_on=paid_on)
+        await book_listed(context, BANK, [listed])
+    (second,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE source = $1", f"{number}/5700")
+    async with transaction(pool) as conn:
+        await assign_suspense(
+            conn, second[0], other.charge_id, by="ana", note=None, now=utc_now(), seal=context.seal, fees=NO_FEES
+        )
+    await worked_through(context, worker, order)
+    open_cents = await pool.fetchval(
+        "SELECT coalesce(sum(amount_cents), 0) FROM suspense WHERE reference = $1 AND state = 'open'", number
+    )
+    balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
+    assert open_cents + balance == 5700, "every cent that the bank has is somewhere"
+
+
 async def test_a_boleto_known_by_now_is_not_put_into_suspense(context: Context, pool: Pool) -> None:
     """Read as unknown, and its charge made before its money was written down."""
     order = await ordered(context, await make_account(pool))
