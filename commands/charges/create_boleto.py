@@ -126,6 +126,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 order_registrations = sql.many("boleto.order_registrations", _Ordered)
+find_ordered = sql.many("boleto.ordered", _Ordered)
 _issue = sql.one("boleto.issue", _Issued)
 _issue_found = sql.one("boleto.issue_found", _Projected)
 _encode = msgspec.json.Encoder().encode
@@ -238,10 +239,14 @@ def _compose_doc(
 
 
 async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -> set[UUID]:
-    """Write the orders whose keys made nothing and are not at work already; answers their ids."""
+    """Write the orders whose keys made nothing and are not at work already; answers their ids, and those of orders that
+    an earlier call has written, whose answer was lost."""
     assert len(orders) <= ORDERED_MAX
-    rows = await order_registrations(conn, items=[_encode(order) for order in orders])
-    return {row.order_id for row in rows}
+    written = {row.order_id for row in await order_registrations(conn, items=[_encode(order) for order in orders])}
+    others = [order.order_id for order in orders if order.order_id not in written]
+    if others:
+        written |= {row.order_id for row in await find_ordered(conn, order_ids=others)}
+    return written
 
 
 async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult]) -> tuple[set[UUID], set[UUID]]:

@@ -30,6 +30,12 @@ TABLE fresh
 ON CONFLICT DO NOTHING
 RETURNING order_id;
 
+-- name: ordered
+-- Those of these that were written before, at work or ended.
+SELECT order_id FROM bank_order WHERE order_id = ANY(:order_ids::uuid[])
+UNION ALL
+SELECT order_id FROM bank_order_done WHERE order_id = ANY(:order_ids::uuid[]);
+
 -- name: order_change
 -- An order to change a boleto. One that only waits to reconcile what an earlier, unanswered change left is taken over:
 -- `reconcile` remembers that there is something to reconcile. No row: another change of this boleto is under way.

@@ -9,8 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from commands.bank_orders.pix_locations import LocationReserve, PixLocation
+from commands.charges.create_boleto import order_boletos
 from commands.charges.create_pix import create_pix
 from domain.mode import Mode
+from tests.support.dual_merchant import dual_body
 from tests.support.in_process import Api
 
 TOGETHER = 20
@@ -62,6 +64,57 @@ async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location
         assert looked_up.json() == reply.json()
     taken = await locations(pool, [reply.json()["charge_id"] for reply in made])
     assert len(set(taken)) == 3
+    assert not set(taken) & set(free)
+
+
+async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_its_dual_charge(
+    api: Api, pool: Any
+) -> None:
+    """Nobody else may get it: two charges would have one QR Code."""
+    token, keys, failed = await api.token(mode="production"), [str(uuid4()) for _ in range(6)], False
+
+    async def lose_the_answer_to_several(conn: Any, orders: Any) -> set[UUID]:
+        nonlocal failed
+        written = await order_boletos(conn, orders)
+        if len(orders) == 1:
+            await asyncio.sleep(0.2)  # meanwhile the others gather
+        elif not failed:
+            failed = True
+            raise ConnectionResetError("the answer")
+        return written
+
+    free: list[int] = []
+
+    def given_back(_reserve: LocationReserve, _mode: Mode, locations: Sequence[PixLocation]) -> None:
+        free.extend(each.location_id for each in locations)
+
+    async def all_ordered() -> list[int]:
+        rows = await pool.fetch(
+            "SELECT (request #>> '{pix,location_id}')::bigint FROM bank_order"
+            " WHERE kind = 'boleto_register' AND request ->> 'key' = ANY($1)",
+            keys,
+        )
+        return [row[0] for row in rows]
+
+    with (
+        patch("commands.bank_orders.boleto_issuer.order_boletos", lose_the_answer_to_several),
+        patch.object(LocationReserve, "give_back", given_back),
+    ):
+        asked = [
+            asyncio.create_task(api.post("/v1/charges/dual", dual_body(), token=token, key=key)) for key in keys
+        ]  # they wait for a bank
+        try:
+            async with asyncio.timeout(8):
+                while len(await all_ordered()) < len(keys):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(1.5)  # those whose answer was lost are tried again, each alone
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+    taken = await all_ordered()
+    assert failed
+    assert len(set(taken)) == len(keys)
     assert not set(taken) & set(free)
 
 
