@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from asyncpg import LockNotAvailableError
+
 from commands.charges.change import COMMANDS_MAX, ChargeCommand, Outcome, change_charges
 from commands.charges.expire import expire_account
 from domain.errors import Code, Refused
@@ -73,7 +75,9 @@ class Charges:
         try:
             async with transaction(self._pool) as conn:
                 outcomes = await change_charges(conn, commands, now=self._now())
-        except DB_UNAVAILABLE:
+        except DB_UNAVAILABLE as error:
+            if isinstance(error, LockNotAvailableError) and len(commands) > 1:
+                raise  # one charge's, or one account's: each is tried again alone
             # Whether it was done is not known; the state of the charge tells whoever asks again.
             return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(commands)
         self._jobs.wake(WEBHOOKS)

@@ -142,3 +142,25 @@ async def test_a_key_that_another_transaction_holds_keeps_no_other_creation_from
     assert statuses == [201] * (TOGETHER - 1)
     (again,) = await create(api, token, [keys[TOGETHER // 2]])
     assert again.status == 201
+
+
+async def test_a_charge_that_another_transaction_holds_keeps_no_other_from_being_cancelled(api: Api, pool: Any) -> None:
+    token = await api.token()
+    made = await create(api, token, [str(uuid4()) for _ in range(TOGETHER)])
+    charge_ids = [reply.json()["charge_id"] for reply in made]
+    held = charge_ids[TOGETHER // 2]
+    async with pool.acquire() as conn:
+        holding = conn.transaction()
+        await holding.start()
+        await conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        await conn.execute("SELECT FROM charge WHERE charge_id = $1 FOR UPDATE", UUID(held))
+        try:
+            replies = await asyncio.gather(
+                *(api.post(f"/v1/charges/{each}/cancel", None, token=token) for each in charge_ids)
+            )
+        finally:
+            await holding.rollback()
+    statuses = [reply.status for reply in replies]
+    assert statuses.pop(TOGETHER // 2) == 503
+    assert statuses == [200] * (TOGETHER - 1)
+    assert (await api.post(f"/v1/charges/{held}/cancel", None, token=token)).status == 200
