@@ -50,12 +50,15 @@ LEFT JOIN payment_reversal v ON v.bank_id = g.id AND v.end_to_end_id = g.end_to_
 LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'returned';
 
 -- name: refunds_not_listed
--- Refunds that ended well here, asked for in this time and not among those listed. `transfers`: those sent to a key.
+-- Refunds that ended well here, asked for in this time and not among those listed. `transfers`: those sent to a key, of which
+-- what staff released counts towards no day.
 SELECT f.refund_id, f.amount_cents AS here_cents, f.account_id
 FROM refund f
 JOIN charge c ON c.charge_id = f.charge_id
 WHERE f.refund_id >= :first_id AND f.refund_id < :last_id AND f.status = 'succeeded' AND NOT f.test AND c.bank = :bank
-  AND (f.transfer_day IS NOT NULL) = :transfers AND f.refund_id <> ALL(:listed::uuid[])
+  AND (f.transfer_day IS NOT NULL OR EXISTS (
+          SELECT FROM held_refund h WHERE h.refund_id = f.refund_id AND h.account_id = f.account_id)) = :transfers
+  AND f.refund_id <> ALL(:listed::uuid[])
 ORDER BY f.refund_id LIMIT :limit;
 
 -- name: transfers

@@ -13,10 +13,11 @@ from commands.money.refund import begin_refunds
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
 from readmodels.money.refund import RefundProjection
-from runtime.ids import new_id
-from runtime.postgres import transaction
+from runtime.ids import first_id, new_id
+from runtime.postgres import session, transaction
 from tests.integration.workers.test_refund_orders import TO, Environment, bank, env
-from tests.support.banking import utc_now
+from tests.support.banking import BANK, utc_now
+from workers.incoming.statement import find_refunds_not_listed
 from workers.orders.lease import release_orders
 
 __all__ = ["bank", "env"]
@@ -114,6 +115,26 @@ async def test_many_at_once_keep_the_bound_together(env: Environment) -> None:
         begun = await begin_refunds(conn, asked, now=to_millisecond(utc_now()), transfers_cents_max=BOUND)
     assert all(isinstance(each, RefundProjection) for each in begun)
     assert [await held(env, each.refund_id) for each in asked] == [None, None, *["over_bound"] * 3]
+
+
+async def test_a_released_one_is_looked_for_among_what_was_sent_and_not_among_what_was_returned(
+    env: Environment,
+) -> None:
+    """When what stands here is compared with what the bank lists."""
+    charge_id, refund_id = await a_held_one(env)
+    await released(env, refund_id)
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("succeeded", None)
+    created_at = await env.pool.fetchval("SELECT created_at FROM refund WHERE refund_id = $1", refund_id)
+    found = {}
+    for transfers in (False, True):
+        async with session(env.pool) as conn:
+            rows = await find_refunds_not_listed(
+                conn, bank=BANK, first_id=first_id(created_at - timedelta(seconds=1)),
+                last_id=first_id(created_at + timedelta(seconds=1)), transfers=transfers, listed=[], limit=1000,
+            )  # fmt: skip
+        found[transfers] = refund_id in {row.refund_id for row in rows}
+    assert found == {False: False, True: True}
 
 
 async def test_a_released_one_is_sent_once_though_workers_die_on_the_way(env: Environment) -> None:
