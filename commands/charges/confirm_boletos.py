@@ -21,6 +21,8 @@ from banks.received import ReceivedPix
 from commands.charges.agreed_amount import Agreed, Parts, read_terms
 from commands.charges.change import COMMANDS_MAX, Outcome, lock_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.money.suspense import leave_suspense
+from domain.charge import Charge
 from domain.instants import day_begins, day_ends, to_millisecond
 from domain.merchants.fees import FeeTerms
 from runtime.seal import Seal
@@ -84,10 +86,7 @@ async def confirm_boletos(
     received = {state.number: state for state in states if state.paid_cents > 0}
     if not received:
         return {}
-    of = await find_of_numbers(conn, bank=bank, numbers=sorted(received))
-    locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
-    charges = {charge.charge_id: charge for charge in locked}
-    standing = await find_standing(conn, bank=bank, numbers=[each.number for each in of])
+    charges, standing = await _hold(conn, sorted(received), bank=bank)
     news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
     if not news:
         return {}
@@ -119,6 +118,20 @@ async def confirm_boletos(
     outcomes = await confirm_payments(conn, named, now=now, seal=seal, fees=fees, actor=actor)
     await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     return dict(zip(numbers, outcomes, strict=True))
+
+
+async def _hold(
+    conn: Connection, numbers: Sequence[str], *, bank: str
+) -> tuple[dict[UUID, Charge], Sequence[_Standing]]:
+    """The charges of those of these boletos that are ours, locked, and what was booked so far."""
+    of = await find_of_numbers(conn, bank=bank, numbers=numbers)
+    # The bank may have listed one as paid before its charge was made, as of a registration whose answer was lost.
+    settled = await leave_suspense(conn, [each.number for each in of], bank=bank)
+    locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
+    if settled:
+        await carry_over(conn, bank=bank, numbers=list(settled), booked_cents=list(settled.values()))
+    standing = await find_standing(conn, bank=bank, numbers=[each.number for each in of])
+    return {charge.charge_id: charge for charge in locked}, standing
 
 
 def split(

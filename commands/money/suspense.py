@@ -77,7 +77,7 @@ class _Told(Struct, frozen=True, gc=False):
 
 hold_boletos = sql.run("suspense.hold_boletos")
 find_told = sql.many("suspense.told_of_boletos", _Told)
-_leave_boleto = sql.run("suspense.leave_boleto")
+_leave_boletos = sql.many("suspense.leave_boletos", _Told)
 _add = sql.many("suspense.add", str)
 _hold = sql.maybe("suspense.hold", _Held)
 _find_charge = sql.maybe("suspense.charge", _Stamp)
@@ -92,15 +92,15 @@ async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, ba
     return await _add(conn, bank=bank, found=found, now=now) if found else []
 
 
-async def leave_suspense(conn: Connection, number: str, *, bank: str) -> int:
-    """A boleto's charge is to be made after all, and its payments booked there: what is of it in suspense leaves.
+async def leave_suspense(conn: Connection, numbers: Sequence[str], *, bank: str) -> dict[str, int]:
+    """These boletos have charges by now, or are about to, and their payments are booked there: what is of them in
+    suspense leaves. Called before any charge is locked, as whoever assigns money locks them.
 
-    Unless staff have assigned or returned some of it: then the rest is theirs too, for a payment is known by the total
+    Unless staff have assigned or returned some of one: then the rest is theirs too, for a payment is known by the total
     it made, and that of a later one may be on the books. Answers the cents that stay, which must not be booked again.
     """
-    await hold_boletos(conn, bank=bank, numbers=[number])
-    await _leave_boleto(conn, bank=bank, number=number)
-    return sum(each.cents for each in await find_told(conn, bank=bank, numbers=[number]))
+    await hold_boletos(conn, bank=bank, numbers=numbers)
+    return {each.number: each.cents for each in await _leave_boletos(conn, bank=bank, numbers=numbers)}
 
 
 async def assign_suspense(

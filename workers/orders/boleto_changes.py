@@ -18,7 +18,7 @@ from commands.bank_orders.kinds import Redate, Registration, WriteOff
 from commands.charges.cancel import cancellation
 from commands.charges.change import Outcome as Changed
 from commands.charges.change import change_charges, lock_charges
-from commands.charges.confirm_boletos import carry_over, confirm_boletos
+from commands.charges.confirm_boletos import confirm_boletos
 from commands.charges.create_boleto import issue_found_boleto
 from commands.charges.fail import fail_charge
 from commands.charges.redate import redate_boleto
@@ -189,13 +189,11 @@ def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, c
 def issuing_found(context: Context, order: BoletoOrder, request: Registration, state: BoletoState) -> Change:
     async def change(conn: Connection) -> Changed | None:
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
-        settled_cents = await leave_suspense(conn, state.number, bank=order.bank)
-        if settled_cents >= state.paid_cents:
+        settled = await leave_suspense(conn, [state.number], bank=order.bank)
+        if settled.get(state.number, 0) >= state.paid_cents:
             return None  # staff see to all of it: the charge would have nothing left to be paid with
         at = to_millisecond(order.clock(context.now()))
         await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=at)
-        if settled_cents:
-            await carry_over(conn, bank=order.bank, numbers=[state.number], booked_cents=[settled_cents])
         await _confirm(context, order.bank, conn, state)
         return None
 

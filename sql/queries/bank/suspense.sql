@@ -17,13 +17,19 @@ SELECT pg_advisory_xact_lock(hashtextextended(:bank || '/' || number, 0)) FROM (
     SELECT unnest(:numbers::text[]) AS number ORDER BY 1
 ) AS ordered;
 
--- name: leave_boleto
--- What is there of a boleto whose charge is made after all, when nobody has settled any of it.
+-- name: leave_boletos
+-- What is there of boletos that have charges by now, when nobody has settled any of it; answers what stays of the others.
 WITH held AS MATERIALIZED (
-    SELECT suspense_id, state FROM suspense WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = :number FOR UPDATE
+    SELECT suspense_id, reference, amount_cents, state FROM suspense
+    WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = ANY(:numbers::text[])
+    ORDER BY suspense_id FOR UPDATE
+), begun AS MATERIALIZED (
+    SELECT DISTINCT reference FROM held WHERE state <> 'open'
+), gone AS (
+    DELETE FROM suspense s USING held h
+    WHERE s.suspense_id = h.suspense_id AND h.reference NOT IN (SELECT reference FROM begun)
 )
-DELETE FROM suspense WHERE suspense_id IN (SELECT suspense_id FROM held)
-  AND NOT EXISTS (SELECT FROM held WHERE state <> 'open');
+SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM held JOIN begun USING (reference) GROUP BY reference;
 
 -- name: told_of_boletos
 -- What is in suspense already of these boletos: the bank tells a boleto's total, of which only the rest is new.

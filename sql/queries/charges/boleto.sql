@@ -58,22 +58,22 @@ RETURNING order_id;
 
 -- name: give_up
 -- No request waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
--- reconciled, the same statement writes an order to reconcile the boleto. A dual charge gets one in any case: its PIX leg
--- may have been paid meanwhile, and that payment left the boleto to this order. No row: the answer is there.
+-- reconciled, the same statement writes an order to reconcile the boleto. One that has its charge gets one in any case: that
+-- may have been paid by something else meanwhile, and the payment left the boleto to this order. No row: the answer is there.
 WITH given_up AS (
     DELETE FROM bank_order WHERE order_id = :order_id AND attempts = coalesce(:attempts::integer, attempts)
     RETURNING order_id, account_id, charge_id, test, bank, kind, request, attempts, created_at
 ), ended AS (
     INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
     SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, :outcome FROM given_up
-), dual AS MATERIALIZED (
-    SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id AND c.payment_method = 'boleto_pix'
+), charged AS MATERIALIZED (
+    SELECT FROM given_up g JOIN charge c ON c.charge_id = g.charge_id
 ), reconciliation AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
     SELECT :reconcile_id, account_id, charge_id, test, bank, 'boleto_reconcile',
            jsonb_build_object('after', kind, 'request', request), :reconcile_at, :now
     FROM given_up
-    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (SELECT FROM dual)
+    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (SELECT FROM charged)
 )
 SELECT order_id FROM given_up;
 

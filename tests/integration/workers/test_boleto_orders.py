@@ -344,16 +344,17 @@ async def test_a_boleto_whose_charge_was_paid_with_assigned_money_is_written_off
     assert (await status_of(pool, order), await at_bank(bank, order)) == ("paid", 7)
 
 
-@pytest.mark.parametrize("given_up_again", [False, True])
+@pytest.mark.parametrize("then", ["done", "given up", "given up before anybody asked"])
 async def test_money_assigned_while_the_bank_is_at_a_change_leaves_no_open_boleto(
-    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, given_up_again: bool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, then: str
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await worker.drain()
     change_id = await changed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="test"))
     await assigned(context, order)
-    if given_up_again:
+    if then == "given up":
         await asked_before(context, change_id)
+    if then != "done":
         async with transaction(pool) as conn:
             assert await give_up(conn, change_id, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
     await worked_through(context, worker, order)
@@ -388,6 +389,37 @@ async def test_money_that_staff_have_begun_to_settle_is_theirs_to_the_end(
     )
     balance = await pool.fetchval("SELECT balance_cents FROM account_clock WHERE account_id = $1", account_id)
     assert open_cents + balance == 5700, "every cent that the bank has is somewhere"
+
+
+@pytest.mark.parametrize("by_staff", [False, True], ids=["open", "assigned"])
+async def test_money_in_suspense_of_a_boleto_whose_registration_was_not_heard_counts_once(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, by_staff: bool
+) -> None:
+    """The bank has it, its payer found it there and paid, and only then the registration is asked for again."""
+    account_id = await make_account(pool)
+    other = await ordered(context, await make_account(pool))
+    await worker.drain()
+    order = await ordered(context, account_id)
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    number, paid_on = number_of(order), today()
+    await bank.books.pay(number, rail="boleto")
+    await bank.settled(number)
+    listed = [PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=5000, moved_on=paid_on)]
+    await book_listed(context, BANK, listed)
+    (suspense_id,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE reference = $1", number)
+    if by_staff:
+        async with transaction(pool) as conn:
+            await assign_suspense(
+                conn, suspense_id[0], other.charge_id, by="ana", note=None, now=utc_now(), seal=context.seal,
+                fees=NO_FEES,
+            )  # fmt: skip
+    await worker.drain()
+    assert await status_of(pool, order) == "pending"
+    await book_listed(context, BANK, listed)
+    left = await pool.fetch("SELECT state FROM suspense WHERE reference = $1", number)
+    (paid,) = await pool.fetch("SELECT charge_id FROM payment WHERE source = $1", f"{number}/5000")
+    assert paid["charge_id"] == (other if by_staff else order).charge_id
+    assert [row["state"] for row in left] == (["assigned"] if by_staff else [])
 
 
 async def test_a_boleto_known_by_now_is_not_put_into_suspense(context: Context, pool: Pool) -> None:
