@@ -78,6 +78,7 @@ class _Told(Struct, frozen=True, gc=False):
 hold_boletos = sql.run("suspense.hold_boletos")
 find_told = sql.many("suspense.told_of_boletos", _Told)
 _leave_boletos = sql.many("suspense.leave_boletos", _Told)
+hold_sources = sql.run("suspense.hold_sources")
 _add = sql.many("suspense.add", str)
 _hold = sql.maybe("suspense.hold", _Held)
 _find_charge = sql.maybe("suspense.charge", _Stamp)

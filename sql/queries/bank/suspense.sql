@@ -37,6 +37,10 @@ SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM suspense
 WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = ANY(:numbers::text[])
 GROUP BY reference;
 
+-- name: hold_sources
+-- For the rest of the transaction, in one order. Locked and not changed yet, they keep nobody waiting who lists the same money.
+SELECT suspense_id FROM suspense WHERE bank = :bank AND source = ANY(:sources::text[]) ORDER BY suspense_id FOR UPDATE;
+
 -- name: hold
 -- For the rest of the transaction: two who settle the same money wait for each other here.
 SELECT kind, source, reference, amount_cents, received_at, payer_sealed, state FROM suspense
