@@ -29,6 +29,8 @@ _RESOLVE_S = 2.0
 _LOOKUPS = 64
 """At once. Names that never answer delay only one another, each for two seconds."""
 _SOCKETS = 1000
+_KEPT_MAX = 1000
+"""Connections that wait for their receiver's next event, beside those in use: the oldest is closed for another."""
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
 _BEGAN_BYTES = 512  # interim answers (1xx) included
@@ -51,7 +53,10 @@ class BrokenAnswer(aiohttp.ClientError):
 
 class _Remembering(ResponseHandler):
     """The client's end of a connection, which keeps how the answer began: its status counts (contract section 9: only
-    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last."""
+    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last.
+
+    A connection on which something comes that nobody asked for is closed: aiohttp would take it for the answer to the
+    next request, which is another event's, and gathers any amount of it until then."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -59,6 +64,7 @@ class _Remembering(ResponseHandler):
         self.ended = 0
         self._end_part = b""
         self.asked = False
+        self.idle = False
 
     def set_response_params(self, **given: Any) -> None:
         self.began, self.ended, self._end_part = b"", 0, b""
@@ -66,6 +72,14 @@ class _Remembering(ResponseHandler):
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
+        if not (self.idle and data):  # aiohttp goes on with what it has by an empty piece
+            self._take(data)
+            # The end of an answer makes it idle; what stands behind that is left in its buffer.
+            if not (self.idle and self.should_close):
+                return
+        self.abort()
+
+    def _take(self, data: bytes) -> None:
         if len(self.began) < _BEGAN_BYTES:
             self.began += data[: _BEGAN_BYTES - len(self.began)]
         seen = self._end_part + data
@@ -90,14 +104,35 @@ class _Response(aiohttp.ClientResponse):
 
 class _Connector(aiohttp.TCPConnector):
     """Notes whether the connection is a kept one. aiohttp's tracing tells that too, for a tenth of the time that a
-    request takes: it makes an object for everything it might be asked about."""
+    request takes: it makes an object for everything it might be asked about.
+
+    Bounds how many are kept: aiohttp bounds those in use alone."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self._idle: dict[_Remembering, None] = {}  # the oldest first; some may be closed already
 
     async def connect(self, *given: Any, **named: Any) -> Any:
         _kept.set(False)
         connection = await super().connect(*given, **named)
         protocol = connection.protocol
-        _kept.set(isinstance(protocol, _Remembering) and protocol.asked)
+        assert isinstance(protocol, _Remembering)
+        protocol.idle = False
+        self._idle.pop(protocol, None)
+        _kept.set(protocol.asked)
         return connection
+
+    # aiohttp has no public place for what happens to a connection that is given back.
+    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+        super()._release(key, protocol, should_close=should_close)
+        assert isinstance(protocol, _Remembering)
+        protocol.idle = True
+        if protocol.is_connected():
+            self._idle[protocol] = None
+        while len(self._idle) > _KEPT_MAX:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.close()
 
 
 _kept: ContextVar[bool] = ContextVar("webhook_connection_kept", default=False)

@@ -6,8 +6,8 @@ import os
 import resource
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -324,3 +324,87 @@ async def test_what_is_no_2xx_is_no_success(said: bytes, expected: tuple[str, in
     async with talking(talk) as url, guarded_session(allow_private=True) as http:
         answer = await post(http, url, b"{}", {})
     assert (answer.outcome, answer.status) == expected
+
+
+def _said(status: int) -> bytes:
+    return b"HTTP/1.1 %d Said\r\nContent-Length: 2\r\n\r\nok" % status
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["a moment later", "with the end of the answer"])
+async def test_an_answer_that_nobody_asked_for_is_none_to_the_next_event(at_once: bool) -> None:
+    """A receiver that answers the first request twice, and refuses all after it."""
+    requests = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        requests += 1
+        if requests == 1:
+            writer.write(_said(200)[:-1])
+            await asyncio.sleep(0.05)
+            writer.write(_said(200)[-1:] + (_said(200) if at_once else b""))
+            await asyncio.sleep(0.05)
+            if not at_once:
+                writer.write(_said(200))
+            await reader.readuntil(b"\r\n\r\n")
+        writer.write(_said(500))
+
+    async with talking(talk) as url, guarded_session(allow_private=True) as http:
+        assert (await post(http, url, b"{}", {})).status == 200
+        await asyncio.sleep(0.2)
+        answer = await post(http, url, b"{}", {})
+    assert (answer.outcome, answer.status) == ("rejected", 500)
+
+
+async def test_a_receiver_that_goes_on_talking_is_not_listened_to() -> None:
+    cut = asyncio.Event()
+
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_said(200))
+        await asyncio.sleep(0.05)
+        try:
+            while True:
+                writer.write(_said(200) * 1_000)
+                await writer.drain()
+                await asyncio.sleep(0.001)
+        except ConnectionError:
+            cut.set()
+
+    async with talking(talk) as url, guarded_session(allow_private=True) as http:
+        assert (await post(http, url, b"{}", {})).outcome == "delivered"
+        async with asyncio.timeout(SLACK_S):
+            await cut.wait()
+
+
+async def test_so_many_connections_are_kept_and_no_more_however_many_receivers_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workers.webhooks.guarded_connection._KEPT_MAX", 3)
+    opened: set[asyncio.StreamWriter] = set()
+    connections = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        opened.add(writer)
+        try:
+            while True:
+                writer.write(_said(200))
+                await reader.readuntil(b"\r\n\r\n")
+        finally:
+            opened.discard(writer)
+
+    async with AsyncExitStack() as held:
+        urls = [await held.enter_async_context(talking(talk)) for _ in range(8)]
+        http = await held.enter_async_context(guarded_session(allow_private=True))
+
+        async def ask(urls: Sequence[str]) -> None:
+            for url in urls:
+                assert (await post(http, url, b"{}", {})).outcome == "delivered"
+
+        await ask(urls)
+        await ask(urls[-3:])  # the latest are kept
+        assert connections == 8
+        await asyncio.sleep(0.1)
+        assert len(opened) == 3
+        await ask(urls)
+        assert connections == 16
