@@ -76,7 +76,8 @@ LIMIT :limit;
 
 -- name: by_due
 -- both ways
--- read_charge_due: hop over the due dates that exist in the range, one range for each, the first page of each merged.
+-- read_charge_due: hop over the due dates that exist in the range, one range for each, the first page of each merged. There
+-- are no more than 9,000: the days that a barcode can carry (domain/boleto/codes.py).
 WITH RECURSIVE day AS (
     (SELECT due_date FROM read_charge
      WHERE account_id = :account_id AND test = :test AND due_date >= :due_from
@@ -90,7 +91,7 @@ WITH RECURSIVE day AS (
     WHERE n.due_date <= :due_to
 )
 SELECT r.at, r.id, (SELECT doc FROM charge_view WHERE charge_id = r.id AND account_id = :account_id) AS doc
-FROM (SELECT due_date FROM day WHERE due_date <= :due_to LIMIT 4000) d
+FROM (SELECT due_date FROM day WHERE due_date <= :due_to LIMIT 9000) d
 CROSS JOIN LATERAL (
     SELECT created_at AS at, charge_id AS id FROM read_charge
     WHERE account_id = :account_id AND test = :test AND due_date = d.due_date

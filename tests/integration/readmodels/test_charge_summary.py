@@ -17,11 +17,12 @@ from banks.protocol import Location
 from commands.charges.expire import expire_account
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.sandbox_clock import advance_clock
+from domain.boleto.codes import FIRST_DUE, LAST_DUE
 from domain.instants import SAO_PAULO, day_begins
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.sandbox_clock import on_clock
-from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_page, charge_summary
 from readmodels.dashboard.overview import standing
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
@@ -227,6 +228,34 @@ async def test_due_dates_are_bounds_and_a_changed_one_is_counted_where_it_is_now
         bounded = {"due_from": today, "created_from": now + timedelta(hours=1)}
         assert await summed(own_pool, account_id, mode, **bounded) == {}
         await fold(own_pool)
+
+
+async def test_a_list_of_every_due_date_that_boletos_can_have_shows_what_is_counted(own_pool: Pool) -> None:
+    """One for each, the latest date issued last."""
+    account_id, days = await make_account(own_pool), (LAST_DUE - FIRST_DUE).days + 1
+    await own_pool.execute(
+        "WITH day AS MATERIALIZED ("
+        " SELECT n::integer AS n, gen_random_uuid() AS charge_id FROM generate_series(0, $2::integer - 1) AS n"
+        "), journaled AS ("
+        " INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
+        " SELECT $1::uuid, true, charge_id, 1, 'charge.created', now(), 'test',"
+        "  jsonb_build_object('charge', jsonb_build_object("
+        "   'account_id', $1::uuid, 'charge_id', charge_id, 'test', true, 'public_id', charge_id,"
+        "   'payment_method', 'boleto', 'status', 'pending', 'version', 1, 'amount_cents', 100,"
+        "   'due_date', $3::date + n, 'created_at', timestamptz '2026-01-01 12:00Z' + n * interval '1 second'))"
+        " FROM day RETURNING journal_id"
+        ") SELECT project_created(array_agg(journal_id)) FROM journaled",
+        account_id, days, FIRST_DUE,
+    )  # fmt: skip
+    owner, filters = Owner(account_id, Mode.SANDBOX), ChargeFilters(due_from=FIRST_DUE)
+    listed: list[str] = []
+    after = None
+    while not listed or after is not None:
+        async with own_pool.acquire() as conn:
+            docs, after = await charge_page(conn, owner, filters, after, 1_000)
+        listed += [doc.due_date or "" for doc in docs]
+    assert listed == [(LAST_DUE - timedelta(days=each)).isoformat() for each in range(days)]
+    assert await summed(own_pool, account_id, Mode.SANDBOX, due_from=FIRST_DUE) == {"pending": (days, f"{days}.00")}
 
 
 async def test_totals_that_lag_far_behind_are_not_asked(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
