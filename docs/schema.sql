@@ -2293,11 +2293,11 @@ CREATE VIEW charge_view AS
                 CASE
                     WHEN r.changes IS NULL THEN j.payload -> 'charge'::text
                     WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge'::text) || r.changes
-                    ELSE ((j.payload -> 'charge'::text) || jsonb_build_object('payment', ( SELECT (p.payload -> 'payment'::text) || jsonb_build_object('payer_sealed', ( SELECT encode(s.payer_sealed, 'base64'::text) AS encode
+                    ELSE ((j.payload -> 'charge'::text) || r.changes) || jsonb_build_object('payment', ( SELECT ((p.payload -> 'payment'::text) || COALESCE(r.changes -> 'payment'::text, '{}'::jsonb)) || jsonb_build_object('payer_sealed', ( SELECT encode(s.payer_sealed, 'base64'::text) AS encode
                                FROM payment s
                               WHERE s.charge_id = r.charge_id AND s.account_id = r.account_id AND s.settles))
                        FROM journal p
-                      WHERE p.journal_id = r.paid_journal_id))) || r.changes
+                      WHERE p.journal_id = r.paid_journal_id))
                 END AS "case"
            FROM journal j
           WHERE j.journal_id = r.journal_id) AS doc

@@ -64,12 +64,10 @@ class _Standing(Struct, frozen=True, gc=False):
     settles: bool
     paid_at: datetime
     refund_doc: bytes
-    payment_doc: bytes
     outstanding_cents: int
 
 
 find_standing = sql.many("refund.standing", _Standing)
-_read_fields = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def end_refunds(
@@ -110,7 +108,6 @@ class _Books:
             )
             for row in rows
         }
-        self.payments = {row.payment_id: _read_fields(row.payment_doc) for row in rows}
         self.outstanding_cents = {row.charge_id: row.outstanding_cents for row in rows}
 
 
@@ -136,8 +133,8 @@ def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *,
     books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
     charge_fields: dict[str, Any] = {"refunded_cents": charge.refunded_cents}
     if fund.settles:
-        # The charge shows the payment that settled it; a document's field is replaced whole.
-        charge_fields["payment"] = {**books.payments[fund.payment_id], **fund_fields(fund)}
+        # The charge shows the payment that settled it; not who paid: that can be erased, and what is journaled stays.
+        charge_fields["payment"] = fund_fields(fund)
     changes = [_ended(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
     if refunded is not None:
         event_id = new_id()

@@ -95,17 +95,17 @@ CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, pa
 
 -- Charges with their documents. The journal is looked up by its key for the rows that are read, and only by statements that
 -- ask for doc: as an expression it is computed after a LIMIT, and no join can come to read the journal whole. Who paid stands
--- in the payment's own row, where it can be erased.
+-- in the payment's own row, where it can be erased, and nowhere else. What refunds left of the payment is among the changes.
 CREATE VIEW charge_view AS
 SELECT r.*, (
     SELECT CASE
         WHEN r.changes IS NULL THEN j.payload -> 'charge'
         WHEN r.paid_journal_id IS NULL THEN (j.payload -> 'charge') || r.changes
-        ELSE (j.payload -> 'charge') || jsonb_build_object('payment', (
-            SELECT (p.payload -> 'payment') || jsonb_build_object('payer_sealed', (
+        ELSE (j.payload -> 'charge') || r.changes || jsonb_build_object('payment', (
+            SELECT (p.payload -> 'payment') || coalesce(r.changes -> 'payment', '{}') || jsonb_build_object('payer_sealed', (
                 SELECT encode(s.payer_sealed, 'base64') FROM payment s
                 WHERE s.charge_id = r.charge_id AND s.account_id = r.account_id AND s.settles))
-            FROM journal p WHERE p.journal_id = r.paid_journal_id)) || r.changes END
+            FROM journal p WHERE p.journal_id = r.paid_journal_id)) END
     FROM journal j WHERE j.journal_id = r.journal_id) AS doc
 FROM read_charge r;
 

@@ -52,15 +52,13 @@ WHERE r.charge_id = ANY(:charge_ids::uuid[]);
 -- Refunds about to end, with their payments, and what of all payments of their charges is not back yet.
 SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,
        p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.reversed_cents, p.settles, p.paid_at,
-       r.doc AS refund_doc, q.doc AS payment_doc,
+       r.doc AS refund_doc,
        (SELECT sum(a.amount_cents - a.refunded_cents)
         FROM read_payment b JOIN payment a ON a.payment_id = b.payment_id AND a.account_id = b.account_id
         WHERE b.charge_id = f.charge_id)::bigint AS outstanding_cents
 FROM refund f
 JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id
 JOIN read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
-JOIN payment_view q ON q.account_id = p.account_id AND q.test = p.test AND q.paid_at = p.paid_at
-                   AND q.payment_id = p.payment_id
 WHERE f.refund_id = ANY(:refund_ids::uuid[]);
 
 -- name: insert

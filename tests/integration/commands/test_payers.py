@@ -12,11 +12,12 @@ from commands.payers.erase import OpenBusiness, erase_payer
 from commands.payers.export import export_payer
 from commands.people.audit import Origin
 from domain.mode import Mode, Owner
-from readmodels.charges.charge import charges_by_id, present
+from readmodels.charges.charge import Payer, PaymentBlock, charges_by_id, present
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import CHARGE_PAYER, MAIL_TO, PAYMENT_PAYER, SCHEDULE_PAYER, Seal
 from tests.support.dashboard import Books, a_merchant
+from tests.support.partners import refunds
 
 SEAL = Seal(bytes(range(32)))
 DOCUMENT = "52998224725"
@@ -138,6 +139,36 @@ async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: 
     assert shown is not None
     assert (shown.payer.name, shown.payer.document, shown.amount) == (None, None, "10.00")
     assert (await erase(books)).charges == 0
+
+
+async def test_who_paid_what_was_refunded_is_shown_until_he_is_erased_and_is_not_journaled(pool: Pool) -> None:
+    """Twice in part: each refund changes what the charge says of its payment."""
+    books = await an_account(pool)
+    charge_id = await a_paid_charge(books)
+    owner = Owner(books.account_id, Mode.PRODUCTION)
+    payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", charge_id)
+
+    async def shown() -> PaymentBlock:
+        async with pool.acquire() as conn:
+            (doc,) = await charges_by_id(conn, [(charge_id, owner)])
+        assert doc is not None
+        block = present(doc, SEAL, app_url="https://quita.example", now=now()).payment
+        assert block is not None
+        return block
+
+    before = await shown()
+    for cents, back in ((300, "3.00"), (200, "5.00")):
+        await refunds(pool, books.account_id, [(charge_id, payment_id, cents)])
+        assert await shown() == msgspec.structs.replace(before, refunded_amount=back)
+    rows = await pool.fetch("SELECT kind, payload::text FROM journal WHERE account_id = $1", books.account_id)
+    assert [row["kind"] for row in rows].count("refund.succeeded") == 2
+    assert not [row["kind"] for row in rows if "sealed" in row["payload"]]
+    assert (await erase(books)).charges == 1
+    assert (await shown()).payer == Payer(None, None)
+    told = await everything(pool, books.account_id, charge_id)
+    assert "sealed" not in "\n".join(
+        line for line in told.splitlines() if line.startswith(("journal.", "read_charge."))
+    )
 
 
 async def test_both_logs_tell_that_it_was_done_and_of_nobody(pool: Pool) -> None:
