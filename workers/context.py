@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.choice import Banks, open_banks
+from runtime.asked_connections import AskedConnector
 from runtime.cells.directory import check_cell
 from runtime.jobs import Wakes
 from runtime.postgres import Pool, open_pool
@@ -57,7 +58,7 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
         # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
         http = await opened.enter_async_context(
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+                connector=AskedConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
             )
         )
         seal = Seal(settings.secret_key)

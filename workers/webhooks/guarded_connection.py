@@ -13,7 +13,6 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -22,6 +21,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.resolver import AsyncResolver
 
 from domain.webhooks.public_address import is_public
+from runtime.asked_connections import AskedConnection, AskedConnector
 
 CONNECT_S = 3.0
 ATTEMPT_S = 10.0
@@ -51,12 +51,9 @@ class BrokenAnswer(aiohttp.ClientError):
         self.status = status
 
 
-class _Remembering(ResponseHandler):
+class _Remembering(AskedConnection):
     """The client's end of a connection, which keeps how the answer began: its status counts (contract section 9: only
-    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last.
-
-    A connection on which something comes that nobody asked for is closed: aiohttp would take it for the answer to the
-    next request, which is another event's, and gathers any amount of it until then."""
+    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -64,28 +61,19 @@ class _Remembering(ResponseHandler):
         self.ended = 0
         self._end_part = b""
         self.asked = False
-        self.idle = False
 
     def set_response_params(self, **given: Any) -> None:
         self.began, self.ended, self._end_part = b"", 0, b""
         self.asked = True
         super().set_response_params(**given)
 
-    def data_received(self, data: bytes) -> None:
-        if not (self.idle and data):  # aiohttp goes on with what it has by an empty piece
-            self._take(data)
-            # The end of an answer makes it idle; what stands behind that is left in its buffer.
-            if not (self.idle and self.should_close):
-                return
-        self.abort()
-
-    def _take(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         if len(self.began) < _BEGAN_BYTES:
             self.began += data[: _BEGAN_BYTES - len(self.began)]
         seen = self._end_part + data
         self.ended += seen.count(_END)
         self._end_part = seen[1 - len(_END) :]
-        super().data_received(data)
+        super().take(data)
 
 
 class _Response(aiohttp.ClientResponse):
@@ -102,36 +90,31 @@ class _Response(aiohttp.ClientResponse):
             raise BrokenAnswer(status) from error
 
 
-class _Connector(aiohttp.TCPConnector):
+class _Connector(AskedConnector):
     """Notes whether the connection is a kept one. aiohttp's tracing tells that too, for a tenth of the time that a
     request takes: it makes an object for everything it might be asked about.
 
     Bounds how many are kept: aiohttp bounds those in use alone."""
 
     def __init__(self, **named: Any) -> None:
-        super().__init__(**named)
-        self._idle: dict[_Remembering, None] = {}  # the oldest first; some may be closed already
+        super().__init__(protocol=_Remembering, **named)
+        self._waiting: dict[ResponseHandler, None] = {}  # the oldest first; some may be closed already
 
     async def connect(self, *given: Any, **named: Any) -> Any:
         _kept.set(False)
         connection = await super().connect(*given, **named)
         protocol = connection.protocol
-        assert isinstance(protocol, _Remembering)
-        protocol.idle = False
-        self._idle.pop(protocol, None)
-        _kept.set(protocol.asked)
+        self._waiting.pop(protocol, None)
+        _kept.set(isinstance(protocol, _Remembering) and protocol.asked)
         return connection
 
-    # aiohttp has no public place for what happens to a connection that is given back.
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
-        assert isinstance(protocol, _Remembering)
-        protocol.idle = True
         if protocol.is_connected():
-            self._idle[protocol] = None
-        while len(self._idle) > _KEPT_MAX:
-            oldest = next(iter(self._idle))
-            del self._idle[oldest]
+            self._waiting[protocol] = None
+        while len(self._waiting) > _KEPT_MAX:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
             oldest.close()
 
 
@@ -201,8 +184,6 @@ async def guarded_session(
         happy_eyeballs_delay=None,
         timeout_ceil_threshold=60,  # else ten seconds are rounded up to whole ones of the loop's clock
     )
-    # aiohttp has no public place for a protocol of one's own.
-    connector._factory = partial(_Remembering, loop=asyncio.get_running_loop())  # type: ignore[assignment]
     session = aiohttp.ClientSession(
         connector=connector,
         response_class=_Response,
