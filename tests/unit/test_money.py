@@ -3,6 +3,7 @@
 import pytest
 
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount, reais
+from web.painel import rows
 
 
 @pytest.mark.parametrize(
@@ -97,3 +98,9 @@ def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
 def test_what_was_written_is_read_back_unchanged() -> None:
     for cents in (*range(1, 12_000), *range(1, PIX_CENTS_MAX, 98_765_432_1)):
         assert parse_amount(reais(cents), cents_max=PIX_CENTS_MAX) == cents
+
+
+@pytest.mark.parametrize("cents", [0, 5, -5, 100, 10**12 - 1, 10**12, -(10**12), 2**63 - 1])
+def test_a_balance_of_any_size_is_read_back_by_the_dashboard(cents: int) -> None:
+    """A statement shows what ten payments of the largest amount come to."""
+    assert rows.cents(reais(cents)) == cents

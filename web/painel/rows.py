@@ -13,7 +13,6 @@ from domain.charge import Status
 from domain.documents import masked
 from domain.instants import SAO_PAULO
 from domain.mode import Owner
-from domain.money import parse_amount
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
 from readmodels.dashboard.charge import PayerDetails, payers_of
@@ -23,8 +22,6 @@ from readmodels.money.refund import RefundProjection
 from readmodels.reports.csv_lines import Cents
 from runtime.seal import Seal
 from sql import Connection
-
-_CENTS_MAX = 10**15
 
 
 class ListedCharge(Struct, frozen=True):
@@ -123,10 +120,8 @@ def instant(at: str | datetime) -> datetime:
 
 
 def cents(text: str) -> Cents:
-    """Of an amount as the read models write it; 0.00 is one, and a balance may be negative."""
-    if text.startswith("-"):
-        return Cents(-cents(text[1:]))
-    return Cents(0 if text == "0.00" else parse_amount(text, cents_max=_CENTS_MAX))
+    """Of an amount as the read models write it (domain.money.reais): a balance may be negative, and of any size."""
+    return Cents(int(text.replace(".", "")))
 
 
 def indented(text: str) -> str:
