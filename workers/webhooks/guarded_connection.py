@@ -8,6 +8,7 @@ Proxies, cookies and redirects are not used.
 
 import asyncio
 import re
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -29,8 +30,10 @@ _RESOLVE_S = 2.0
 _LOOKUPS = 64
 """At once. Names that never answer delay only one another, each for two seconds."""
 _SOCKETS = 1000
-_KEPT_MAX = 1000
-"""Connections that wait for their receiver's next event, beside those in use: the oldest is closed for another."""
+_KEPT_MAX = 4_000
+"""Connections that wait for their receiver's next event, 43 KB each, beside those in use: the oldest is closed for
+another. Fewer where the process may open few files."""
+_SHARE_OF_FILES = 4
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
 _BEGAN_BYTES = 512  # interim answers (1xx) included
@@ -98,6 +101,8 @@ class _Connector(AskedConnector):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(protocol=_Remembering, **named)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._kept_max = _KEPT_MAX if files < 0 else min(_KEPT_MAX, files // _SHARE_OF_FILES)
         self._waiting: dict[ResponseHandler, None] = {}  # the oldest first; some may be closed already
 
     async def connect(self, *given: Any, **named: Any) -> Any:
@@ -112,7 +117,7 @@ class _Connector(AskedConnector):
         super()._release(key, protocol, should_close=should_close)
         if protocol.is_connected():
             self._waiting[protocol] = None
-        while len(self._waiting) > _KEPT_MAX:
+        while len(self._waiting) > self._kept_max:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             oldest.close()
