@@ -12,12 +12,12 @@ from msgspec import Struct, field
 from redis.asyncio import Redis
 
 from banks.choice import Banks, open_banks
-from runtime.asked_connections import AskedConnector
 from runtime.cells.directory import check_cell
 from runtime.jobs import Wakes
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
+from runtime.servers.asked_connections import AskedConnector
 from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 

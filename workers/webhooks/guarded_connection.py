@@ -22,7 +22,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.resolver import AsyncResolver
 
 from domain.webhooks.public_address import is_public
-from runtime.asked_connections import AskedConnection, AskedConnector
+from runtime.servers.asked_connections import AskedConnection, AskedConnector
 
 CONNECT_S = 3.0
 ATTEMPT_S = 10.0
