@@ -23,3 +23,12 @@ def test_a_number_is_compared_with_that_of_the_period_before(now: int, was: int,
     report = CONVERSION._replace(columns=(Column("charges", "Emitidas", ColumnKind.COUNT),))
     (line,) = compared(report, (now,), (was,))
     assert (line.heading, line.now, line.change) == ("Emitidas", str(now), change)
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(9_750, "97,50"), (5, "0,05"), (-5, "−0,05"), (-110, "−1,10")])
+def test_a_share_below_zero_is_shown_as_it_is(rate: int, shown: str) -> None:
+    """What was given back of fees in a month may be more than what was charged in it."""
+    fees = REPORTS["fees"]
+    at = [each.name for each in fees.columns].index("rate")
+    row = tuple(rate if each.name == "rate" else None for each in fees.columns)
+    assert cells(fees, row)[at] == shown

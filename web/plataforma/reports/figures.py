@@ -109,7 +109,7 @@ def _cell(column: Column, value: date | datetime | str | int | None) -> str:
         case ColumnKind.MONEY, int():
             return signed_brl(value)
         case ColumnKind.RATIO, int():
-            return f"{value // 100},{value % 100:02}"
+            return f"{'−' if value < 0 else ''}{abs(value) // 100},{abs(value) % 100:02}"
         case ColumnKind.INSTANT, datetime():
             return moment(value)
         case ColumnKind.DATE, date():
