@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
@@ -128,9 +128,15 @@ def _no_constant(text: str) -> Any:
 
 
 def _number(text: str) -> float | Decimal:
-    """Exact where a float is not: two bodies that differ in a long number are different bodies."""
+    """Exact where a float is not: two bodies that differ in a long number are different bodies. ValueError for an
+    exponent that nothing holds, as for a whole number of thousands of digits."""
     number = float(text)
-    return number if len(text) <= _EXACT_CHARACTERS and not math.isinf(number) else Decimal(text)
+    if len(text) <= _EXACT_CHARACTERS and not math.isinf(number):
+        return number
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an ArithmeticError
+        raise ValueError from None
 
 
 # Made once: json.loads would make a decoder for each body.

@@ -162,6 +162,7 @@ async def test_options_tells_the_methods_and_has_a_request_id(api: Api, path: st
         b"\xef\xbb\xbf{}", b'{"a":"\xc3"}', b'{"a":"\\ud800"}', b'{"a\\udfff":1}', b'{"a":NaN}', b'{"a":Infinity}',
         b'{"a":1}{"b":2}', b"[" * 50_000, b'{"a":' * 50_000, b'{"a":' + b"9" * 5000 + b"}", b'{"a":"\n"}', b'{"a":01}',
         b'{"amount":"1.00","amount":"1.00"}', b'{"a":{"b":1,"b":2}}', b'{"a":"\x00"}', b"\x00", "{}".encode("utf-16"),
+        b'{"a":1e99999999999999999999}', b'{"a":-1e-99999999999999999999}',
     ],
     ids=lambda body: repr(body)[:24],
 )  # fmt: skip

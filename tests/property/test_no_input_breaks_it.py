@@ -77,6 +77,7 @@ values = st.recursive(
 literals = st.sampled_from(
     [
         b"NaN", b"Infinity", b"-Infinity", b"1e400", b"-1e400", b"9" * 5000, b"1" + b"0" * 4000, b"0." + b"1" * 5000,
+        b"1e" + b"9" * 20, b"1e-" + b"9" * 20,
         b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\u0000"', b'"\xff"', b'"\xed\xa0\x80"', b'"\x00"',
         b"[" * 900 + b"]" * 900,
         b'{"a":1,"a":2}', b"01", b"1.", b"+1", b"'x'", b"undefined", b"// x", b'"\n"',
