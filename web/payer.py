@@ -31,6 +31,7 @@ from runtime.limits.addresses import client_of
 from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.context import spend
+from web.head import parameter_in
 from web.languages import LANGUAGES, PayerLanguage, language_of
 from web.live import LOOK_S_MAX, Live, TooManyStreams, send_events
 from web.pages import page
@@ -140,7 +141,7 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
 
 
 def _boleto_over(request: Request[Any, Any, Any], public_id: str, found: PayerPage) -> Response[str]:
-    words = language_of(request.query_params.get("lang"))
+    words = language_of(parameter_in(request.scope, "lang"))
     title, text = map(words.say, BOLETO_WORDS[found.status])
     values = {
         "charge": found, "words": words, "languages": tuple(LANGUAGES.values()), "title": title, "text": text,
@@ -160,7 +161,7 @@ async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -
     if found.second_copy is not None and found.second_copy.may_be_asked:
         async with transaction(state.pool) as conn:
             await ask_second_copy(conn, public_id, today=_today(now), account_now=now, now=to_millisecond(state.now()))
-    return Redirect(f"/pagar/{public_id}{language_of(request.query_params.get('lang')).query}", status_code=303)
+    return Redirect(f"/pagar/{public_id}{language_of(parameter_in(request.scope, 'lang')).query}", status_code=303)
 
 
 @get("/pagar/{public_id:str}/eventos")
@@ -233,7 +234,7 @@ async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[Payer
 
 
 def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, now: datetime) -> dict[str, object]:
-    words = language_of(request.query_params.get("lang"))
+    words = language_of(parameter_in(request.scope, "lang"))
     heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
     path = f"/pagar/{public_id}"

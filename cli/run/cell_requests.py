@@ -1,7 +1,6 @@
 """Which cell a request is for: read from its token, its cookie, or its path, all of which were made in the cell."""
 
 from base64 import b64decode, urlsafe_b64decode
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
@@ -10,6 +9,7 @@ import msgspec
 
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token
 from web.cells import CHOSEN
+from web.head import cookie_in, parameter_in
 
 _BODY_BYTES_MAX: Final = 64 * 1024
 _SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
@@ -91,8 +91,7 @@ def cell_chosen(scope: Any) -> str | None:
     """The name of the cell that is asked for; None where none can be, or is."""
     if not scope["path"].startswith(_BY_NAME):
         return None
-    given = parse_qs(scope["query_string"].decode("latin-1")).get(CHOICE)
-    return given[0] if given else _cookie(scope, CHOICE)
+    return parameter_in(scope, CHOICE) or cookie_in(scope, CHOICE) or None
 
 
 def keeping(chosen: str, send: Any) -> Any:
@@ -131,7 +130,7 @@ def _field(body: bytes, name: str) -> str:
             given = found.get(name, "") if isinstance(found, dict) else ""
             return given if isinstance(given, str) else ""
         return parse_qs(body.decode("utf-8")).get(name, [""])[0]
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
 
 
@@ -155,8 +154,7 @@ def _of_link(path: str, root: str) -> int | None:
 
 
 def _of_cookie(scope: Any, name: str) -> int | None:
-    found = _cookie(scope, f"__Host-{name}") or _cookie(scope, name)
-    return None if found is None else cell_of_hex(found)
+    return cell_of_hex(cookie_in(scope, f"__Host-{name}") or cookie_in(scope, name))
 
 
 def _chosen(scope: Any, own: int | None) -> int | None:
@@ -165,15 +163,3 @@ def _chosen(scope: Any, own: int | None) -> int | None:
         return own
     chosen = _of_cookie(scope, CHOSEN)
     return own if chosen is None else chosen
-
-
-def _cookie(scope: Any, wanted: str) -> str | None:
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                jar = SimpleCookie(value.decode("latin-1"))
-            except CookieError:
-                return None
-            if wanted in jar:
-                return jar[wanted].value
-    return None

@@ -30,6 +30,7 @@ from web.documentation.remedies import REMEDIES
 from web.documentation.remedies_pt import REMEDIES_PT
 from web.documentation.search import Index
 from web.documentation.words import words_of
+from web.head import parameter_in
 from web.pages import rendered
 from web.security_headers import WITH_FORM
 
@@ -298,7 +299,7 @@ async def search_page_pt(request: AnyRequest) -> Response[str]:
 def _search(request: AnyRequest, language: Language) -> Response[str]:
     """With ?q= what holds all its words. Only the page without a query is kept: there is no end of queries."""
     docs, path = _docs(request), f"{ROOTS[language]}/search"
-    asked = request.query_params.get("q", "")[: search.ASKED_MAX].strip()
+    asked = (parameter_in(request.scope, "q") or "")[: search.ASKED_MAX].strip()
 
     def make() -> Made:
         found = docs.index(language).listed(asked)

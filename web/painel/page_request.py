@@ -43,6 +43,7 @@ from runtime.settings import Settings
 from web.cells import CellPages, form_key
 from web.context import WebContext
 from web.front import support_link
+from web.head import parameter_in
 from web.pages import page
 from web.painel import labels
 from web.painel.page_refusals import ForeignForm, StepUpNeeded
@@ -275,7 +276,7 @@ class PageRequest:
 
     def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
         """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
-        done = self.http.query_params.get("feito", "")
+        done = parameter_in(self.http.scope, "feito") or ""
         shown = {
             "request": self,
             "path": self.http.scope["path"],

@@ -17,6 +17,7 @@ from litestar.response import Response
 from commands.people.sessions import Person
 from runtime.seal import Seal
 from runtime.settings import Settings
+from web.head import cookie_in
 from web.painel.auth.entry_form import cookie_name, make_cookie
 from web.painel.page_request import AnyRequest
 from web.painel.section import Section
@@ -65,7 +66,7 @@ def browser_name(request: AnyRequest) -> str:
 
 
 def _read(request: AnyRequest) -> tuple[str, list[str]]:
-    found = _FORM.fullmatch(request.cookies.get(cookie_name(_COOKIE, request.app.state.settings), ""))
+    found = _FORM.fullmatch(cookie_in(request.scope, cookie_name(_COOKIE, request.app.state.settings)))
     return ("", []) if found is None else (found[1], found[2][1:].split("."))
 
 

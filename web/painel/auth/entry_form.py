@@ -18,6 +18,7 @@ from domain.errors import Refused
 from runtime.seal import Seal
 from runtime.settings import Settings
 from web.cells import CHOSEN
+from web.head import cookie_in
 from web.pages import page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, csrf_token, read_form, secure
 from web.painel.section import Section
@@ -28,7 +29,7 @@ _BEFORE_S = 3_600
 
 def before(request: AnyRequest, section: Section) -> str:
     """What tells this browser from others before anybody signed in."""
-    return request.cookies.get(cookie_name(section.before, request.app.state.settings), "")
+    return cookie_in(request.scope, cookie_name(section.before, request.app.state.settings))
 
 
 async def own_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
@@ -82,7 +83,7 @@ def cookie_name(name: str, settings: Settings) -> str:
 
 def mark_in(request: AnyRequest) -> str:
     """Of the cell that staff chose to work in; empty without one."""
-    return request.cookies.get(cookie_name(CHOSEN, request.app.state.settings), "")
+    return cookie_in(request.scope, cookie_name(CHOSEN, request.app.state.settings))
 
 
 def forget_choice(request: AnyRequest, answer: Response[Any]) -> Response[Any]:

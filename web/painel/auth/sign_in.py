@@ -48,6 +48,7 @@ from runtime.postgres import Connection, session, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
 from web.context import spend
+from web.head import cookie_in, parameter_in
 from web.pages import page
 from web.painel.auth import recovery
 from web.painel.auth.devices import browser_name, known_device, remember_device
@@ -106,7 +107,7 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
     async with session(state.pool) as conn:
         if await session_of(conn, cookie_of(request, section), section.side, now=state.now()) is not None:
             return go(section.root)
-    return _form(request, section, where_to=request.query_params.get("para", ""))
+    return _form(request, section, where_to=parameter_in(request.scope, "para") or "")
 
 
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
@@ -259,7 +260,7 @@ def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
 
 def cookie_of(request: AnyRequest, section: Section) -> str:
     """The session's cookie; empty without one."""
-    return request.cookies.get(cookie_name(section.cookie, request.app.state.settings), "")
+    return cookie_in(request.scope, cookie_name(section.cookie, request.app.state.settings))
 
 
 def _handler(
@@ -313,8 +314,8 @@ def _form(
         "email": email,
         "where_to": where_to if is_page_of(section, where_to) else "",
         "fault": fault,
-        "left": request.query_params.get("saiu") == "1",
-        "chosen": request.query_params.get("senha") == "1",
+        "left": parameter_in(request.scope, "saiu") == "1",
+        "chosen": parameter_in(request.scope, "senha") == "1",
     }
     return entry_page(request, section, "painel/entry.html", values, status=status)
 

@@ -35,6 +35,7 @@ from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
+from web.head import parameter_in
 from web.painel.auth.step_up import must_be_proven
 from web.painel.charges.boleto_change import cancel_charge, change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
@@ -141,7 +142,7 @@ async def send_mail(request: PageRequest) -> Response[Any]:
 async def show_refund(request: PageRequest) -> Response[Any]:
     """The form; `payment_id` in the address chooses the payment."""
     doc = await charge_of(request, request.id("charge_id"))
-    chosen = request.http.query_params.get("payment_id", "")
+    chosen = parameter_in(request.http.scope, "payment_id") or ""
     return await _refund_form(request, doc, Filled(shown={"payment_id": chosen}))
 
 

@@ -38,6 +38,7 @@ from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
+from web.head import parameter_in
 from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
 from web.painel.charges.payer_choice import PayerSearch, search_of
@@ -68,10 +69,10 @@ _SAID_ON_FORM: Final = frozenset({
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    form = request.http.query_params.get("forma", "")
+    form = parameter_in(request.http.scope, "forma") or ""
     due_on = _today(request) + timedelta(days=_DAYS_TO_PAY)
     shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat(), **DEFAULTS}
-    before = request.http.query_params.get(prefill.FROM)
+    before = parameter_in(request.http.scope, prefill.FROM)
     if before is not None:
         charge_id = parse_id(before)
         if charge_id is None:

@@ -33,6 +33,7 @@ from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
 from runtime.seal import SCHEDULE_PAYER
+from web.head import parameter_in
 from web.painel.charges.boleto_terms import DEFAULTS, SCHEDULE_FIELDS, form_values, read_schedule_terms
 from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
@@ -125,7 +126,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 
 async def show_new(request: PageRequest) -> Response[Any]:
-    method = request.http.query_params.get("forma", PIX)
+    method = parameter_in(request.http.scope, "forma")
     first = _today(request) + timedelta(days=int(_DAYS_BEFORE) + 1)
     shown = {"frequency": "monthly", "first_due_date": first.isoformat(), "issue_days_before": _DAYS_BEFORE}
     shown |= DEFAULTS

@@ -16,6 +16,7 @@ from readmodels.money.payment_list import PaymentFilters, payment_page, payment_
 from readmodels.page import SequencePosition, TimePosition
 from readmodels.reports.csv_lines import Cents
 from readmodels.reports.merchant import first_day
+from web.head import parameter_in
 from web.painel.csv_export import Columns, FileAnswer, csv_answer
 from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
@@ -143,7 +144,7 @@ async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None
     """The first day of the month asked for, the first day there is anything to close, and the month's days from that
     on, oldest first; None for what is no month of the account's."""
     today = request.now.astimezone(SAO_PAULO).date()
-    given = request.http.query_params.get("mes", "")
+    given = parameter_in(request.http.scope, "mes") or ""
     first = _month(given) if given else today.replace(day=1)
     if first is None or first > today:
         return None

@@ -16,6 +16,7 @@ from commands.people.sessions import LIFETIME
 from runtime.cells.number import HOME, in_cell
 from runtime.postgres import DB_UNAVAILABLE, transaction
 from web.cells import CHOSEN, CellPages, mark_of
+from web.head import parameter_in
 from web.painel.auth.entry_form import forget_choice, make_cookie
 from web.painel.auth.sign_in import is_page_of
 from web.painel.page_request import PageRequest, go
@@ -26,7 +27,7 @@ ENTERED: Final = "cell.entered"
 
 async def show(request: PageRequest) -> Response[Any]:
     """Reached while a cell is away too: it is a page of the session's own cell."""
-    where_to = _where_to(request.http.query_params.get("para", ""))
+    where_to = _where_to(parameter_in(request.http.scope, "para") or "")
     return request.show("plataforma/cells.html", {"where_to": where_to, "away": ""})
 
 

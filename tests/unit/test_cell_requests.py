@@ -1,0 +1,32 @@
+"""What leads a request to its cell is read before anything is known of its sender: in no time, whatever it is."""
+
+import time
+
+import pytest
+
+from cli.run.cell_requests import cell_in_form, cell_named, email_of
+
+
+def scope(path: str, *headers: tuple[bytes, bytes]) -> dict[str, object]:
+    return {"type": "http", "method": "GET", "path": path, "headers": list(headers), "query_string": b""}
+
+
+@pytest.mark.parametrize("path", ["/painel", "/plataforma/lojas"])
+@pytest.mark.parametrize("junk", [b"=" * 32_000 + b'"', b'painel="' + b"\\" * 32_000 + b'"', b";" * 32_000])
+def test_no_cookie_takes_long_to_read(path: str, junk: bytes) -> None:
+    began = time.perf_counter()
+    assert cell_named(scope(path, (b"cookie", junk))) is None
+    assert time.perf_counter() - began < 0.5
+
+
+def test_a_cookie_beside_others_leads_to_its_cell() -> None:
+    given = b'other="a;b"; painel=00b1f2; plataforma=00c' + b"0" * 61
+    assert cell_named(scope("/painel", (b"cookie", given))) == 0x00B
+    assert cell_named(scope("/plataforma/acesso", (b"cookie", given))) == 0x00C
+    assert cell_named(scope("/painel", (b"cookie", b"__Host-painel=00d1; painel=00b1"))) == 0x00D
+
+
+@pytest.mark.parametrize("body", [b'{"a":' + b"[" * 60_000, b"{", b'{"client_id": 1}', b"\xff", b"{\xff"])
+def test_a_form_that_cannot_be_read_names_no_cell(body: bytes) -> None:
+    assert cell_in_form(scope("/v1/oauth/token"), body) is None
+    assert email_of(body) == ""
