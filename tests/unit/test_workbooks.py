@@ -11,6 +11,8 @@ import pytest
 import xlsxwriter
 from openpyxl.styles import numbers
 
+from domain.brazilian import parse_brl
+from domain.money import PIX_CENTS_MAX
 from web.painel.charges.sheets import blank, workbook
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, ROWS_MAX, read_sheet
@@ -95,6 +97,20 @@ def test_numbers_days_and_percents_are_read_as_a_person_would_type_them() -> Non
     # Neither a half cent nor a document that lacks more than its zeros is made right by itself.
     assert (last["amount"], last["payer_document"], last["external_id"]) == ("10,505", "5299822", "1000000000000000")
     assert [row.number for row in read_sheet(raw).rows] == [2, 3, 4, 6], "lines as the sheet counts them"
+
+
+def test_a_number_that_is_no_amount_is_left_for_the_form_to_refuse() -> None:
+    # First a linha digitavel in the wrong column, as Excel keeps it.
+    rows = "".join(
+        f'<row><c t="str"><v>pix</v></c><c><v>{number}</v></c></row>'
+        for number in ("2.37933812860082E+43", "1E+26", "1E+300", "-1E+300")
+    )
+    head = '<row><c t="str"><v>tipo</v></c><c t="str"><v>valor</v></c></row>'
+    given = [each["amount"] for each in rows_of(by_hand(head + rows))]
+    assert given[0] == "23793381286008200000000000000000000000000000,00"
+    for amount in given:
+        with pytest.raises(ValueError, match="not an amount"):
+            parse_brl(amount, cents_max=PIX_CENTS_MAX)
 
 
 def test_brazilian_formats_of_excel_and_other_writers_are_read() -> None:

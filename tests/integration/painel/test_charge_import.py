@@ -68,6 +68,17 @@ async def made(books: Books) -> list[tuple[str, int]]:
     return [tuple(row) for row in rows]
 
 
+async def test_a_number_in_the_wrong_column_is_told_beside_its_row(shop: Any) -> None:
+    owner, books, *_ = shop
+    book, saved = openpyxl.Workbook(), io.BytesIO()
+    for row in (("tipo", "valor"), ("pix", 10), ("pix", 23793381286008200000000000000000000000000000)):
+        book.active.append(row)
+    book.save(saved)
+    page = await sent(owner, saved.getvalue())
+    assert (page.status, "maior que zero" in page.text) == (400, True), page.text[:600]
+    assert await made(books) == []
+
+
 async def test_a_sheet_is_looked_at_made_and_sent_again_without_doubling(shop: Any) -> None:
     owner, books, *_ = shop
     page = await sent(owner, SHEET)

@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import date
-from decimal import Decimal
 from hashlib import sha256
 from typing import Final
 
@@ -65,7 +64,7 @@ AMOUNT_COLUMNS: Final = (
 DAY_COLUMNS: Final = ("vencimento", "desconto_ate", "desconto_2_ate", "desconto_3_ate")
 _DIGITS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
 _ZEROS_LOST_MAX: Final = 2
-_CENT: Final = Decimal("0.01")
+_CENT_PLACES: Final = 2
 _DAYS: Final = re.compile(r"[1-9]\d{0,2}")
 _LIFETIME_DAYS: Final = "7"
 
@@ -185,8 +184,9 @@ def _cell(column: str, value: Value) -> str:
             return value.isoformat() if column in DAY_COLUMNS else value.strftime("%d/%m/%Y")
     text = f"{value.normalize():f}"
     if column in AMOUNT_COLUMNS:
-        whole = value == value.quantize(_CENT)
-        return f"{value:.2f}".replace(".", ",") if whole else text.replace(".", ",")
+        # Not by rounding, which fails of what has too many digits: what is no amount the form refuses.
+        whole = len(text.partition(".")[2]) <= _CENT_PLACES
+        return (f"{value:.{_CENT_PLACES}f}" if whole else text).replace(".", ",")
     # What a sheet takes for a number has lost the zeros it began with.
     for length in _DIGITS.get(column, ()):
         if length - _ZEROS_LOST_MAX <= len(text) <= length and text.isdigit():
