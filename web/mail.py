@@ -121,10 +121,18 @@ async def _found(request: AnyRequest, mail_id: UUID) -> CaughtMail:
 
 def _only_local(request: AnyRequest) -> None:
     settings = request.app.state.settings
-    name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    name = _name_in(request.headers.get("host", ""))
     known = name in _LOCAL_NAMES or name == urlsplit(settings.app_url).hostname
     if not settings.mail_catcher or not known or not _is_this_machine(request):
         raise NotFoundException
+
+
+def _name_in(host: str) -> str | None:
+    """Of a Host header, which may be anything."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _is_this_machine(request: AnyRequest) -> bool:

@@ -68,6 +68,16 @@ async def made(books: Books) -> list[tuple[str, int]]:
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.parametrize("carried", ["\ufdd0", "not base64", "=", "AA="])
+async def test_a_carried_sheet_that_was_changed_is_asked_for_again(shop: Any, carried: str) -> None:
+    owner, books, *_ = shop
+    data = aiohttp.FormData({**(await owner.opened(IMPORT)).hidden(), "sheet": carried, "sure": "yes"})
+    data.add_field("x", "", content_type="text/plain")
+    page = await owner.ask("POST", IMPORT, data=data)
+    assert (page.status, "Escolha um arquivo" in page.text) == (400, True), page.text[:600]
+    assert await made(books) == []
+
+
 async def test_a_number_in_the_wrong_column_is_told_beside_its_row(shop: Any) -> None:
     owner, books, *_ = shop
     book, saved = openpyxl.Workbook(), io.BytesIO()

@@ -38,3 +38,9 @@ async def test_a_proxy_that_is_trusted_is_believed_no_more(pool: Pool, value: st
     trust = {"TRUSTED_PROXIES": "127.0.0.0/8"}
     assert await _status(pool, {"X-Forwarded-For": value}, **trust) == 404
     assert await _status(pool, {}, **trust) == 200
+
+
+@pytest.mark.parametrize("host", ["[", "]:1", "a:b:c", "elsewhere.example"])
+async def test_a_host_that_is_none_of_this_machines_names_finds_nothing(pool: Pool, host: str) -> None:
+    assert await _status(pool, {"Host": host}) == 404
+    assert await _status(pool, {"Host": host}, MAIL_CATCHER="0") == 404

@@ -7,7 +7,6 @@ the sheet's digest and the row: a sheet that is sent again makes what is missing
 
 import asyncio
 from base64 import b64decode, b64encode
-from binascii import Error as NotBase64
 from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -103,7 +102,7 @@ def _raw(request: PageRequest) -> bytes | None:
     if sheet := request.field("sheet"):
         try:
             return b64decode(sheet, validate=True)
-        except NotBase64:
+        except ValueError:  # binascii's own is one; text that is not ASCII raises this
             return None
     return request.files.get("file") or None
 
