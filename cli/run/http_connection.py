@@ -119,6 +119,7 @@ class HttpConnection(HttpToolsProtocol):
         self._now = self.loop.time
         self._receiving = False  # a request has begun and not ended
         self._in_head = False
+        self._segment_bytes = 0
         self._first_bytes = 0  # of the segment in which the head began
         self._more_bytes = 0  # of the head's further segments
         self._framing_bytes = 0  # of a body's further segments, less what may be there for its own bytes
@@ -149,6 +150,7 @@ class HttpConnection(HttpToolsProtocol):
             if self._ignored_bytes > _LINGER_BYTES_MAX:
                 self.transport.abort()
             return
+        self._segment_bytes = len(data)
         if self._in_head:
             self._more_bytes += len(data)
             if self._more_bytes > self._bounds.header_bytes_max:
@@ -156,12 +158,8 @@ class HttpConnection(HttpToolsProtocol):
                 return
         elif self._receiving:
             self._framing_bytes += len(data)  # of which `on_body` takes off what is body
-        else:
-            self._first_bytes, self._more_bytes = len(data), 0
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # there is nothing to upgrade to: it was answered as a request like others
+            self._feed(data)
         except httptools.HttpParserError:
             self._refuse(self._fault, _WHY.get(self._fault, "head too large"))
         else:
@@ -169,8 +167,25 @@ class HttpConnection(HttpToolsProtocol):
             if framed and self._framing_bytes > self._bounds.header_bytes_max:  # a trailer, or what is said of a chunk
                 self._refuse(Code.HEADERS_TOO_LARGE, "head too large")
 
+    def _feed(self, data: bytes) -> None:
+        """There is nothing to upgrade to, and a request that offers it is one like others (RFC 9110 section 7.8). But
+        what follows its head is another protocol's to the parser, so that a body would be read as the next request:
+        such a head is parsed again without the offer."""
+        while True:
+            try:
+                return self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offered:
+                data = self._head_without_upgrade() + data[offered.args[0] :]
+                self._segment_bytes = len(data)
+
+    def _head_without_upgrade(self) -> bytes:
+        first = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        others = (header for header in self.headers if header[0] != b"upgrade")
+        return b"".join((b"%b %b HTTP/%b\r\n" % first, *(b"%b: %b\r\n" % header for header in others), b"\r\n"))
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._first_bytes, self._more_bytes = self._segment_bytes, 0
         self._receiving = self._in_head = True
         self.deadline = self._now() + self._bounds.headers_s
 
@@ -185,6 +200,10 @@ class HttpConnection(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("no proxy")
+            return  # it comes again, from `_feed`
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
             self._measure()
         version = self.parser.get_http_version()
@@ -235,6 +254,8 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._in_head:
+            return  # of a head that is to come again
         super().on_message_complete()
         self._receiving = False
         # Answered before its body was there, it is over; else the client waits for us.

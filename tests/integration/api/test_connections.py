@@ -291,6 +291,72 @@ def test_a_flood_of_trailers_is_refused(server: ApiProcess, merchant: Any, flood
             envelope(received, Code.HEADERS_TOO_LARGE)
 
 
+def creation(server: ApiProcess, merchant: Any, *more: str) -> tuple[bytes, bytes]:
+    """Head and body of one on a connection that stays open."""
+    head, _, body = chunked(server, merchant)
+    length = f"Content-Length: {len(body)}".encode()
+    head = head.replace(b"Transfer-Encoding: chunked", length).replace(b"Connection: close", b"X-A: b")
+    return head[:-2] + b"".join(each.encode() + b"\r\n" for each in more) + b"\r\n", body
+
+
+def answers(connection: socket.socket) -> list[bytes]:
+    """The statuses of all answers, the last of which closes."""
+    return re.findall(rb"HTTP/1\.1 ([0-9]{3})", rest(connection))
+
+
+def test_a_head_is_measured_apart_from_those_before_it(server: ApiProcess, merchant: Any) -> None:
+    """Each is within its bound, and begins in a segment in which something of another request is."""
+    large = [f"X-{number}: {'a' * 1_000}" for number in range(20)]
+    head, body = creation(server, merchant, *large)
+    last = get("/healthz", *large, "Connection: close")
+    with connect(server) as connection:
+        for at in range(0, len(head), 4_000):
+            connection.sendall(head[at : at + 4_000])
+            time.sleep(0.02)
+        connection.sendall(body[:5])
+        time.sleep(0.05)
+        connection.sendall(body[5:] + head[:100])
+        for at in range(100, len(head), 4_000):
+            time.sleep(0.02)
+            connection.sendall(head[at : at + 4_000])
+        connection.sendall(body + last[:100])
+        for at in range(100, len(last), 4_000):
+            time.sleep(0.02)
+            connection.sendall(last[at : at + 4_000])
+        assert answers(connection) == [b"201", b"200", b"200"]
+
+
+def test_a_head_that_begins_behind_a_body_is_bounded_too(server: ApiProcess, merchant: Any) -> None:
+    head, body = creation(server, merchant)
+    with connect(server) as connection:
+        connection.sendall(head)
+        time.sleep(0.1)
+        connection.sendall(body + get("/healthz", *(f"X-{number}: {'a' * 1_000}" for number in range(45))))
+        assert answers(connection) == [b"201", b"431"]
+
+
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+@pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at-once", "apart"])
+def test_an_upgrade_is_ignored_and_the_body_is_a_body(
+    server: ApiProcess, merchant: Any, protocol: str, pause_s: float
+) -> None:
+    """Java's client asks for one with its first request. What its body says is no request."""
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AAMAAABk")
+    head, body = creation(server, merchant, *upgrade)
+    smuggled = get("/healthz")
+    other = get("/v1/charges/cancel", *upgrade, f"Content-Length: {len(smuggled)}").replace(b"GET", b"POST", 1)
+    chunks, _, _ = chunked(server, merchant)
+    chunks = chunks.replace(b"Connection: close\r\n", "\r\n".join(upgrade).encode() + b"\r\n")
+    with connect(server) as connection:
+        for part in (
+            head, body, other, smuggled, chunks, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
+            get("/healthz", *upgrade) + get("/healthz", "Connection: close"),
+        ):  # fmt: skip
+            connection.sendall(part)
+            time.sleep(pause_s)
+        assert answers(connection) == [b"201", b"415", b"201", b"200", b"200"]
+
+
 @pytest.mark.parametrize("in_chunks", [True, False], ids=["chunked", "with-its-length"])
 def test_a_large_body_that_comes_after_its_head_is_a_body(server: ApiProcess, merchant: Any, in_chunks: bool) -> None:
     """In one segment, far beyond what a head may take."""
