@@ -126,7 +126,6 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
     client_id, client_secret, basic = _client(request, given)
-    context.rates.spend("client_tokens_per_min", client_id[:FIELD_MAX], now_s=time.monotonic())
     now = context.now()
     async with session(context.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)
@@ -142,6 +141,8 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
             right |= hmac.compare_digest(presented, credential.previous_secret_hash)
         if credential is None or not right or credential.revoked_at is not None:
             raise _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+        # Not before: a client_id is no secret, and who knows it must not use up its owner's rate.
+        context.rates.spend("client_tokens_per_min", client_id, now_s=time.monotonic())
         scopes = _scopes(given.get("scope"), credential.scopes)
         access_token = urlsafe_b64encode(marked(secrets.token_bytes(32))).decode().rstrip("=")
         await issue_token(

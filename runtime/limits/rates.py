@@ -31,7 +31,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     tokens_per_min: int = 3_000
     """POST /v1/oauth/token, of one address."""
     client_tokens_per_min: int = 600
-    """The same, of one client_id: a token lasts an hour."""
+    """Those that give one, of one client_id: a token lasts an hour."""
     pages_per_min: int = 3_000
     """Payers' pages and what they poll, of one address: a mobile network shows thousands of people as one."""
     logos_per_min: int = 3_000

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from runtime.local.embedded import free_port
@@ -71,6 +72,14 @@ async def test_tokens_by_address_and_by_client(server: ApiProcess, merchant: Any
     assert set(statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.4", data=own))) == {429}
     other = own | {"client_id": merchant.production.client_id, "client_secret": merchant.production.client_secret}
     assert 200 in statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.5", data=other))
+
+
+async def test_who_knows_a_client_id_alone_keeps_nobody_from_tokens(servers: Any, server: ApiProcess) -> None:
+    async with prepared_merchants(servers, 1) as (merchant,):
+        right = {"grant_type": "client_credentials", **msgspec.structs.asdict(merchant.test)}
+        wrong = right | {"client_secret": "x"}
+        assert 401 in statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.1.2", data=wrong))
+        assert statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.1.3", data=right))[0] == 200
 
 
 @pytest.mark.parametrize(
