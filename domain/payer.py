@@ -1,6 +1,7 @@
 """What is required of a payer's data, of what is written to payers, and what of it is masked."""
 
 import re
+import unicodedata
 from typing import Final
 
 from msgspec import Struct
@@ -25,6 +26,11 @@ MAIL_ADDRESS: Final = rf"{_ATOM}(\.{_ATOM})*@{_LABEL}(\.{_LABEL})+"
 _MAIL_ADDRESS = re.compile(MAIL_ADDRESS)
 # What mail programs make a link of by themselves: an address with its scheme, and a word with a dot before two letters.
 _LINK = re.compile(r"://|\bwww\.|[^\W_]\.[^\W\d_]{2,}", re.IGNORECASE)
+
+
+def folded(text: str) -> str:
+    """Without accents and capitals: "João" is found by "joao"."""
+    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
 
 
 def is_mail_address(text: str) -> bool:

@@ -1,7 +1,7 @@
 """What somebody has in hand of a charge - a reference, a number from a boleto, a receipt's id, a link - made into the
 look-ups that may find it, each by one index.
 
-A payer's name and e-mail are sealed, each with its own nonce: nothing can be searched for in them.
+For amounts, and for payers' names and e-mails, there is no index: newest_search.py looks the newest charges through.
 """
 
 import re

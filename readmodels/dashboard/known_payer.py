@@ -1,6 +1,5 @@
 """What a merchant knows of a payer from the charges made to that payer before: it fills the form of the next one."""
 
-import unicodedata
 from itertools import islice
 from uuid import UUID
 
@@ -9,6 +8,7 @@ from msgspec import Struct
 
 import sql
 from domain.mode import Owner
+from domain.payer import folded
 from runtime.seal import CHARGE_PAYER, Seal
 from sql import Connection
 
@@ -94,10 +94,10 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
 async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
     """The first CHOICES_MAX of the newest LOOKED_MAX charges' payers whose name has each word of `text` in it, however
     accented, the newest first; of any of them without a word."""
-    words = _folded(text).split()
+    words = folded(text).split()
     rows = await _newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
     named = (choice for row in rows if (choice := _choice(row, seal)) is not None)
-    return list(islice((each for each in named if all(word in _folded(each.name) for word in words)), CHOICES_MAX))
+    return list(islice((each for each in named if all(word in folded(each.name) for word in words)), CHOICES_MAX))
 
 
 async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
@@ -114,8 +114,3 @@ def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
     if payer is None or not payer.name or not payer.document:
         return None
     return PayerChoice(charge_id=row.charge_id, name=payer.name, document=payer.document, city=payer.city or "")
-
-
-def _folded(text: str) -> str:
-    """Without accents and capitals: "João" is found by "joao"."""
-    return "".join(each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))

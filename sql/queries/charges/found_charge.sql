@@ -9,3 +9,36 @@ SELECT charge_id FROM payment WHERE account_id = :account_id AND test = :test AN
 
 -- name: by_link
 SELECT charge_id FROM read_charge WHERE public_id = :public_id AND account_id = :account_id AND test = :test;
+
+-- name: newest_of_amount
+-- read_charge_page: among the newest :looked charges those of this amount, and those settled by a payment of it (a boleto paid
+-- with its fine), the newest first. One probe of payment_settling for each that is looked at.
+SELECT n.charge_id
+FROM (
+    SELECT charge_id, created_at, amount_cents FROM read_charge
+    WHERE account_id = :account_id AND test = :test
+    ORDER BY created_at DESC, charge_id DESC
+    LIMIT :looked
+) AS n
+LEFT JOIN LATERAL (
+    SELECT amount_cents FROM payment WHERE charge_id = n.charge_id AND account_id = :account_id AND settles OFFSET 0
+) AS p ON true
+WHERE n.amount_cents = :amount_cents OR p.amount_cents = :amount_cents
+ORDER BY n.created_at DESC, n.charge_id DESC
+LIMIT :limit;
+
+-- name: newest_with_payer
+-- read_charge_page: of the newest :looked charges those whose payer is known, the newest first. One probe of charge's key for
+-- each that is looked at.
+SELECT n.charge_id, c.payer_sealed
+FROM (
+    SELECT charge_id, created_at FROM read_charge
+    WHERE account_id = :account_id AND test = :test
+    ORDER BY created_at DESC, charge_id DESC
+    LIMIT :looked
+) AS n
+CROSS JOIN LATERAL (
+    SELECT payer_sealed FROM charge
+    WHERE charge_id = n.charge_id AND account_id = :account_id AND payer_sealed IS NOT NULL OFFSET 0
+) AS c
+ORDER BY n.created_at DESC, n.charge_id DESC;

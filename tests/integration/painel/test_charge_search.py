@@ -112,3 +112,50 @@ async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: A
     assert "Nenhuma cobrança tem de-outra" in seen.text
     assert await found(owner, test.charge_id, "/painel/teste") == f"/cobrancas/{test.charge_id}"
     assert await found(owner, mine.charge_id) == f"/cobrancas/{mine.charge_id}"
+
+
+async def test_a_charge_is_found_by_its_amount_and_by_what_was_paid_for_it(shop: Any, pool: Any) -> None:
+    owner, books, *_ = shop
+    await books.charge(153_10, external_id="pelo-valor")
+    await books.paid(await books.charge(150_00, external_id="com-multa"), 153_10)
+    await books.charge(150_01, external_id="outro-valor")
+    await books.charge(153_10, external_id="de-teste", test=True)
+    other = await a_merchant(pool)
+    await Books(pool, other.account_id, books.seal).charge(153_10, external_id="de-outra")
+    for typed in ("153,10", "R$ 153,10", "r$153,10"):
+        seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": typed})
+        assert seen.status == 200
+        assert "2 cobranças de R$\u00a0153,10 , ou pagas com este valor, entre as 2.000 mais novas." in seen.text, typed
+        assert ("pelo-valor" in seen.text, "com-multa" in seen.text) == (True, True)
+        assert not {"outro-valor", "de-teste", "de-outra"} & set(seen.text.split())
+    nothing = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": "153,11"})
+    assert "Nenhuma cobrança tem 153,11" in nothing.text
+
+
+async def test_a_charge_is_found_by_words_of_its_payers_name_or_e_mail(shop: Any) -> None:
+    owner, books, *_ = shop
+    await books.charge(900, external_id="a", payer={"name": "João Batista D'Ávila", "email": "joao@ipe.example"})
+    await books.charge(900, external_id="b", payer={"name": "Maria Batista"})
+    await books.charge(900, external_id="c")
+    for typed, said in (
+        ("joao avila", "1 cobrança de quem tem joao avila no nome ou no e-mail"),
+        ("JOÃO@IPE.example", "1 cobrança de quem tem"),
+        ("batista", "2 cobranças de quem tem batista no nome ou no e-mail"),
+    ):
+        seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": typed})
+        assert said in seen.text, seen.text
+        assert "João Batista D'Ávila" in seen.text
+    nobody = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": "joao batista silva"})
+    assert "nome ou e-mail do pagador entre as 2.000 mais novas" in nobody.text
+
+
+async def test_whoever_sees_payers_masked_finds_none_by_name(shop: Any) -> None:
+    _, books, address, merchant = shop
+    await books.charge(77_70, external_id="so-valor", payer={"name": "João Batista"})
+    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+        seen = await developer.ask("GET", "/painel/cobrancas/busca", params={"q": "joao"})
+        assert "Nenhuma cobrança tem joao" in seen.text
+        assert "so-valor" not in seen.text
+        by_amount = await developer.ask("GET", "/painel/cobrancas/busca", params={"q": "77,70"})
+        assert "so-valor" in by_amount.text
+        assert "João" not in by_amount.text

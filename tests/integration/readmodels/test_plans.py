@@ -25,6 +25,7 @@ from commands.charges.expire import (
 )
 from domain.mode import Mode, Owner
 from readmodels import spans
+from readmodels.charges import newest_search
 from readmodels.charges.charge import charges_by_id
 from readmodels.charges.charge_list import (
     METHODS,
@@ -36,6 +37,7 @@ from readmodels.charges.charge_list import (
     given_of,
 )
 from readmodels.charges.current_list import first_overdue, overdue_sum
+from readmodels.charges.newest_search import newest_of_amount, newest_of_payer
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import LOOKED_MAX, payers_named
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
@@ -492,6 +494,12 @@ async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) ->
 async def test_payers_to_choose_from_are_those_of_so_many_newest_charges(explained: Explained) -> None:
     await payers_named(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=LOOKED_MAX)
+
+
+async def test_charges_looked_through_for_an_amount_or_a_payer_are_so_many_of_the_newest(explained: Explained) -> None:
+    await newest_of_amount(explained, OWNER, 1234)  # type: ignore[arg-type]
+    await newest_of_payer(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, page=newest_search.LOOKED_MAX, ranges=4)
 
 
 async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:

@@ -1,6 +1,6 @@
 """Charges: the list with the API's filters, how many there are of each status, and the search for one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +10,7 @@ from litestar.response import Response
 from msgspec.structs import replace
 
 from commands.charges.expire import expire_account
-from domain.instants import parse_day
+from domain.instants import iso, parse_day
 from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.charge_list import (
     STATUSES,
@@ -20,6 +20,13 @@ from readmodels.charges.charge_list import (
     walks_due_dates,
 )
 from readmodels.charges.current_list import current_page, current_sums
+from readmodels.charges.newest_search import (
+    FOUND_MAX,
+    LOOKED_MAX,
+    newest_of_amount,
+    newest_of_payer,
+    typed_amount,
+)
 from readmodels.charges.search import search_charge
 from readmodels.filters import read_text
 from readmodels.page import TimePosition
@@ -28,7 +35,7 @@ from sql import Connection
 from web.painel.csv_export import Columns
 from web.painel.labels import METHODS, STATUS
 from web.painel.list_page import ListPage
-from web.painel.lists import ListQuery
+from web.painel.lists import ListQuery, Walked
 from web.painel.page_request import PageRequest, go
 from web.painel.rows import ListedCharge, instant, metadata_text, with_whom
 from web.painel.totals import counted
@@ -95,11 +102,34 @@ async def search(request: PageRequest) -> Response[Any]:
         found = await request.reads.ask(find)
     if found is None:
         asked.given.clear()
-        values = {"asked": asked, "walked": None, "searched": text or "", "action": request.here("/cobrancas")}
-        return request.show("charges.html", values)
+        return request.show("charges.html", {"asked": asked, **await _looked_through(request, text or "")})
     if found.charge_id is not None:
         return go(request.here(f"/cobrancas/{found.charge_id}"))
     return go(f"{request.here('/cobrancas')}?{urlencode({found.parameter: found.value})}")
+
+
+async def _looked_through(request: PageRequest, text: str) -> Mapping[str, object]:
+    """The newest charges of the amount that was typed, or of payers with these words; by name for who may read them."""
+    amount_cents = typed_amount(text)
+    find: Callable[[Connection], Awaitable[list[ChargeDoc]]] | None = None
+    if amount_cents is not None:
+        find = partial(newest_of_amount, owner=request.owner, amount_cents=amount_cents)
+    elif request.payers.whole and any(each.isalpha() for each in text):
+        find = partial(newest_of_payer, owner=request.owner, text=text, seal=request.seal)
+
+    async def read(conn: Connection) -> Sequence[ListedCharge]:
+        docs = [] if find is None else [doc.at(iso(request.account_now)) for doc in await find(conn)]
+        return await _with_whom(conn, docs, request)
+
+    rows = await request.reads.ask(read)
+    return {
+        "walked": Walked(rows, "", "") if rows else None,
+        "searched": text,
+        "searched_amount": amount_cents,
+        "looked_max": LOOKED_MAX,
+        "found_max": FOUND_MAX,
+        "action": request.here("/cobrancas"),
+    }
 
 
 LIST = ListPage(

@@ -1,0 +1,77 @@
+"""What no index finds: charges by an amount, or by words of who is to pay them. The newest are looked through for it.
+
+A payer's name and e-mail are sealed, each with its own nonce, and opened one by one: hence a bound.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+import sql
+from domain.brazilian import parse_brl
+from domain.mode import Owner
+from domain.money import PIX_CENTS_MAX
+from domain.payer import folded
+from readmodels.charges.charge import ChargeDoc, charges_by_id
+from runtime.seal import CHARGE_PAYER, Seal
+from sql import Connection
+
+LOOKED_MAX: Final = 2_000
+FOUND_MAX: Final = 25
+
+
+class _SealedPayer(Struct, frozen=True):
+    charge_id: UUID
+    payer_sealed: bytes
+
+
+class _Reached(Struct, frozen=True):
+    name: str | None = None
+    email: str | None = None
+
+
+_of_amount = sql.many("found_charge.newest_of_amount", UUID)
+_with_payer = sql.many("found_charge.newest_with_payer", _SealedPayer)
+_read = msgspec.json.Decoder(_Reached).decode
+
+
+def typed_amount(text: str) -> int | None:
+    """The cents that `text` is as people type them; None for anything else."""
+    try:
+        return parse_brl(text.upper(), cents_max=PIX_CENTS_MAX)
+    except ValueError:
+        return None
+
+
+async def newest_of_amount(conn: Connection, owner: Owner, amount_cents: int) -> list[ChargeDoc]:
+    """Charges of this amount, or paid with it, the newest first; at most FOUND_MAX."""
+    whose = {"account_id": owner.account_id, "test": owner.test}
+    found = await _of_amount(conn, **whose, amount_cents=amount_cents, looked=LOOKED_MAX, limit=FOUND_MAX)
+    return await _charges(conn, owner, found)
+
+
+async def newest_of_payer(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[ChargeDoc]:
+    """Charges whose payer has each word of `text` in name or e-mail, however accented, the newest first; at most
+    FOUND_MAX."""
+    words = folded(text).split()
+    rows = await _with_payer(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
+    found = (row.charge_id for row in rows if _has(_opened(row, seal), words))
+    return await _charges(conn, owner, list(islice(found, FOUND_MAX)))
+
+
+def _opened(row: _SealedPayer, seal: Seal) -> str:
+    payer = _read(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+    return folded(f"{payer.name or ''} {payer.email or ''}")
+
+
+def _has(payer: str, words: Sequence[str]) -> bool:
+    return all(word in payer for word in words)
+
+
+async def _charges(conn: Connection, owner: Owner, charge_ids: Sequence[UUID]) -> list[ChargeDoc]:
+    docs = await charges_by_id(conn, [(charge_id, owner) for charge_id in charge_ids])
+    return [doc for doc in docs if doc is not None]
