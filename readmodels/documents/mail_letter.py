@@ -3,6 +3,7 @@
 A letter is written once and printed twice, as HTML and as plain text (readmodels/documents/mail_message.py).
 """
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.boleto.codes import printed_line
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, last_day
 from domain.brazilian import brl, day, moment
 from domain.charge import Status
 from domain.instants import SAO_PAULO, iso, parse_day
@@ -65,13 +67,19 @@ def charge_letter(
     missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
     if kind in ("before_due", "due_day") and missed:
         return None
-    return _invitation(doc, kind=kind, merchant=_short(merchant), link=link, note=note, due=due, days_left=days_left)
+    return _invitation(doc, kind=kind, merchant=_short(merchant), link=link, note=note, due=due, now=now)
 
 
 def _invitation(
-    doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, due: date, days_left: int
+    doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, due: date, now: datetime
 ) -> Letter:
-    amount, due_text = brl(doc.amount_cents), day(due)
+    """Before the due date with the boleto's own amount, which its discounts stand beside; of one that is overdue with
+    what it costs today."""
+    today = now.astimezone(SAO_PAULO).date()
+    days_left = (due - today).days
+    late = doc.terms if doc.boleto is not None and today > _effective(doc, due) else None
+    asked = amount_due(late, amount_cents=doc.amount_cents, due=due, on=today)
+    amount, due_text = brl(asked.total_cents), day(due)
     subject, heading = {
         "before_due": (
             f"Lembrete: {amount} para {merchant} vence em {due_text}",
@@ -79,36 +87,59 @@ def _invitation(
         ),
         "due_day": (f"Vence hoje: {amount} para {merchant}", "Sua cobrança vence hoje"),
     }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {due_text}", "Você recebeu uma cobrança"))
-    facts = [("Para", merchant)]
-    if doc.boleto is not None:
-        facts.append(("Vencimento", due_text))
-        last = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
-        if last != due:
-            facts.append(("Pagável até", f"{day(last)}, porque no vencimento os bancos não abrem"))
-        if doc.terms is not None:
-            told = told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due)
-            facts.append(("Condições", " ".join(told)))
-    elif doc.expires_at is not None:
-        facts.append(("Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"))
-    facts += _described(doc)
-    codes = []
-    qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
-    if qr_code is not None:
-        codes.append(PixCode("Pix copia e cola", qr_code))
-    if doc.boleto is not None:
-        codes.append(PixCode("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
+    if late is not None:
+        subject = f"Cobrança de {merchant}: {amount}, venceu em {due_text}"
+        heading = "Sua cobrança venceu e ainda pode ser paga"
     return Letter(
         subject=subject,
         heading=heading,
         lead=f"{merchant} enviou a você esta cobrança. Se já pagou, desconsidere esta mensagem.",
         amount=amount,
-        facts=tuple(facts),
-        codes=tuple(codes),
+        facts=(("Para", merchant), *_until(doc, due, late, asked, today), *_described(doc)),
+        codes=_codes(doc, now),
         link=("Ver e pagar", link),
         note=note,
         merchant=merchant,
         closing=("Confira no seu banco o nome de quem recebe e o valor antes de confirmar.",),
     )
+
+
+def _until(
+    doc: ChargeDoc, due: date, late: PaymentTerms | None, asked: AmountDue, today: date
+) -> Iterator[tuple[str, str]]:
+    """When it is to be paid, and what it costs then; of one that is `late`, what today's amount is made of."""
+    if doc.boleto is None:
+        if doc.expires_at is not None:
+            yield "Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"
+        return
+    effective = _effective(doc, due)
+    yield "Vencimento", day(due)
+    if late is not None:
+        yield "Pagável até", day(last_day(late, due))
+        yield "Valor do documento", brl(doc.amount_cents)
+        parts = (("Multa", asked.fine_cents), ("Juros", asked.interest_cents))
+        yield from ((name, brl(cents)) for name, cents in parts if cents)
+        yield "Valor calculado para", day(today)
+    elif effective != due:
+        yield "Pagável até", f"{day(effective)}, porque no vencimento os bancos não abrem"
+    if doc.terms is not None:
+        yield "Condições", " ".join(told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due))
+
+
+def _codes(doc: ChargeDoc, now: datetime) -> tuple[PixCode, ...]:
+    """What can be paid with now: the PIX of a dual charge may end before its boleto."""
+    codes = []
+    over = doc.pix_ends_at is not None and doc.pix_ends_at <= iso(now)
+    qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
+    if qr_code is not None and not over:
+        codes.append(PixCode("Pix copia e cola", qr_code))
+    if doc.boleto is not None:
+        codes.append(PixCode("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
+    return tuple(codes)
+
+
+def _effective(doc: ChargeDoc, due: date) -> date:
+    return due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
 
 
 def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> Letter:
@@ -138,6 +169,14 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
 
 
 # fmt: off
+# What an attempt of a webhook came to, by its name in webhook_attempt.
+OUTCOMES: Final[dict[str, str]] = {
+    "delivered": "Recebida", "rejected": "Recusada pelo seu servidor", "timeout": "Sem resposta em 10 s",
+    "connection_refused": "Conexão recusada", "connection_reset": "Conexão interrompida",
+    "dns_error": "Nome não encontrado (DNS)", "tls_error": "Certificado inválido (TLS)",
+    "blocked_address": "Endereço não público", "worker_lost": "Falha nossa, tentada de novo",
+    "network_error": "Falha de rede",
+}
 _NOTICES: Final[dict[str, tuple[str, str]]] = {
     "webhook_failing":   ("Seu webhook está falhando",
                           "Seu endereço não confirmou os últimos eventos. Continuamos tentando."),
@@ -184,7 +223,14 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
     if given.failures:
         shown.append(("Falhas seguidas", str(given.failures)))
     if given.status is not None or given.outcome is not None:
-        shown.append(("Última resposta", f"HTTP {given.status}" if given.status is not None else str(given.outcome)))
+        shown.append(
+            (
+                "Última resposta",
+                f"HTTP {given.status}"
+                if given.status is not None
+                else OUTCOMES.get(str(given.outcome), str(given.outcome)),
+            )
+        )
     test = event_type.startswith(_TEST_MARK)
     path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
     if given.charge_id:

@@ -8,6 +8,7 @@ from domain.brazilian import amount
 from domain.charge import Anomaly, Status
 from domain.errors import Code
 from domain.events import EventKind
+from readmodels.documents import mail_letter
 
 # fmt: off
 STATUS: Final[dict[str, str]] = {
@@ -84,13 +85,7 @@ DELIVERY_STATES: Final[dict[str, str]] = {
     "pending": "Na fila", "sending": "Sendo enviada", "delivered": "Entregue", "held": "Retida",
     "exhausted": "Tentativas esgotadas", "stuck": "Interrompida por falha nossa",
 }
-OUTCOMES: Final[dict[str, str]] = {
-    "delivered": "Recebida", "rejected": "Recusada pelo seu servidor", "timeout": "Sem resposta em 10 s",
-    "connection_refused": "Conexão recusada", "connection_reset": "Conexão interrompida",
-    "dns_error": "Nome não encontrado (DNS)", "tls_error": "Certificado inválido (TLS)",
-    "blocked_address": "Endereço não público", "worker_lost": "Falha nossa, tentada de novo",
-    "network_error": "Falha de rede",
-}
+OUTCOMES: Final = mail_letter.OUTCOMES
 LANES: Final[dict[str, str]] = {
     "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
     "broken": "Com falhas, tentando de novo", "paused": "Pausada",

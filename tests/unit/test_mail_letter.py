@@ -1,0 +1,64 @@
+"""What mails say of a charge as it is now, and of a webhook that fails: letters alone, without a mail server."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+from domain.boleto.terms import Fine, Interest, PaymentTerms
+from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
+
+
+def _boleto(**more: Any) -> ChargeDoc:
+    boleto = BoletoDoc(
+        nosso_numero="0", seu_numero="1", linha_digitavel="00190000090114971860168524522114210000000102656",
+        codigo_barras="00192100000001026560000001149718606852452211", tipo_cobranca="boleto",
+        data_vencimento="2027-03-10",
+    )  # fmt: skip
+    return ChargeDoc(
+        account_id="a", charge_id="c", test=False, public_id="p", payment_method="boleto", status="pending", version=1,
+        amount_cents=150_00, boleto=boleto, created_at="2027-03-01T12:00:00.000Z", due_date="2027-03-10",
+        effective_due_date="2027-03-10", expires_at="2027-04-10T03:00:00.000Z", **more,
+    )  # fmt: skip
+
+
+def _asked_for(doc: ChargeDoc, now: datetime) -> Letter:
+    letter = charge_letter(
+        doc, kind="asked", merchant="Loja", link="https://app.example.com/pagar/x", note=None,
+        about_day=date(1970, 1, 1), now=now,
+    )  # fmt: skip
+    assert letter is not None
+    return letter
+
+
+def test_a_mail_about_an_overdue_boleto_asks_for_what_it_costs_today() -> None:
+    terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(day_cents=10), payable_days=30)
+    doc = _boleto(terms=terms)
+    before, after = (_asked_for(doc, datetime(2027, 3, day, 15, tzinfo=UTC)) for day in (10, 12))
+    assert before.subject == "Cobrança de Loja: R$\u00a0150,00, vence em 10/03/2027"
+    assert (before.amount, dict(before.facts).get("Multa")) == ("R$\u00a0150,00", None)
+    assert after.subject == "Cobrança de Loja: R$\u00a0153,20, venceu em 10/03/2027"
+    assert after.amount == "R$\u00a0153,20"
+    facts = dict(after.facts)
+    assert (facts["Valor do documento"], facts["Multa"], facts["Juros"]) == (
+        "R$\u00a0150,00", "R$\u00a03,00", "R$\u00a00,20",
+    )  # fmt: skip
+    assert (facts["Pagável até"], facts["Valor calculado para"]) == ("09/04/2027", "12/03/2027")
+
+
+def test_the_pix_code_of_a_dual_charge_is_mailed_until_its_own_end() -> None:
+    doc = _boleto(qr_code="0002...", pix_expires_at="2027-03-02T12:00:00.000Z")
+    for day, labels in ((1, ["Pix copia e cola", "Linha digitável do boleto"]), (3, ["Linha digitável do boleto"])):
+        letter = _asked_for(doc, datetime(2027, 3, day, 15, tzinfo=UTC))
+        assert [each.label for each in letter.codes] == labels
+
+
+def test_a_notice_of_a_webhook_says_in_portuguese_what_came_of_the_last_attempt() -> None:
+    for facts, said in (
+        (b'{"outcome": "connection_refused", "status": null, "failures": 5}', "Conexão recusada"),
+        (b'{"outcome": "rejected", "status": 500, "failures": 5}', "HTTP 500"),
+    ):
+        letter = notice_letter(
+            kind="webhook_failing", event_type="payment.received", at=datetime(2027, 3, 1, 15, tzinfo=UTC), facts=facts,
+            merchant="Loja", app_url="https://app.example.com",
+        )  # fmt: skip
+        assert dict(letter.facts)["Última resposta"] == said
