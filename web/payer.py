@@ -6,7 +6,7 @@ stream, and replaces its middle by `/fragmento` after a change.
 
 import asyncio
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from litestar import Request, get, post
@@ -266,6 +266,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found, words),
+        "ended_on": _ended_on(found),
         "asked_cents": asked_cents,
         "parts": _parts(found.amount_cents, found.asked, words) if payable else [],
         "conditions": _conditions(found, words, now) if payable else [],
@@ -326,6 +327,13 @@ def _late(found: PayerPage, now: datetime) -> date | None:
     return last_day(found.terms, found.due_date)
 
 
+def _ended_on(found: PayerPage) -> date | None:
+    """The last day on which a boleto could be paid."""
+    if found.due_date is None or found.expires_at is None:
+        return found.effective_due_date
+    return (found.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
+
+
 def _preview(found: PayerPage, heading: str, words: PayerLanguage, now: datetime) -> str:
     """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
     if found.status is not Status.PENDING or found.suspended:
@@ -333,7 +341,7 @@ def _preview(found: PayerPage, heading: str, words: PayerLanguage, now: datetime
     ways = [name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there]
     way = words.say(_OR).join(ways)
     if found.due_date is not None:
-        return words.say(_PAY_UNTIL).format(way=way, until=words.day(found.due_date))
+        return words.say(_PAY_UNTIL).format(way=way, until=words.day(_late(found, now) or found.due_date))
     if found.expires_at is not None:
         return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(found.expires_at, now=now))
     return words.say(_PAY).format(way=way)

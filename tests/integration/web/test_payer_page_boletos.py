@@ -508,3 +508,15 @@ async def test_an_overdue_boleto_shows_what_it_costs_today_in_the_payers_languag
         assert "<strong>R$\u00a01.260,07</strong>" in html
         assert "10,00%" not in html  # that discount is over
         assert 'data-changes-at="2026-12-13T03:00:00.000Z"' in html
+
+
+async def test_link_and_page_of_an_overdue_boleto_name_its_last_day(pool: Pool, account_id: UUID) -> None:
+    async with pool.acquire() as conn, conn.transaction():
+        doc = await issue(conn, Seal(SETTINGS.secret_key), account_id, test=False, due=THURSDAY, now=NOW, terms=TERMS)
+    for at, told in (
+        (NOW, 'og:description" content="Pague com boleto até 10/12/2026."'),
+        (datetime(2026, 12, 12, 15, tzinfo=UTC), 'og:description" content="Pague com boleto até 11/01/2027."'),
+        (datetime(2027, 1, 12, 15, tzinfo=UTC), "pagável até 11/01/2027</span>"),
+    ):
+        async with serving(pool, lambda at=at: at) as base_url, aiohttp.ClientSession() as client:  # type: ignore[misc]
+            assert told in await fetched(client, f"{base_url}/pagar/{doc.public_id}")
