@@ -72,7 +72,15 @@ _WORDS_DOCS: dict[int, tuple[str, str]] = {
     500: ("Something went wrong on our side", "We have been told. Try again in a moment."),
     503: ("Service unavailable", "Try again in a moment."),
 }
-_WORDS_OF = {"/docs": _WORDS_DOCS, "/painel": _WORDS_PAINEL, "/plataforma": _WORDS_PLATAFORMA}
+_WORDS_DOCS_PT: dict[int, tuple[str, str]] = {
+    **_WORDS,
+    400: ("Pedido inválido", "O endereço não pôde ser lido."),
+    404: ("Página não encontrada", "Não há nada neste endereço."),
+}
+# The first that a path begins with.
+_WORDS_OF = {
+    "/docs/pt": _WORDS_DOCS_PT, "/docs": _WORDS_DOCS, "/painel": _WORDS_PAINEL, "/plataforma": _WORDS_PLATAFORMA,
+}
 # fmt: on
 
 _REPORT_POOL_SIZE = 2
@@ -167,6 +175,7 @@ async def _open_standby(settings: Settings) -> Pool | None:
 # Where the error page leads. A payer's leads nowhere: a payer has one link only.
 _HOMES = {
     "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
+    "/docs/pt": "Ir à documentação",
 }  # fmt: skip
 
 
@@ -211,10 +220,10 @@ def unavailable_page(path: str) -> bytes:
 def _error_words(
     path: str, status: int, request_id: str | None, *, foreign: bool = False, among_cells: bool = False
 ) -> dict[str, Any]:
-    in_docs = path.startswith("/docs")
+    english = path.startswith("/docs") and not path.startswith("/docs/pt")
     words = next((each for root, each in _WORDS_OF.items() if path.startswith(root)), _WORDS)
     title, text = _FOREIGN_FORM if foreign else words.get(status, words[400])
-    shown = {"lang": "en" if in_docs else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
+    shown = {"lang": "en" if english else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
     for root, home_text in _HOMES.items():
         if path.startswith(root):
             shown |= {"home": root, "home_text": home_text}

@@ -45,3 +45,18 @@ async def test_every_page_leads_to_documentation_and_support(pool: Pool, contact
         assert shown == ([] if link is None else [link])
         async with staff_of(pool, address) as staff:
             assert "Falar com a plataforma" not in (await staff.opened("/plataforma/lojas")).text
+
+
+async def test_what_the_dashboard_says_in_portuguese_is_documented_in_portuguese(pool: Pool) -> None:
+    settings, merchant = settings_with(DOCS_URL="https://docs.quita.example/docs"), await a_merchant(pool)
+    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+        for path, page in (
+            ("/painel/webhooks", "/webhooks"),
+            ("/painel/teste/relogio", "/sandbox"),
+            ("/painel/empresa", "/fees"),
+            ("/painel", ""),
+        ):
+            html = (await owner.opened(path)).html
+            assert f'href="{settings.docs_url}/pt{page}"' in html
+            assert not re.search(r'href="[^"]*/docs(?!/pt|\.)', html), path
+        assert 'href="/painel/teste/tokens">credencial de teste</a>' in html, "an empty first page leads on"

@@ -382,7 +382,10 @@ async def test_every_error_code_has_a_page_that_says_what_to_do(base_url: str, c
         assert f'href="/docs/errors/{code.name}"' in index
     status, html = await fetched(client, f"{base_url}/docs/errors/NO_SUCH_CODE")
     assert status == 404
-    assert "Page not found" in html
+    assert ("Page not found" in html, 'href="/docs"' in html) == (True, True)
+    status, html = await fetched(client, f"{base_url}/docs/pt/errors/NO_SUCH_CODE")
+    assert (status, '<html lang="pt-BR">' in html) == (404, True)
+    assert ("Página não encontrada" in html, 'href="/docs/pt"' in html) == (True, True)
 
 
 async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_nothing_else(
