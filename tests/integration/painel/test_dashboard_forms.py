@@ -209,6 +209,10 @@ async def test_an_account_that_is_not_approved_makes_test_charges_only(pool: Poo
         assert (seen.status, "ainda não podem ser criadas" in seen.text) == (403, True)
         test = "/painel/teste/cobrancas/nova"
         assert (await owner.post(test, on=test, **PIX)).status == 303
+        for kyc, told in (("rejected", "Cadastro recusado. Cobranças de produção não podem ser criadas."),
+                          ("blocked", "Cadastro bloqueado. Cobranças de produção não podem ser criadas.")):  # fmt: skip
+            await pool.execute("UPDATE account SET kyc = $2 WHERE account_id = $1", merchant.account_id, kyc)
+            assert told in (await owner.opened(NEW)).text
 
 
 async def test_while_pix_is_suspended_the_form_says_so_and_keeps_what_was_typed(env: Environment, pool: Pool) -> None:
