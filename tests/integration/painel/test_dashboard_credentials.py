@@ -87,6 +87,7 @@ async def test_a_new_credential_works_with_its_scopes_in_its_mode_and_its_secret
     seen = await env.person.post(path, on=path, name="Loja <virtual>", scope=["payments:read", "charges:read"])
     client_id, secret = shown(seen)
     assert "Guarde agora." in seen.text
+    assert seen.field("account_id") == str(env.merchant.account_id)  # all three that the quick start asks for
     reply = await asked(env.api, client_id, secret)
     assert reply.json()["scope"] == "charges:read payments:read"
     row = await pool.fetchrow("SELECT * FROM credential WHERE client_id = $1", client_id)

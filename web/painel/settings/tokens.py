@@ -181,5 +181,6 @@ def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, obj
 
 
 def _secret(request: PageRequest, made: NewCredential, title: str, until: datetime | None = None) -> Response[Any]:
-    fields = {"client_id": made.client_id, "client_secret": made.client_secret}
+    account_id = str(request.session.account_id)
+    fields = {"client_id": made.client_id, "client_secret": made.client_secret, "account_id": account_id}
     return request.show_secret(title, fields, (request.here("/tokens"), "Voltar às credenciais"), until)
