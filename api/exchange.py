@@ -12,6 +12,7 @@ from msgspec import Struct
 from api.answers import Answer, refusal
 from api.callers import Caller
 from api.context import ApiContext
+from api.near_paths import instead_of
 from api.request_log import LoggedRequest
 from domain.errors import Code, Refused
 from runtime.ids import new_token
@@ -116,7 +117,8 @@ def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
         return Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 405 and (methods := _allowed(error)):
-        return Refused(Code.METHOD_NOT_ALLOWED, message=f"This path does not answer to this method, but to {methods}.")
+        told = f"This path does not answer to this method, but to {methods}."
+        return Refused(Code.METHOD_NOT_ALLOWED, message=told + instead_of(str(scope.get("method")), scope["path"]))
     if 400 <= status < 500:
         return Refused(_OF_THE_FRAMEWORK.get(status, Code.VALIDATION_ERROR))
     _log.error(

@@ -1,4 +1,5 @@
-"""What a path that is not there was meant to be: said in the refusal, so that a slip of the pen costs no search."""
+"""What a path that is not there was meant to be, and what is done in place of a method that a path has not: said in the
+refusal, so that a slip of the pen costs no search."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +12,23 @@ _LIKE: Final = 0.75
 _PARAMETER_LIKE: Final = 0.9
 _VERSION: Final = "v1"
 _PARAMETER: Final = re.compile(r"\{(\w+)(:\w+)?\}")
+
+# By method and path, what is done in another way here than in other APIs.
+_INSTEAD: Final = tuple(
+    (re.compile(asked), said)
+    for asked, said in (
+        ("POST /v1/charges", "A charge is created at /v1/charges/pix, /v1/charges/boleto or /v1/charges/dual."),
+        ("DELETE /v1/charges/[^/]+", "POST /v1/charges/{charge_id}/cancel cancels a charge."),
+        ("(PUT|PATCH) /v1/charges/[^/]+", "Of a charge the due date can be changed: PATCH /v1/charges/due-date."),
+        ("DELETE /v1/withdrawals/[^/]+", "POST /v1/withdrawals/{withdrawal_id}/cancel cancels a withdrawal."),
+        ("DELETE /v1/charge-schedules/[^/]+", "POST /v1/charge-schedules/{schedule_id}/cancel cancels a schedule."),
+    )
+)
+
+
+def instead_of(method: str, path: str) -> str:
+    """A sentence with a blank in front, for a method that the path does not answer to; empty where none is known."""
+    return next((f" {said}" for asked, said in _INSTEAD if asked.fullmatch(f"{method} {path[:_PATH_MAX]}")), "")
 
 
 class NearPaths:
