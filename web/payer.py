@@ -63,6 +63,7 @@ BOLETO_WORDS: dict[Status, tuple[str, str]] = {
     Status.REFUNDED: ("O pagamento deste boleto foi devolvido", "Não pague de novo. A página da cobrança diz mais."),
     Status.FAILED: ("Este boleto não foi registrado", "Não o pague. A página da cobrança diz o que fazer."),
 }
+SUSPENDED_BOLETO = ("Este boleto está suspenso", "Não o pague agora. A página da cobrança diz mais.")
 _CHARGE_PAGE = "Abrir a página da cobrança"
 # What payer.js says, by its name there; {left} is a number or a time.
 SCRIPT_WORDS: dict[str, str] = {
@@ -88,7 +89,7 @@ _CLOSED = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
 SENTENCES = (
     *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
-    *(each for words in BOLETO_WORDS.values() for each in words), _CHARGE_PAGE,
+    *(each for words in (*BOLETO_WORDS.values(), SUSPENDED_BOLETO) for each in words), _CHARGE_PAGE,
     *ANOMALY_WORDS.values(), *SCRIPT_WORDS.values(),
     _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
 )  # fmt: skip
@@ -122,17 +123,17 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 @get("/pagar/{public_id:str}/boleto.pdf")
 async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes] | Response[str]:
     """The boleto as a PDF, as long as it can be paid: it has the payer's name, document and address, and whoever has
-    the link opens it. The same 404 for unknown links, for other charges and for those of a blocked merchant; once it is
-    over, a 404 that says so and leads to the charge's page."""
+    the link opens it. The same 404 for unknown links and for other charges; once it is over, or while its merchant is
+    blocked, a 404 that says so and leads to the charge's page."""
     spend(request, "pdfs_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
-        over = await payer_page(conn, public_id, now=state.now()) if boleto and boleto.void else None
-    if over is not None and over.status in BOLETO_WORDS:
-        return _boleto_over(request, public_id, over)
+        found = await payer_page(conn, public_id, now=state.now()) if boleto is None or boleto.void else None
+    if found is not None and (words := _words_of_void(found, printed=boleto is not None)):
+        return _boleto_over(request, public_id, found, words)
     if boleto is None or boleto.void is not None:
         raise NotFoundException
     # ASCII without blanks or quotes: RFC 6266's plain form is enough.
@@ -140,9 +141,18 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
     return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
 
 
-def _boleto_over(request: Request[Any, Any, Any], public_id: str, found: PayerPage) -> Response[str]:
+def _words_of_void(found: PayerPage, *, printed: bool) -> tuple[str, str] | None:
+    """Why there is no PDF to pay with; None for a charge that is no boleto. `printed`: whether there is one to keep."""
+    if printed:
+        return BOLETO_WORDS.get(found.status)
+    return SUSPENDED_BOLETO if found.suspended and found.due_date is not None else None
+
+
+def _boleto_over(
+    request: Request[Any, Any, Any], public_id: str, found: PayerPage, told: tuple[str, str]
+) -> Response[str]:
     words = language_of(parameter_in(request.scope, "lang"))
-    title, text = map(words.say, BOLETO_WORDS[found.status])
+    title, text = map(words.say, told)
     values = {
         "charge": found, "words": words, "languages": tuple(LANGUAGES.values()), "title": title, "text": text,
         "path": f"/pagar/{public_id}/boleto.pdf", "charge_page": f"/pagar/{public_id}{words.query}",

@@ -421,6 +421,14 @@ async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
             for way in (line, barcode, BR_CODE, "data:image/png", "boleto.pdf", "Código de barras", "Como pagar"):
                 assert way not in html
         assert await paper(doc.public_id) == 404
+        for lang, said in (("", "Não o pague agora."), ("?lang=en", "Do not pay it now.")):
+            async with client.get(f"{path}/boleto.pdf{lang}") as answer:
+                told = await answer.text()
+                assert (said in told, f'href="/pagar/{doc.public_id}{lang}"' in told, line in told) == (
+                    True,
+                    True,
+                    False,
+                )
         # An open page sees that it is no longer true, whether it listens or asks.
         suspended = await state()
         assert (suspended["status"], suspended != payable) == ("pending", True)
