@@ -22,7 +22,7 @@ class Code(Enum):
     INTEGRADOR_CODE_INVALID    = 400, False, "The integrador_code does not exist or is not active."
     CANCEL_REFERENCE_REQUIRED  = 400, False, "Give exactly one of charge_id and external_id."
     ACCOUNT_MISMATCH           = 403, False, "The account_id is not the token's account."
-    KYC_REQUIRED               = 403, False, "The account's registration is not approved yet."
+    KYC_REQUIRED               = 403, False, "The account's registration is not approved."
     PIX_AVULSO_SUSPENDED       = 403, True,  "Issuing PIX charges without a boleto is suspended for now."
     SANDBOX_ONLY               = 403, False, "This operation is not available with this credential's mode."
     CHARGE_NOT_FOUND           = 404, False, "No such charge in this account and mode; a charge_id is a UUID."
