@@ -90,7 +90,7 @@ def _line(error: Exception) -> str:
 
     if isinstance(error, Refused):
         facts = "".join(f" {name}: {text}" for name, text in (error.fields or {}).items())
-        return f"{error.code.name}: {error.code.message}{facts}"
+        return f"{error.code.name}: {error.message}{facts}"
     return " ".join(str(error).split()) or type(error).__name__
 
 
