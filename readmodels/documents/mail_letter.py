@@ -149,7 +149,7 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
     if payment is not None:
         parts = (("Multa", payment.fine_cents), ("Juros", payment.interest_cents), ("Desconto", payment.discount_cents))
         facts += [(name, brl(cents)) for name, cents in parts if cents]
-        facts.append(("Pago em", moment(datetime.fromisoformat(payment.paid_at))))
+        facts.append(("Pago em", f"{moment(datetime.fromisoformat(payment.paid_at))} (horário de Brasília)"))
         facts.append(("Forma", "Pix" if payment.method == "pix" else "Boleto"))
         if payment.end_to_end_id is not None:
             facts.append(("ID da transação", payment.end_to_end_id))
@@ -246,9 +246,10 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
 
 
 def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
-    # The page shows it as text; in a mail, which goes out in our name, a link in it could be followed.
-    shown = doc.description and not holds_link(doc.description)
-    return [("Descrição", doc.description[:_DESCRIPTION_MAX])] if doc.description and shown else []
+    """The merchant's own words. The page shows them as text; in a mail, which goes out in our name, a link in them
+    could be followed."""
+    own = (("Descrição", doc.description), ("Referência", doc.external_id))
+    return [(name, text[:_DESCRIPTION_MAX]) for name, text in own if text and not holds_link(text)]
 
 
 def _due(doc: ChargeDoc) -> date:

@@ -62,3 +62,9 @@ def test_a_notice_of_a_webhook_says_in_portuguese_what_came_of_the_last_attempt(
             merchant="Loja", app_url="https://app.example.com",
         )  # fmt: skip
         assert dict(letter.facts)["Última resposta"] == said
+
+
+def test_a_mail_names_the_merchants_reference_unless_a_link_can_be_made_of_it() -> None:
+    now = datetime(2027, 3, 1, 15, tzinfo=UTC)
+    for reference, told in (("fatura-77", "fatura-77"), ("golpe.example/77", None), (None, None)):
+        assert dict(_asked_for(_boleto(external_id=reference), now).facts).get("Referência") == told
