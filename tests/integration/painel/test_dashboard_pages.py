@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -68,6 +69,7 @@ async def test_the_first_page_tells_what_came_in_and_what_is_open(env: Environme
         charge = await books.charge(amount, at=now - DAY * ago, lifetime=DAY * 60)
         await books.paid(charge, at=now - DAY * ago)
     await books.charge(50_000_00)
+    await books.charge(8_00, at=now - DAY * 45, lifetime=timedelta(hours=1))
     await books.charge(7_00, at=now - DAY * 2, lifetime=timedelta(hours=1))
     # Test credits appear in no figure (spec, Sandbox-only errors).
     await books.paid(await books.charge(999_999_00, test=True))
@@ -78,6 +80,8 @@ async def test_the_first_page_tells_what_came_in_and_what_is_open(env: Environme
     assert f"Recebido em 30 dias {brl(4_320_00)}" in page.text
     assert f"Em aberto 1 {brl(50_000_00)}" in page.text
     assert f"Vencidas sem pagamento 1 {brl(7_00)}" in page.text
+    (listed,) = re.findall(r'href="([^"]+)">ver<span class="unseen"> cobranças vencidas', page.html)
+    assert f"1 cobrança, {brl(7_00)}" in (await env.owner.opened(unescape(listed))).text, "as many as the figure says"
     assert "999.999" not in page.html
     assert page.html.count('<rect class="plot-bar') + len(re.findall(r"<rect [^>]*plot-bar", page.html)) == 3
     day = now.astimezone(SAO_PAULO)
