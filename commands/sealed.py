@@ -36,7 +36,8 @@ _ROUNDS_MAX: Final = 20
 
 
 class SealedColumn(Struct, frozen=True):
-    """`what` is sealed, and the columns that make the key of its row. `member`: of a jsonb column, in base64."""
+    """`what` is sealed, and the columns that make the key of its row. `member`: of a jsonb column, in base64; a dot
+    leads to a member of a member."""
 
     table: str
     column: str
@@ -55,6 +56,8 @@ SEALED: Final = (
     SealedColumn("suspense", "payer_sealed", SUSPENDED_PAYER, ("source",)),
     SealedColumn("bank_unreadable", "item_sealed", UNREADABLE, ("bank", "method", "about")),
     SealedColumn("bank_order", "request", CHARGE_PAYER, ("charge_id",), "payer_sealed"),
+    # An order to reconcile holds the order it follows (commands/bank_orders/kinds.py): of a creation, all of that.
+    SealedColumn("bank_order", "request", CHARGE_PAYER, ("charge_id",), "request.payer_sealed"),
     SealedColumn("bank_order", "request", DESTINATION, ("order_id",), "destination_sealed"),
     SealedColumn("held_refund", "request", DESTINATION, ("refund_id",), "destination_sealed"),
     SealedColumn("webhook_endpoint", "secret_sealed", WEBHOOK_SECRET, ("account_id",)),

@@ -2208,9 +2208,10 @@ CREATE OR REPLACE FUNCTION reseal(original text, sealed text, member text, place
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I ->> %L, ''base64'')', sealed, member) END;
+    path text[] := string_to_array(member, '.');
+    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I #>> %L::text[], ''base64'')', sealed, path) END;
     made text := CASE WHEN member IS NULL THEN 'g.after'
-        ELSE format('jsonb_set(t.%I, ARRAY[%L], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, member) END;
+        ELSE format('jsonb_set(t.%I, %L::text[], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, path) END;
     rows bigint;
 BEGIN
     EXECUTE format(
@@ -2228,7 +2229,8 @@ CREATE OR REPLACE FUNCTION sealed_otherwise(original text, sealed text, member t
  STABLE
 AS $function$
 DECLARE
-    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I ->> %L, ''base64'')', sealed, member) END;
+    path text[] := string_to_array(member, '.');
+    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I #>> %L::text[], ''base64'')', sealed, path) END;
 BEGIN
     RETURN QUERY EXECUTE format(
         'SELECT ctid::text, concat_ws('' '', %1$s), %2$s FROM %3$I WHERE ctid >= $1 AND ctid < $2 AND num_nulls(%1$s) = 0'

@@ -217,11 +217,12 @@ CREATE TABLE sandbox_clock (
 
 -- What is sealed otherwise than with the current key (runtime/seal.py: the first byte names it), in so many pages of a table
 -- from one on: where the row is, the key that binds it, and the sealed bytes. `member` is of a jsonb column that has them in
--- base64.
+-- base64: names with dots between them, from the outermost on.
 CREATE FUNCTION sealed_otherwise(original text, sealed text, member text, bound text[], current integer, first bigint, pages bigint)
 RETURNS TABLE (at text, row_key text, bytes bytea) LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I ->> %L, ''base64'')', sealed, member) END;
+    path text[] := string_to_array(member, '.');
+    held text := CASE WHEN member IS NULL THEN format('%I', sealed) ELSE format('decode(%I #>> %L::text[], ''base64'')', sealed, path) END;
 BEGIN
     RETURN QUERY EXECUTE format(
         'SELECT ctid::text, concat_ws('' '', %1$s), %2$s FROM %3$I WHERE ctid >= $1 AND ctid < $2 AND num_nulls(%1$s) = 0'
@@ -234,9 +235,10 @@ END $$;
 CREATE FUNCTION reseal(original text, sealed text, member text, places text[], before bytea[], after bytea[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I ->> %L, ''base64'')', sealed, member) END;
+    path text[] := string_to_array(member, '.');
+    held text := CASE WHEN member IS NULL THEN format('t.%I', sealed) ELSE format('decode(t.%I #>> %L::text[], ''base64'')', sealed, path) END;
     made text := CASE WHEN member IS NULL THEN 'g.after'
-        ELSE format('jsonb_set(t.%I, ARRAY[%L], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, member) END;
+        ELSE format('jsonb_set(t.%I, %L::text[], to_jsonb(translate(encode(g.after, ''base64''), E''\n'', '''')))', sealed, path) END;
     rows bigint;
 BEGIN
     EXECUTE format(

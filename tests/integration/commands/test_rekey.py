@@ -2,7 +2,7 @@
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +13,16 @@ import pytest
 import pytest_asyncio
 
 import commands.sealed as sealed_columns
+from commands.bank_orders.boleto_orders import give_up
+from commands.bank_orders.kinds import Reconciliation
+from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_boletos, read_registration
+from commands.charges.issuer import Issuer
 from commands.sealed import SEALED, Rekeyed, rekey
 from runtime.ids import new_id
 from runtime.postgres import Pool, connect, open_pool
 from runtime.seal import CHARGE_PAYER, PAYMENT_PAYER, Seal, read_keys
 from tests.support.banking import make_account
+from tests.support.boletos import AGREEMENT
 from tests.support.database import own_database, owner_of
 
 OLD, NEW = "11" * 32, "22" * 32
@@ -87,7 +92,7 @@ async def _insert(
         made["kind"] = "cob_register"  # the lane follows from it
     if table == "cell":
         made["name"] = f"x{key['number']}"  # no two have one name
-    made[name] = bytes if member is None else msgspec.json.encode({member: b64encode(bytes).decode()})
+    made[name] = bytes if member is None else msgspec.json.encode(_within(member, b64encode(bytes).decode()))
     columns = ", ".join(made)
     values = ", ".join(
         f"${at}::{types[each] if types[each] != 'ARRAY' else 'text[]'}" for at, each in enumerate(made, 1)
@@ -99,6 +104,21 @@ async def _insert(
         ):
             await conn.execute(f"ALTER TABLE {table} DROP CONSTRAINT {check['conname']}")
         await conn.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", *made.values())  # noqa: S608
+
+
+def _within(member: str, text: str) -> dict[str, Any]:
+    """`a.b` -> {"a": {"b": text}}."""
+    outer, _, inner = member.partition(".")
+    return {outer: _within(inner, text) if inner else text}
+
+
+def _sealed_members(of: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Every member that ends in _sealed, however deep, with its text."""
+    for name, value in of.items():
+        if isinstance(value, dict):
+            yield from _sealed_members(value, f"{path}{name}.")
+        elif name.endswith("_sealed"):
+            yield f"{path}{name}", value
 
 
 def _unique(type: str) -> Any:
@@ -126,9 +146,8 @@ async def sealed_with(pool: Pool) -> dict[str, set[int]]:
     for table, name in columns:
         for (value,) in await pool.fetch(f"SELECT {name} FROM {table} WHERE {name} IS NOT NULL"):  # noqa: S608
             if name == "request":
-                for member, text in msgspec.json.decode(value).items():
-                    if member.endswith("_sealed"):
-                        found.setdefault(f"{table}.{name}.{member}", set()).add(b64decode(text)[0])
+                for member, text in _sealed_members(msgspec.json.decode(value)):
+                    found.setdefault(f"{table}.{name}.{member}", set()).add(b64decode(text)[0])
             else:
                 if value:
                     found.setdefault(f"{table}.{name}", set()).add(value[0])
@@ -152,6 +171,29 @@ async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alo
     assert [(str(column), of) for column, done, of, _ in told if done == of and str(column) == "payment.payer_sealed"]
     assert await rekey(conn, AFTER) == Rekeyed(0, 0), "there is nothing left to do"
     await conn.close()
+
+
+async def test_the_payer_of_a_creation_that_was_given_up_is_sealed_anew(pool: Pool, url: str) -> None:
+    """Its order to reconcile is done when the bank answers, which may be days later, and opens the payer then."""
+    account_id, charge_id, now = await make_account(pool), new_id(), datetime.now(UTC)
+    request = BoletoRequest(
+        charge_id=charge_id,
+        issuer=Issuer(account_id=account_id, test=False, name="", city="", pix_key="", actor="test"),
+        key="k", fingerprint=b"", request_id="", kind="boleto", amount_cents=100, due_on=now.date(),
+        payer_sealed=BEFORE.seal(b"the payer", CHARGE_PAYER, charge_id), payer_document_hash=None,
+        external_id=None, description=None,
+    )  # fmt: skip
+    order = compose_boleto(request, 7, agreement=AGREEMENT, now=now, deadline=now, reply_to=None)
+    async with pool.acquire() as conn, conn.transaction():
+        assert await order_boletos(conn, [order]) == {order.order_id}
+        await conn.execute("UPDATE bank_order SET attempts = 1, state = 'working' WHERE order_id = $1", order.order_id)
+        assert await give_up(conn, order.order_id, reconcile_id=new_id(), outcome=b"{}", now=now)
+    conn = await connect(url)
+    assert await rekey(conn, AFTER) == Rekeyed(1, 0)
+    await conn.close()
+    kept = await pool.fetchval("SELECT request FROM bank_order WHERE charge_id = $1", charge_id)
+    asked = read_registration(msgspec.json.decode(kept, type=Reconciliation).request)
+    assert ALONE.open(b64decode(asked.payer_sealed), CHARGE_PAYER, charge_id) == b"the payer"
 
 
 async def test_one_that_was_interrupted_goes_on_where_it_was(
