@@ -87,6 +87,7 @@ class _Skip(Struct, frozen=True):
 
 claim = sql.many("mail.claim", DueMail)
 settle = sql.run("mail.settle")
+put_back = sql.run("mail.put_back")
 release = sql.run("mail.release")
 forget = sql.count("mail.forget")
 catch = sql.run("mail.catch")
@@ -152,7 +153,7 @@ class MailSender:
         try:
             for due in dues:
                 if asyncio.get_running_loop().time() >= until:
-                    await self._settle(due, "waiting", due_at=self._context.now(), trouble="late")
+                    await self._put_back(due)
                     continue
                 await self._send(due, connection)
         finally:
@@ -298,6 +299,10 @@ class MailSender:
             await catch(conn, mail_id=mail_id, now=now, message_sealed=message_sealed)
             await forget_caught(conn, kept=CAUGHT_KEPT)
         await self._settle(ready.due, "sent", subject=ready.subject, sent_at=now)
+
+    async def _put_back(self, due: DueMail) -> None:
+        async with session(self._context.pool) as conn:
+            await put_back(conn, mail_id=due.mail_id, attempts=due.attempts)
 
     async def _settle(
         self,

@@ -113,6 +113,11 @@ SET state = :state, due_at = :due_at, lease_until = NULL, subject = coalesce(:su
     sent_at = :sent_at
 WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 
+-- name: put_back
+-- Its turn did not come, when it is still this lease's: it was not attempted, and goes first in the next round.
+UPDATE mail SET state = 'waiting', attempts = attempts - 1, lease_until = NULL
+WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
+
 -- name: release
 -- Leases of workers that died. Whether the mail went is not known: it goes again, with the same Message-ID.
 UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL

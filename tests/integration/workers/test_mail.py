@@ -391,6 +391,23 @@ async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(p
     assert post.server.mails == []
 
 
+async def test_waiting_behind_slow_mails_costs_a_mail_none_of_its_attempts(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mail server that says nothing holds every mail up: those whose turn does not come were not tried."""
+    await post.pix("joao@example.com")
+    await write_due_mails(post.context)
+    monkeypatch.setattr(mail_worker, "ROUND_S", 0.0)
+    for _ in range(2 * len(BACKOFF_S)):
+        assert await post.worker.drain() == 1
+    monkeypatch.undo()
+    post.server.answers["RCPT"] = ["450 later"]
+    await post.worker.drain()
+    assert await post.states() == [("waiting", 1, "450")]
+    await post.at(START + timedelta(seconds=2 * BACKOFF_S[0]))
+    assert len(post.server.of("joao@example.com")) == 1
+
+
 async def test_an_address_refused_for_good_is_not_tried_again(post: Post) -> None:
     post.server.unknown.add("ninguem@example.com")
     await post.pix("ninguem@example.com")
