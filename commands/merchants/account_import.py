@@ -27,6 +27,7 @@ from commands.merchants.account_file import (
     read_digests,
     rows_of,
 )
+from commands.payers.retention import look_at_passed
 from readmodels.projector import Projection
 from runtime.cells.number import HOME, cell_of, current_cell
 from runtime.seal import Seal
@@ -79,6 +80,7 @@ async def import_account(
         if await find_sums(conn, account_id=head.account_id) != end.sums:
             raise UnfitFile("its sums do not hold")
         await _raise_numbers(conn, account_id=head.account_id)
+        await look_at_passed(conn, account_id=head.account_id)
     return head, end
 
 

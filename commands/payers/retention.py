@@ -48,6 +48,8 @@ _due = sql.many("payer_retention.due", PassedCharge)
 _keep = sql.run("payer_retention.keep")
 _done = sql.run("payer_retention.done")
 _move = sql.run("payer_retention.move")
+look_at_passed = sql.run("payer_retention.look_at_passed")
+"""`account_id`: that its charges were added, some of them older than the walks are at."""
 
 
 async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -10,11 +11,13 @@ import pytest
 import pytest_asyncio
 
 from commands.charges.expire import expire_charges
+from commands.merchants.account_export import export_account
+from commands.merchants.account_import import import_account
 from runtime.limits.kept import Kept, read_kept
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool, connect, open_pool
 from runtime.seal import Seal
 from tests.support.dashboard import Books, a_merchant
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from workers.housekeeping.old_payers import erase_old_payers
 
 SEAL = Seal(bytes(range(32)))
@@ -23,12 +26,17 @@ DAYS, MONTHS = 90, 60
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def own(servers: Any) -> AsyncIterator[Pool]:
+async def url(servers: Any) -> AsyncIterator[str]:
     """A database of the test's own: the walk is over all accounts, years after the other tests."""
-    async with own_database(servers, "retention") as url:
-        opened = await open_pool(url, name="tests", size=5)
-        yield opened
-        await opened.close()
+    async with own_database(servers, "retention") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own(url: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(url, name="tests", size=5)
+    yield opened
+    await opened.close()
 
 
 def worker(pool: Pool, at: datetime, *, days: int = DAYS, months: int = MONTHS) -> Any:
@@ -102,6 +110,32 @@ async def test_a_charge_with_a_refund_on_its_way_keeps_its_payer_until_that_ende
     assert await named(own, charge_id)
     await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
     await until_done(worker(own, at + timedelta(days=2)))
+    assert not await named(own, charge_id)
+
+
+async def test_payers_of_an_account_that_came_as_a_file_go_like_those_that_were_here(
+    own: Pool, url: str, servers: Any, tmp_path: Path
+) -> None:
+    """Its charges may be older than what the walk here has passed already."""
+    now, file = datetime.now(UTC), tmp_path / "account.jsonl"
+    async with own_database(servers, "retention_source") as elsewhere:
+        source = await open_pool(elsewhere, name="tests", size=2)
+        came = Books(source, (await a_merchant(source)).account_id, SEAL)
+        charge_id = await a_charge(came, test=True)
+        await source.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", came.account_id)
+        await source.close()
+        owner = await connect(owner_of(servers, elsewhere))
+        await export_account(owner, came.account_id, file, seal=SEAL, now=now, progress=lambda table: None)
+        await owner.close()
+    here = Books(own, (await a_merchant(own)).account_id, SEAL)
+    later = await a_charge(here, test=True)
+    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    assert not await named(own, later)
+    owner = await connect(owner_of(servers, url))
+    await import_account(owner, file, seal=SEAL, progress=lambda table: None)
+    await owner.close()
+    assert await named(own, charge_id)
+    await until_done(worker(own, now + timedelta(days=DAYS + 3)))
     assert not await named(own, charge_id)
 
 
