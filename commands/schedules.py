@@ -157,6 +157,7 @@ _insert = sql.maybe("schedule.insert", _Id)
 _change_status = sql.maybe("schedule.change_status", _Before)
 turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
+_hold = sql.maybe("schedule.hold", _Id)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
 read_schedule_terms = msgspec.json.Decoder(ScheduleTerms).decode
@@ -224,6 +225,13 @@ def obstacle(due: DueCharge) -> Code | None:
 def over(due: DueCharge, *, now: datetime) -> bool:
     """Whether the number's due date has passed: it is not issued any more."""
     return now.astimezone(SAO_PAULO).date() > due.due_date
+
+
+async def hold(conn: Connection, due: DueCharge) -> bool:
+    """Whether the number is still to be issued: it may have been stopped since it was claimed, and whoever was told so
+    is charged no more. Until the transaction ends it stays so."""
+    held = await _hold(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
+    return held is not None
 
 
 async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime, seal: Seal) -> bool:

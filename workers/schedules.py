@@ -22,6 +22,7 @@ from commands.schedules import (
     advance,
     claim,
     fail,
+    hold,
     issue_pix,
     obstacle,
     order_boleto,
@@ -141,6 +142,8 @@ class ScheduleWorker:
         if location is None:
             return Code.BANK_UNAVAILABLE
         async with transaction(context.pool) as conn:
+            if not await hold(conn, due):
+                return None  # the lease's end brings back what goes on
             if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
@@ -152,5 +155,7 @@ class ScheduleWorker:
         agreement = agreement_of(context.settings, context.settings.bank)
         control = await self._numbers.next()
         async with transaction(context.pool) as conn:
+            if not await hold(conn, due):
+                return
             await order_boleto(conn, due, control, agreement=agreement, now=context.now(), seal=context.seal)
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])

@@ -581,6 +581,37 @@ async def test_a_cancelled_schedule_issues_no_more_and_leaves_its_charges(world:
         assert (await world.ask("POST", f"{one}/{change}")).code() == "SCHEDULE_ENDED"
 
 
+@pytest.mark.parametrize("method", ["pix", "boleto"])
+@pytest.mark.parametrize("change", ["pause", "cancel"])
+async def test_a_schedule_that_was_stopped_issues_nothing_more_that_a_worker_had_taken_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, method: str, change: str
+) -> None:
+    """Whoever was told that it is cancelled tells the payer so: no charge may come after that."""
+    first = today() + timedelta(days=20)
+    payer = PAYER if method == "pix" else {**PAYER, "address": ADDRESS}
+    made = await world.created(payment_method=method, payer=payer, first_due_date=str(first), frequency="weekly")
+
+    async def stopped_meanwhile(*args: Any, **more: Any) -> list[Any]:
+        dues = await claim(*args, **more)
+        if str(made["schedule_id"]) in {str(each.schedule_id) for each in dues}:
+            assert (await world.ask("POST", f"/{made['schedule_id']}/{change}")).status == 200
+        return dues
+
+    monkeypatch.setattr("workers.schedules.claim", stopped_meanwhile)
+    await world.work(at(first - timedelta(days=10)))
+    monkeypatch.undo()
+    await world.work(world.now + LEASE)
+    assert await world.charges(made["schedule_id"]) == []
+    assert not await world.context.pool.fetchval(
+        "SELECT EXISTS (SELECT FROM charge_view WHERE doc ->> 'schedule_id' = $1)", made["schedule_id"]
+    )
+    if change == "pause":
+        assert (await world.ask("POST", f"/{made['schedule_id']}/resume")).json()["status"] == "active"
+        await world.work()
+        (issued,) = await world.charges(made["schedule_id"])
+        assert issued["state"] == "issued"
+
+
 async def test_what_the_account_lacks_is_told_and_tried_again_until_the_due_date_is_over(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)

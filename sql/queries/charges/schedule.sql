@@ -134,6 +134,13 @@ RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cent
               WHERE o.account_id = d.account_id AND NOT o.test AND o.request ->> 'key' = d.key
                 AND o.kind = 'boleto_register') AS under_way;
 
+-- name: hold
+-- A claimed schedule whose number is about to be issued: until the transaction ends nobody stops it. No row: somebody has,
+-- or its number is another worker's done.
+SELECT schedule_id FROM schedule
+WHERE schedule_id = :schedule_id AND account_id = :account_id AND next_number = :number AND status = 'active'
+FOR UPDATE;
+
 -- name: advance
 -- What became of a number, and the next one, in one statement. No row when another worker has advanced it.
 WITH moved AS (
