@@ -65,7 +65,8 @@ WITHDRAWAL_STATES: Final[dict[str, str]] = {
 }
 MAIL_KINDS: Final[dict[str, str]] = {
     "charge": "E-mail com a cobrança", "before_due": "Lembrete antes do vencimento",
-    "due_day": "Lembrete no dia do vencimento", "receipt": "E-mail com o comprovante", "asked": "E-mail enviado a pedido",
+    "due_day": "Lembrete no dia do vencimento", "receipt": "E-mail com o comprovante",
+    "asked": "E-mail enviado a pedido",
 }
 MAIL_STATES: Final[dict[str, str]] = {
     "waiting": "Na fila", "sending": "Sendo enviado", "sent": "Enviado", "failed": "Não pôde ser enviado",
