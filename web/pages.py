@@ -69,7 +69,7 @@ _templates = Environment(
 _templates.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
 _templates.globals["static_url"] = static_url
 _templates.filters.update(
-    brl=brazilian.brl,
+    brl=brazilian.signed_brl,
     day=brazilian.day,
     moment=brazilian.moment,
     moment_exact=brazilian.moment_exact,

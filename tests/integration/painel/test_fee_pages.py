@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -20,11 +20,12 @@ from domain.mode import Mode, Owner
 from readmodels import spans
 from readmodels.dashboard.overview import closings
 from readmodels.money.payment_list import PaymentFilters, PaymentSum, payment_sum
-from runtime.postgres import Pool, session
+from runtime.postgres import Pool, session, transaction
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with, staff_of
 from tests.support.pages import serving
 from tests.support.partners import fold_all
+from tests.support.wallet import written
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", BOLETO_FEE_CENTS="199", WITHDRAWAL_FEE_CENTS="100")
 TERMS = FeeTerms(pix_bps=100, pix_cents=5, withdrawal_cents=250)
@@ -108,6 +109,17 @@ async def test_statement_and_closings_have_gross_fees_and_net(env: Environment) 
     month = rows_in(await env.owner.opened("/painel/relatorios/meses.csv"))[0]
     names = ["pagamentos", "tarifas", "liquido", "saldo_final", "conferencia"]
     assert [month[name] for name in names] == ["103,33", "-1,13", "102,20", "102,20", "confere"]
+
+
+async def test_a_month_that_only_cost_something_says_how_much(env: Environment) -> None:
+    """What was received a month before is withdrawn, for a fee of 3.50."""
+    today = datetime.now(SAO_PAULO)
+    before = today.replace(day=1) - timedelta(days=2)
+    async with transaction(env.books.pool) as conn:
+        await written(conn, env.merchant.account_id, 1, "payment", 10_000, 10_000, before)
+        await written(conn, env.merchant.account_id, 2, "fee", -350, 9_650, today)
+    seen = plain(await env.owner.opened("/painel/extrato/dias"))
+    assert "recebido R$ 0,00, tarifas R$ 3,50, líquido −R$ 3,50" in seen
 
 
 async def test_days_without_fees_do_not_speak_of_them(env: Environment) -> None:
