@@ -1,1 +1,1 @@
-"""Which of several servers is asked."""
+"""Which of several servers is asked, and what of their answers is taken."""

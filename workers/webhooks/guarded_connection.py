@@ -64,6 +64,13 @@ class _Remembering(AskedConnection):
         self.ended = 0
         self._end_part = b""
         self.asked = False
+        self.among: dict[ResponseHandler, None] | None = None
+        """Those that wait, with this one, until it is lost."""
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self.among is not None:
+            self.among.pop(self, None)
+        super().connection_lost(exc)
 
     def set_response_params(self, **given: Any) -> None:
         self.began, self.ended, self._end_part = b"", 0, b""
@@ -103,7 +110,7 @@ class _Connector(AskedConnector):
         super().__init__(protocol=_Remembering, **named)
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._kept_max = _KEPT_MAX if files < 0 else min(_KEPT_MAX, files // _SHARE_OF_FILES)
-        self._waiting: dict[ResponseHandler, None] = {}  # the oldest first; some may be closed already
+        self._waiting: dict[ResponseHandler, None] = {}  # the oldest first
 
     async def connect(self, *given: Any, **named: Any) -> Any:
         _kept.set(False)
@@ -115,8 +122,9 @@ class _Connector(AskedConnector):
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
-        if protocol.is_connected():
+        if isinstance(protocol, _Remembering) and protocol.is_connected():
             self._waiting[protocol] = None
+            protocol.among = self._waiting
         while len(self._waiting) > self._kept_max:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]

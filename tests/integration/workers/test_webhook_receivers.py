@@ -408,3 +408,27 @@ async def test_so_many_connections_are_kept_and_no_more_however_many_receivers_t
         assert len(opened) == 3
         await ask(urls)
         assert connections == 16
+
+
+async def test_connections_that_receivers_closed_take_no_place_of_those_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workers.webhooks.guarded_connection._KEPT_MAX", 3)
+    kept = 0
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal kept
+        kept += 1
+        while True:
+            writer.write(_said(200))
+            await reader.readuntil(b"\r\n\r\n")
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(_said(200))
+        await asyncio.sleep(0.01)
+
+    async with talking(keep) as keeping, talking(hang_up) as closing, guarded_session(allow_private=True) as http:
+        for url in (keeping, *[closing] * 6, keeping):
+            assert (await post(http, url, b"{}", {})).outcome == "delivered"
+            await asyncio.sleep(0.05)
+    assert kept == 1
