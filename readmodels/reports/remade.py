@@ -18,8 +18,9 @@ def _columns(*names: str) -> tuple[Column, ...]:
 
 
 def half_up(part: int, whole: int) -> int:
-    """The quotient as PostgreSQL rounds it; neither is negative."""
-    return (2 * part + whole) // (2 * whole)
+    """The quotient as PostgreSQL rounds it: halves away from nothing, also below it. `whole` is not negative."""
+    rounded = (2 * abs(part) + whole) // (2 * whole)
+    return -rounded if part < 0 else rounded
 
 
 def _percentiles(parts: Sequence[Row]) -> Row:

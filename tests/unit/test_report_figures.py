@@ -2,6 +2,7 @@
 
 import pytest
 
+from readmodels.reports.remade import half_up
 from readmodels.reports.report import Column, ColumnKind, Report
 from readmodels.reports.reports import REPORTS
 from web.plataforma.reports.figures import cells, compared, heading
@@ -32,3 +33,8 @@ def test_a_share_below_zero_is_shown_as_it_is(rate: int, shown: str) -> None:
     at = [each.name for each in fees.columns].index("rate")
     row = tuple(rate if each.name == "rate" else None for each in fees.columns)
     assert cells(fees, row)[at] == shown
+
+
+@pytest.mark.parametrize(("part", "rounded"), [(1, 1), (-1, -1), (3, 2), (-3, -2), (0, 0)])
+def test_a_half_is_rounded_away_from_nothing_as_one_database_rounds_it(part: int, rounded: int) -> None:
+    assert half_up(part, 2) == rounded
