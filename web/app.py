@@ -3,6 +3,7 @@
 It shares no middleware, session or error format with the API, so that neither slows the other.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -83,6 +84,9 @@ _WORDS_OF = {
 }
 # fmt: on
 
+_FILES_READ_MAX = 1
+"""Files of people read concurrently: a workbook or a picture of some KB may take a core for seconds, and threads that
+compute take turns with the event loop."""
 _REPORT_POOL_SIZE = 2
 """Few members of staff read reports at once."""
 
@@ -112,6 +116,7 @@ def make_app(
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns, app.state.cells = sign_in_turns(), tuple
+        app.state.file_turns = asyncio.Semaphore(_FILES_READ_MAX)
         own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
         app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))

@@ -140,6 +140,13 @@ class PageRequest:
         rates: ClientRates = self.http.app.state.rates
         rates.spend(what, str(self.session.account_id), now_s=time.monotonic())
 
+    @asynccontextmanager
+    async def file_turn(self) -> AsyncIterator[None]:
+        """While a file is read in a thread. Those of one account wait for one another first, so that few of them are
+        ahead of another's; Refused(RATE_LIMITED) when they wait for too long."""
+        async with self.shares.of(self.owner), self.http.app.state.file_turns:
+            yield
+
     def prove(self) -> None:
         """The password was given with this request."""
         self.session = replace(self.session, proved_at=self.now)

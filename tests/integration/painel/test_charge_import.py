@@ -3,6 +3,8 @@
 import asyncio
 import io
 import re
+import sys
+import traceback
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -66,6 +68,34 @@ async def made(books: Books) -> list[tuple[str, int]]:
         "SELECT external_id, amount_cents FROM charge WHERE account_id = $1 ORDER BY external_id", books.account_id
     )
     return [tuple(row) for row in rows]
+
+
+async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> None:
+    """A file of 5 KB can take a core for seconds: six at once would leave nothing for payments."""
+    owner, *_ = shop
+    book, saved = openpyxl.Workbook(), io.BytesIO()
+    for row in (("tipo", "valor"), *(["pix"] * 30 for _ in range(1_000))):
+        book.active.append(row)
+    book.save(saved)
+    form = (await owner.opened(IMPORT)).hidden()
+
+    async def send() -> Seen:
+        data = aiohttp.FormData(form)
+        data.add_field("file", saved.getvalue(), filename="c.xlsx")
+        page: Seen = await owner.ask("POST", IMPORT, data=data)
+        return page
+
+    def reading() -> int:
+        stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
+        return sum(any(line.name == read_sheet.__name__ for line in stack) for stack in stacks)
+
+    sending = asyncio.gather(*(send() for _ in range(4)))
+    at_once = []
+    while not sending.done():
+        await asyncio.sleep(0.01)
+        at_once.append(reading())
+    assert {page.status for page in await sending} <= {400, 429}
+    assert max(at_once) == 1
 
 
 @pytest.mark.parametrize("carried", ["\ufdd0", "not base64", "=", "AA="])

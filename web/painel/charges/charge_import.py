@@ -66,8 +66,8 @@ async def create(request: PageRequest) -> Response[Any]:
     if is_workbook(raw):
         request.spend("files_per_min")
     try:
-        # A workbook takes as long as a page or ten; others are served meanwhile.
-        sheet = await asyncio.to_thread(read_sheet, raw)
+        async with request.file_turn():
+            sheet = await asyncio.to_thread(read_sheet, raw)
     except SheetFault as fault:
         return _form(request, str(fault))
     checked = [await _checked(request, sheet, row) for row in sheet.rows]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar.response import Response
 
 from commands.merchants.profile.logo import KeptLogo, remove_logo, set_logo
-from domain.errors import Refused
+from domain.errors import Code, Refused
 from domain.merchants.logo import SENT_BYTES_MAX, SENT_SIDE_MAX, SENT_SIDE_MIN
 from web.painel.page_request import PageRequest
 from web.painel.settings.company import company_page
@@ -59,6 +59,9 @@ async def read_sent(request: PageRequest) -> KeptLogo:
     from commands.merchants.profile.logo_pixels import read_logo  # Pillow, which most processes never need
 
     try:
-        return await asyncio.to_thread(read_logo, sent)
+        async with request.file_turn():
+            return await asyncio.to_thread(read_logo, sent)
     except Refused as refused:
+        if refused.code is not Code.VALIDATION_ERROR:
+            raise
         raise LogoFault(_FAULTS[(refused.fields or {})["logo"]]) from None
