@@ -64,7 +64,12 @@ class _Table(Struct, frozen=True):
 
 
 class _Sequence(Struct, frozen=True):
+    """`last_value` is None before the first was given."""
+
     name: str
+    start_value: int
+    min_value: int
+    max_value: int
     last_value: int | None
 
 
@@ -267,6 +272,11 @@ class _Move:
         position = await _position(self._old)
         await self._wait_replayed(position.lsn, time.monotonic() + _CATCH_UP_S)
         for sequence in await _sequences(self._old):
+            # With its bounds: numbers of boletos are those of the cell's own block, which migrations do not know.
+            await self._new.execute(
+                f"ALTER SEQUENCE {sequence.name} MINVALUE {sequence.min_value} MAXVALUE {sequence.max_value}"
+                f" START {sequence.start_value} RESTART {sequence.start_value}"
+            )
             if sequence.last_value is not None:
                 await _set_sequence(self._new, name=sequence.name, last_value=sequence.last_value)
         head = await _journal_head(self._old)

@@ -73,7 +73,8 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p'
 ORDER BY c.relname;
 
 -- name: sequences
-SELECT s.sequencename::text AS name, s.last_value FROM pg_sequences s WHERE s.schemaname = current_schema() ORDER BY s.sequencename;
+SELECT s.sequencename::text AS name, s.start_value, s.min_value, s.max_value, s.last_value
+FROM pg_sequences s WHERE s.schemaname = current_schema() ORDER BY s.sequencename;
 
 -- name: position
 -- How far the log is written; whether it can be decoded.

@@ -123,6 +123,26 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
             print(f"longest wait {load.longest_s:.2f} s, held {told.held_s} s, {len(there)} charges")
 
 
+async def test_a_cell_that_moves_before_its_first_boleto_keeps_to_its_own_numbers(servers: Any) -> None:
+    """Those from 1 on are home's: two boletos of one number would be one at the bank."""
+    bounds = (
+        "SELECT min_value, max_value, start_value, increment_by FROM pg_sequences"
+        " WHERE schemaname = current_schema() AND sequencename = 'boleto_control'"
+    )
+    with second_server() as second:
+        async with open_cells(servers) as cells:
+            old = await asyncpg.connect(cells.owner_urls[ALA])
+            block = await old.fetchrow("SELECT first, last FROM number_block WHERE number = $1", ALA)
+            assert block is not None
+            had = await old.fetchrow(bounds)
+            await old.close()
+            await moved(cells, second)
+            new = await asyncpg.connect(as_role_of(in_schema(second.dsn, "cell_ala"), second.dsn))
+            assert await new.fetchval("SELECT nextval('boleto_control')") == block["first"]
+            assert await new.fetchrow(bounds) == had, "nor does it end behind its block"
+            await new.close()
+
+
 async def test_a_move_that_fails_is_taken_back_whole(servers: Any) -> None:
     with second_server() as second:
         async with open_cells(servers) as cells:
