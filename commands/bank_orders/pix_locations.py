@@ -145,16 +145,23 @@ class LocationReserve:
 
     async def _fill(self, mode: Mode) -> None:
         turns = self._turns[mode]
+        away_at, heard = None, self._heard[mode]
         while True:
             try:
                 return await self._take_until_served(mode)
-            except DB_UNAVAILABLE:
+            except DB_UNAVAILABLE as error:
                 if not turns:
                     return
+                if away_at is None or heard != self._heard[mode]:
+                    away_at, heard = self._time(), self._heard[mode]
+                # It may answer and refuse every write, as a standby does, and a cell that was moved away.
+                if self._time() - away_at >= _DATABASE_BACK_S:
+                    return turns.fail(error)
                 try:
                     await when_back(self._pool, timeout_s=_DATABASE_BACK_S)
                 except DB_UNAVAILABLE as away:
                     return turns.fail(away)
+                await asyncio.sleep(_LOOK_S)
             except Exception as error:
                 _log.exception("locations_not_taken")
                 return turns.fail(error)

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import aiohttp
+import asyncpg
 import pytest
 import pytest_asyncio
 import uvicorn
@@ -136,6 +137,28 @@ async def ready(pool: Pool, mode: Mode) -> int:
 
 def ids(locations: Sequence[Location]) -> list[int]:
     return [location.location_id for location in locations]
+
+
+async def test_a_database_that_refuses_writes_is_told_as_away_and_not_asked_without_rest(
+    context: Context, table_owner: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a standby does, and a cell that was moved away: it answers whoever asks whether it is back. The bank is not
+    what is away."""
+    monkeypatch.setattr("commands.bank_orders.pix_locations._DATABASE_BACK_S", 1.0)
+    await table_owner.execute(
+        "CREATE SEQUENCE asked; GRANT USAGE ON SEQUENCE asked TO PUBLIC;"
+        "CREATE FUNCTION refuse_writes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('asked');"
+        " RAISE EXCEPTION 'read only' USING ERRCODE = 'read_only_sql_transaction'; END $$;"
+        "CREATE TRIGGER refuse_writes BEFORE INSERT OR UPDATE OR DELETE ON pix_location"
+        " FOR EACH STATEMENT EXECUTE FUNCTION refuse_writes()"
+    )
+    try:
+        async with reserve_of(context, wait_s_max=10.0) as reserve:
+            with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+                await reserve.take(Mode.PRODUCTION, ACCOUNT)
+        assert await table_owner.fetchval("SELECT nextval('asked')") <= 25
+    finally:
+        await table_owner.execute("DROP FUNCTION refuse_writes CASCADE; DROP SEQUENCE asked")
 
 
 async def test_no_location_is_given_twice(context: Context) -> None:
