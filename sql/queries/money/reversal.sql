@@ -1,8 +1,9 @@
 -- What the bank gives back of received PIX without being asked (commands/money/reversals.py).
 
 -- name: unbooked
--- Of these devolucoes those that no refund of ours began and that are not on the books, with their payments. The charge is
--- found by the txid, by the boleto that was paid, or by what staff assigned the money to.
+-- Of these devolucoes those that are not on the books, with their payments: neither of a refund of ours, unless that has
+-- failed here and its money is in the wallet again, nor booked before. The charge is found by the txid, by the boleto that was
+-- paid, or by what staff assigned the money to.
 SELECT g.position, c.charge_id, p.account_id, p.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
 FROM unnest(:returns.charge_id::uuid[], :returns.boleto_number::text[], :returns.end_to_end_id::text[],
             :returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[])
@@ -16,7 +17,8 @@ CROSS JOIN LATERAL (
 ) c
 JOIN payment_view r ON r.charge_id = c.charge_id AND r.doc ->> 'end_to_end_id' = g.end_to_end_id
 JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
-WHERE NOT EXISTS (SELECT FROM refund f WHERE f.refund_id = g.refund_id AND f.account_id = p.account_id)
+WHERE NOT EXISTS (SELECT FROM refund f
+                  WHERE f.refund_id = g.refund_id AND f.account_id = p.account_id AND f.status <> 'failed')
   AND NOT EXISTS (SELECT FROM payment_reversal v
                   WHERE v.payment_id = p.payment_id AND v.account_id = p.account_id AND v.bank_id = g.bank_id)
 ORDER BY g.position;

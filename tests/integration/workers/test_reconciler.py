@@ -18,11 +18,13 @@ from banks.simulated.bank import BookedPix
 from banks.simulated.shown import shown_pix
 from commands.money import suspense
 from commands.money.refund import NewRefund, begin_refunds
+from commands.money.refund_end import Ending, end_refunds
 from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, iso
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
+from domain.refund import FailureCode
 from readmodels.verify import verify
 from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
@@ -535,6 +537,31 @@ async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustme
     assert (await bank.control("take-back", end_to_end_id=paid[1]))[0] == 200
     await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
     await night(context)
+    assert await balance(context, account) == 0
+    await clean(url)
+
+
+async def test_a_refund_that_the_bank_carried_out_after_its_no_is_taken_from_the_wallet(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    charge_id = await registered(context, account)
+    (paid,) = await pay(bank, charge_id=str(charge_id))
+    await rounds(context)
+    asked = refund_of(account, charge_id)
+    async with transaction(context.pool) as conn:
+        await begin_refunds(conn, [asked], now=utc_now(), transfers_cents_max=500_000)
+    ending = Ending(charge_id=charge_id, refund_id=asked.refund_id, failure=FailureCode.BANK_REFUSED)
+    async with transaction(context.pool) as conn:
+        await end_refunds(conn, [ending], now=utc_now())
+    assert await balance(context, account) == 1234
+    await context.pool.execute(
+        "INSERT INTO simulated_devolucao (world, end_to_end_id, id, amount_cents, return_id, asked_at, settles_at,"
+        " fails) VALUES ('production', $1, $2, 1234, 'D1', now(), now(), false)",
+        paid, asked.refund_id.hex,
+    )  # fmt: skip
+    for _ in range(2):
+        await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
+        await night(context)
     assert await balance(context, account) == 0
     await clean(url)
 
