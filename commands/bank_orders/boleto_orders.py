@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from commands.bank_orders.kinds import CLOSE
 from sql import Connection
 
 
@@ -58,8 +59,8 @@ async def give_up(
 ) -> bool:
     """Abandon an order nobody waits for; False when it has ended meanwhile.
 
-    When the bank may have been asked, an order to reconcile is left. A worker names its lease (`attempts`), and as
-    `untouched` how many of the attempts never reached the bank.
+    When the bank may have been asked, or there is a charge, an order to reconcile is left. A worker names its lease
+    (`attempts`), and as `untouched` how many of the attempts never reached the bank.
     """
     given_up = await _give_up(
         conn,
@@ -70,6 +71,7 @@ async def give_up(
         reconcile_at=reconcile_at or now,
         attempts=attempts,
         untouched=untouched,
+        closing=CLOSE.after,
     )
     return given_up is not None
 

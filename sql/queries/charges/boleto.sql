@@ -59,7 +59,8 @@ RETURNING order_id;
 -- name: give_up
 -- No request waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
 -- reconciled, the same statement writes an order to reconcile the boleto. One that has its charge gets one in any case: that
--- may have been paid by something else meanwhile, and the payment left the boleto to this order. No row: the answer is there.
+-- may have been paid by something else meanwhile, and the payment left the boleto to this order; then one look is enough. No
+-- row: the answer is there.
 WITH given_up AS (
     DELETE FROM bank_order WHERE order_id = :order_id AND attempts = coalesce(:attempts::integer, attempts)
     RETURNING order_id, account_id, charge_id, test, bank, kind, request, attempts, created_at
@@ -71,9 +72,10 @@ WITH given_up AS (
 ), reconciliation AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
     SELECT :reconcile_id, account_id, charge_id, test, bank, 'boleto_reconcile',
-           jsonb_build_object('after', kind, 'request', request), :reconcile_at, :now
-    FROM given_up
-    WHERE attempts > :untouched::integer OR request ? 'reconcile' OR EXISTS (SELECT FROM charged)
+           jsonb_build_object('after', CASE WHEN touched THEN kind ELSE :closing END, 'request', request),
+           :reconcile_at, :now
+    FROM (SELECT *, attempts > :untouched::integer OR request ? 'reconcile' AS touched FROM given_up) g
+    WHERE touched OR EXISTS (SELECT FROM charged)
 )
 SELECT order_id FROM given_up;
 
