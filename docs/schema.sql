@@ -1117,6 +1117,7 @@ CREATE TABLE schedule (
 ) WITH (fillfactor=85);
 CREATE INDEX schedule_due ON schedule USING btree (look_at) WHERE status = 'active'::text AND NOT ordered;
 CREATE INDEX schedule_due_of ON schedule USING btree (account_id, look_at) WHERE status = 'active'::text AND NOT ordered;
+CREATE INDEX schedule_ended ON schedule USING btree (look_at) WHERE (status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND NOT ordered AND payer_sealed IS NOT NULL;
 CREATE INDEX schedule_ordered ON schedule USING btree (look_at) WHERE ordered;
 CREATE INDEX schedule_ordered_of ON schedule USING btree (account_id) WHERE ordered;
 CREATE INDEX schedule_page ON schedule USING btree (account_id, created_at, schedule_id);

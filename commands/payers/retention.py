@@ -2,7 +2,7 @@
 
 A charge's id tells when it was made, so what is old is the beginning of `charge`'s key: one walk for each mode, whose
 place is a row, goes along it once. What is passed while its payer is still needed (it can be paid, or ended not long
-enough ago) is written down with the day to look again.
+enough ago) is written down with the day to look again. A schedule that ended goes with the last of its charges.
 """
 
 from collections import defaultdict
@@ -47,6 +47,7 @@ _passed = sql.many("payer_retention.passed", PassedCharge)
 _due = sql.many("payer_retention.due", PassedCharge)
 _keep = sql.run("payer_retention.keep")
 _done = sql.run("payer_retention.done")
+_erase_ended_schedules = sql.count("payer_retention.ended_schedules")
 _move = sql.run("payer_retention.move")
 look_at_passed = sql.run("payer_retention.look_at_passed")
 """`account_id`: that its charges were added, some of them older than the walks are at."""
@@ -55,8 +56,8 @@ look_at_passed = sql.run("payer_retention.look_at_passed")
 async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
     """Erase payers of charges of this mode that could be paid for the last time `kept` ago or longer.
 
-    One slice, within the caller's transaction; answers how many charges were looked at, 0 when nothing is left to do or
-    another worker is at it.
+    One slice, within the caller's transaction; answers how many charges and schedules were looked at, 0 when nothing is
+    left to do or another worker is at it.
     """
     await _begin(conn, test=mode.test)
     place = await _place(conn, test=mode.test)
@@ -68,7 +69,9 @@ async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datet
         await _judge(conn, [each for each in found if each.test == mode.test], kept, now=now)
     if passed:
         await _move(conn, test=mode.test, charge_id=passed[-1].charge_id)
-    return len(passed) + len(due)
+    # Behind the charges: a schedule goes after the last of its own. There are none of test charges.
+    schedules = 0 if mode.test else await _erase_ended_schedules(conn, before=now - kept, limit=SLICE)
+    return len(passed) + len(due) + schedules
 
 
 async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:

@@ -13,7 +13,7 @@ _MONTH: Final = timedelta(days=31)
 
 
 async def erase_old_payers(context: Context) -> int:
-    """A slice of each mode's walk; answers how many charges were looked at. Of a mode whose setting is 0, none."""
+    """A slice of each mode's walk; answers how much was looked at. Of a mode whose setting is 0, nothing."""
     kept = {
         Mode.SANDBOX: timedelta(days=context.settings.kept.sandbox_kept_days),
         Mode.PRODUCTION: context.settings.kept.payers_kept_months * _MONTH,

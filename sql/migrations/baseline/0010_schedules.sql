@@ -27,7 +27,8 @@ CREATE TABLE schedule (
     -- The next charge: NULL when there is none any more.
     next_number          integer CHECK (next_number > 0),
     next_due_date        date,
-    -- When a worker looks next: the charge's time to be issued, the end of a lease, or another try.
+    -- When a worker looks next: the charge's time to be issued, the end of a lease, or another try. Of one that ended it is
+    -- from when on the time counts for which its payer is kept.
     look_at              timestamptz NOT NULL,
     -- A boleto of the next number is being registered: followed also when the schedule was stopped meanwhile.
     ordered              boolean NOT NULL DEFAULT false,
@@ -45,6 +46,9 @@ CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' AND NOT 
 CREATE INDEX schedule_due_of ON schedule (account_id, look_at) WHERE status = 'active' AND NOT ordered;
 CREATE INDEX schedule_ordered ON schedule (look_at) WHERE ordered;
 CREATE INDEX schedule_ordered_of ON schedule (account_id) WHERE ordered;
+-- Those that ended and still name their payer, the longest over first.
+CREATE INDEX schedule_ended ON schedule (look_at)
+    WHERE status IN ('finished', 'cancelled') AND NOT ordered AND payer_sealed IS NOT NULL;
 
 CREATE TABLE schedule_charge (
     account_id    uuid NOT NULL,

@@ -28,6 +28,25 @@ FROM unnest(:kept.charge_id::uuid[], :kept.account_id::uuid[], :kept.look_at::ti
      AS g (charge_id, account_id, look_at)
 ON CONFLICT (charge_id) DO UPDATE SET look_at = excluded.look_at;
 
+-- name: ended_schedules
+-- schedule_ended: those that nobody had to look at since :before. One goes when no charge of it names its payer any more, and is
+-- looked at again a day later otherwise: what look_at is for has ended with it.
+WITH ended AS MATERIALIZED (
+    SELECT schedule_id, account_id FROM schedule
+    WHERE status IN ('finished', 'cancelled') AND NOT ordered AND payer_sealed IS NOT NULL AND look_at <= :before
+    ORDER BY look_at LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+), judged AS MATERIALIZED (
+    SELECT e.schedule_id, e.account_id, EXISTS (
+        SELECT FROM schedule_charge n JOIN charge c ON c.charge_id = n.charge_id AND c.account_id = n.account_id
+        WHERE n.schedule_id = e.schedule_id AND n.account_id = e.account_id AND c.payer_sealed IS NOT NULL) AS named
+    FROM ended e
+)
+UPDATE schedule s
+SET payer_sealed = CASE WHEN j.named THEN s.payer_sealed END, payer_document_hash = CASE WHEN j.named THEN s.payer_document_hash END,
+    look_at = CASE WHEN j.named THEN :before::timestamptz + interval '1 day' ELSE s.look_at END
+FROM judged j WHERE s.schedule_id = j.schedule_id AND s.account_id = j.account_id;
+
 -- name: done
 DELETE FROM payer_kept WHERE charge_id = ANY(:charge_ids::uuid[]);
 

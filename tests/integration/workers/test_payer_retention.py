@@ -13,9 +13,10 @@ import pytest_asyncio
 from commands.charges.expire import expire_charges
 from commands.merchants.account_export import export_account
 from commands.merchants.account_import import import_account
+from runtime.ids import new_id
 from runtime.limits.kept import Kept, read_kept
 from runtime.postgres import Pool, connect, open_pool
-from runtime.seal import Seal
+from runtime.seal import SCHEDULE_PAYER, Seal
 from tests.support.dashboard import Books, a_merchant
 from tests.support.database import own_database, owner_of
 from workers.housekeeping.old_payers import erase_old_payers
@@ -111,6 +112,50 @@ async def test_a_charge_with_a_refund_on_its_way_keeps_its_payer_until_that_ende
     await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
     await until_done(worker(own, at + timedelta(days=2)))
     assert not await named(own, charge_id)
+
+
+async def a_schedule(books: Books, status: str, charge_id: UUID | None, *, at: datetime) -> UUID:
+    """One that was looked at for the last time at `at`, and issued this charge."""
+    schedule_id, sealed = new_id(), SEAL.seal(b"{}", SCHEDULE_PAYER, "")
+    await books.pool.execute(
+        "INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,"
+        " first_due_date, issue_days_before, send_email, payer_sealed, payer_document_hash, look_at)"
+        " VALUES ($1, $2, $3, $4, 'pix', 100, 'monthly', $4::timestamptz::date, 0, false, $5, 'x', $4)",
+        books.account_id, schedule_id, status, at, sealed,
+    )  # fmt: skip
+    if charge_id is not None:
+        await books.pool.execute(
+            "INSERT INTO schedule_charge (account_id, schedule_id, number, due_date, state, charge_id, recorded_at)"
+            " VALUES ($1, $2, 1, $4::timestamptz::date, 'issued', $3, $4)",
+            books.account_id, schedule_id, charge_id, at,
+        )  # fmt: skip
+    return schedule_id
+
+
+async def test_a_schedule_that_ended_goes_after_the_last_of_its_charges_and_no_other(own: Pool) -> None:
+    books = Books(own, (await a_merchant(own)).account_id, SEAL)
+    now = datetime.now(UTC)
+    charge_id = await a_charge(books, test=False)
+    ended = await a_schedule(books, "finished", charge_id, at=now)
+    empty = await a_schedule(books, "cancelled", None, at=now)
+    running = [await a_schedule(books, status, None, at=now) for status in ("active", "paused")]
+
+    async def named_schedules() -> set[UUID]:
+        rows = await own.fetch(
+            "SELECT schedule_id FROM schedule WHERE num_nonnulls(payer_sealed, payer_document_hash) = 2"
+        )
+        return {row["schedule_id"] for row in rows}
+
+    over = now + timedelta(days=31 * MONTHS + 2)
+    await until_done(worker(own, over, months=0))
+    await until_done(worker(own, over - timedelta(days=4)))
+    assert await named_schedules() == {ended, empty, *running}
+    await own.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
+    await until_done(worker(own, over))
+    assert await named_schedules() == {ended, *running}, "the charge keeps its payer, and so does what made it"
+    await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
+    await until_done(worker(own, over + timedelta(days=2)))
+    assert await named_schedules() == set(running)
 
 
 async def test_payers_of_an_account_that_came_as_a_file_go_like_those_that_were_here(
