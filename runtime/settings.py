@@ -3,7 +3,6 @@
 Durations carry their unit in the name. What is secret is never printed: `repr` shows names only.
 """
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -42,6 +41,12 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
+# Of whole numbers: a thousand million reais in cents, and more connections, orders and days than there are.
+_WHOLE_MAX = 10**11
+_DIGITS_MAX = 12
+_DAYS_MAX = 36_500
+# Of durations: ten years. Instants end with the year 9999.
+_SECONDS_MAX = 3_653 * 86_400.0
 # A location of the sandbox is this, "/pix/v2/cobv/" and 22 characters, and at most 77 in all.
 BASE_URL_HOST_MAX = 42
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
@@ -180,7 +185,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
     pix = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
     boleto = _application(env, "BANK_BOLETO", pix)
-    base_url = _base_url(env, port := _int(env, "PORT", 8000))
+    base_url = _base_url(env, port := _int(env, "PORT", 8000, 65_535))
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
@@ -239,7 +244,8 @@ def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
     return {
         "webhook_allow_private": env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
         "webhook_delays_s": _floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
-        "webhook_jitter": _floats(env, "WEBHOOK_JITTER", (0.2,))[0],
+        # A larger share would make a pause end before it begins.
+        "webhook_jitter": _floats(env, "WEBHOOK_JITTER", (0.2,), most=1.0)[0],
         "webhook_lease_s": _floats(env, "WEBHOOK_LEASE_S", (WEBHOOK_LEASE_S,))[0],
         "webhook_pause_after_s": _floats(env, "WEBHOOK_PAUSE_AFTER_S", (WEBHOOK_PAUSE_AFTER_S,))[0],
         "webhook_held_s": _floats(env, "WEBHOOK_HELD_S", (WEBHOOK_HELD_S,))[0],
@@ -300,10 +306,10 @@ def _digits(env: Mapping[str, str], name: str, default: str, count: int) -> str:
     return text
 
 
-def _int(env: Mapping[str, str], name: str, default: int) -> int:
+def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
     text = env.get(name) or str(default)
-    if not text.isascii() or not text.isdigit():
-        raise ValueError(f"{name} must be a whole number, not {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= most):
+        raise ValueError(f"{name} must be a whole number up to {most}, not {text[: _DIGITS_MAX + 1]!r}")
     return int(text)
 
 
@@ -330,8 +336,8 @@ def _file(env: Mapping[str, str], name: str) -> Path | None:
 
 def _days(env: Mapping[str, str], name: str, default: int) -> int:
     days = _int(env, name, default)
-    if not 1 <= days <= 36_500:
-        raise ValueError(f"{name} must be a number of days from 1 to 36500, not {days}")
+    if not 1 <= days <= _DAYS_MAX:
+        raise ValueError(f"{name} must be a number of days from 1 to {_DAYS_MAX}, not {days}")
     return days
 
 
@@ -347,7 +353,9 @@ def _money(env: Mapping[str, str]) -> dict[str, Any]:
         "withdrawal_grace_s": _floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
         "daily_withdrawal_hour": _hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
-        "partner_share_held_days": _int(env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180),
+        "partner_share_held_days": _int(
+            env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180, _DAYS_MAX
+        ),
         "fees": _fees(env),
     }
 
@@ -377,7 +385,9 @@ def _hour(env: Mapping[str, str], name: str, default: int) -> int:
     return hour
 
 
-def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+def _floats(
+    env: Mapping[str, str], name: str, default: tuple[float, ...], *, most: float = _SECONDS_MAX
+) -> tuple[float, ...]:
     """At least one number."""
     text = env.get(name)
     if not text:
@@ -386,6 +396,6 @@ def _floats(env: Mapping[str, str], name: str, default: tuple[float, ...]) -> tu
         found = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"{name} must be numbers with commas between them, not {text!r}") from None
-    if not all(0 <= each < math.inf for each in found):
-        raise ValueError(f"{name} must not be negative or endless, and is {text!r}")
+    if not all(0 <= each <= most for each in found):
+        raise ValueError(f"{name} must be from 0 to {most:g}, and is {text!r}")
     return found

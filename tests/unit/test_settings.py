@@ -26,6 +26,21 @@ def test_a_number_that_leaves_nothing_is_refused(name: str, given: str) -> None:
         read_settings(GOOD | {name: given})
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PORT", "70000"), ("RATE_PER_S", "9" * 5_000), ("REFUND_TRANSFERS_CENTS_MAX", "9" * 20),
+        ("PARTNER_SHARE_HELD_DAYS", "999999999"), ("WITHDRAWAL_GRACE_S", "1e300"), ("WEBHOOK_HELD_S", "1e12"),
+        ("WEBHOOK_DELAYS_S", "5,1e12"), ("WEBHOOK_JITTER", "2"),
+    ],
+)  # fmt: skip
+def test_a_number_beyond_what_can_be_counted_with_is_refused(name: str, given: str) -> None:
+    """It would be found out by the first refund, share or webhook: no instant lies so far away, and no amount is kept
+    that is so large."""
+    with pytest.raises(ValueError, match=f"{name} must"):
+        read_settings(GOOD | {name: given})
+
+
 def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
     longest = "https://" + "a" * BASE_URL_HOST_MAX
     assert read_settings(GOOD | {"BASE_URL": longest}).base_url == longest
