@@ -157,7 +157,7 @@ _insert = sql.maybe("schedule.insert", _Id)
 _change_status = sql.maybe("schedule.change_status", _Before)
 turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
-_hold = sql.maybe("schedule.hold", _Id)
+_hold = sql.maybe("schedule.hold", bool)
 _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
 read_schedule_terms = msgspec.json.Decoder(ScheduleTerms).decode
@@ -227,11 +227,10 @@ def over(due: DueCharge, *, now: datetime) -> bool:
     return now.astimezone(SAO_PAULO).date() > due.due_date
 
 
-async def hold(conn: Connection, due: DueCharge) -> bool:
-    """Whether the number is still to be issued: it may have been stopped since it was claimed, and whoever was told so
-    is charged no more. Until the transaction ends it stays so."""
-    held = await _hold(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
-    return held is not None
+async def hold(conn: Connection, due: DueCharge) -> bool | None:
+    """Whether the account may charge still; None when the number is not to be issued any more. Whoever has stopped the
+    schedule, or blocked its account, since it was claimed was told so. Until the transaction ends nobody stops it."""
+    return await _hold(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
 
 
 async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime, seal: Seal) -> bool:

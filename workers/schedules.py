@@ -142,20 +142,23 @@ class ScheduleWorker:
         if location is None:
             return Code.BANK_UNAVAILABLE
         async with transaction(context.pool) as conn:
-            if not await hold(conn, due):
-                return None  # the lease's end brings back what goes on
+            approved = await hold(conn, due)
+            if not approved:  # None: the lease's end brings back what goes on
+                return None if approved is None else Code.KYC_REQUIRED
             if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
                 # Suspended; or the key was used this moment, which the next look finds.
                 return Code.PIX_AVULSO_SUSPENDED
         context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])
         return None
 
-    async def _order_boleto(self, due: DueCharge) -> None:
+    async def _order_boleto(self, due: DueCharge) -> Code | None:
         context = self._context
         agreement = agreement_of(context.settings, context.settings.bank)
         control = await self._numbers.next()
         async with transaction(context.pool) as conn:
-            if not await hold(conn, due):
-                return
+            approved = await hold(conn, due)
+            if not approved:
+                return None if approved is None else Code.KYC_REQUIRED
             await order_boleto(conn, due, control, agreement=agreement, now=context.now(), seal=context.seal)
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])
+        return None

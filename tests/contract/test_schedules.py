@@ -612,6 +612,33 @@ async def test_a_schedule_that_was_stopped_issues_nothing_more_that_a_worker_had
         assert issued["state"] == "issued"
 
 
+@pytest.mark.parametrize("method", ["pix", "boleto"])
+async def test_an_account_that_was_blocked_is_charged_for_no_more_by_what_a_worker_had_taken_up(
+    world: World, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    first = today() + timedelta(days=20)
+    payer = PAYER if method == "pix" else {**PAYER, "address": ADDRESS}
+    made = await world.created(payment_method=method, payer=payer, first_due_date=str(first), frequency="weekly")
+    kyc, account_id = "UPDATE account SET kyc = $2 WHERE account_id = $1", world.api.first.account_id
+
+    async def blocked_meanwhile(*args: Any, **more: Any) -> list[Any]:
+        dues = await claim(*args, **more)
+        await world.context.pool.execute(kyc, account_id, "blocked")
+        return dues
+
+    monkeypatch.setattr("workers.schedules.claim", blocked_meanwhile)
+    try:
+        await world.work(at(first - timedelta(days=10)))
+        assert await world.charges(made["schedule_id"]) == []
+        assert (await world.get(made["schedule_id"]))["failure"]["code"] == "KYC_REQUIRED"
+    finally:
+        monkeypatch.undo()
+        await world.context.pool.execute(kyc, account_id, "approved")
+    await world.work(world.now + RETRIES[0])
+    (issued,) = await world.charges(made["schedule_id"])
+    assert issued["state"] == "issued"
+
+
 async def test_what_the_account_lacks_is_told_and_tried_again_until_the_due_date_is_over(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)

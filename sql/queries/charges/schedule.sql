@@ -135,11 +135,11 @@ RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cent
                 AND o.kind = 'boleto_register') AS under_way;
 
 -- name: hold
--- A claimed schedule whose number is about to be issued: until the transaction ends nobody stops it. No row: somebody has,
--- or its number is another worker's done.
-SELECT schedule_id FROM schedule
-WHERE schedule_id = :schedule_id AND account_id = :account_id AND next_number = :number AND status = 'active'
-FOR UPDATE;
+-- A claimed schedule whose number is about to be issued: until the transaction ends nobody stops it. With it whether its
+-- account may charge still. No row: somebody has stopped it, or its number is another worker's done.
+SELECT a.kyc = 'approved' AS approved FROM schedule s JOIN account a ON a.account_id = s.account_id
+WHERE s.schedule_id = :schedule_id AND s.account_id = :account_id AND s.next_number = :number AND s.status = 'active'
+FOR UPDATE OF s;
 
 -- name: advance
 -- What became of a number, and the next one, in one statement. No row when another worker has advanced it.
