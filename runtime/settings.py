@@ -41,9 +41,8 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
-# Of whole numbers: a thousand million reais in cents, and more connections, orders and days than there are.
+# Of whole numbers: a thousand million reais in cents, and more connections and orders than there are.
 _WHOLE_MAX = 10**11
-_DIGITS_MAX = 12
 _DAYS_MAX = 36_500
 # Of durations: ten years. Instants end with the year 9999.
 _SECONDS_MAX = 3_653 * 86_400.0
@@ -308,8 +307,8 @@ def _digits(env: Mapping[str, str], name: str, default: str, count: int) -> str:
 
 def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
     text = env.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= most):
-        raise ValueError(f"{name} must be a whole number up to {most}, not {text[: _DIGITS_MAX + 1]!r}")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
+        raise ValueError(f"{name} must be a whole number up to {most}, not {text[:20]!r}")
     return int(text)
 
 
