@@ -88,7 +88,7 @@ class _Declined(Exception):
 
 
 find_credential = sql.maybe("credential.find", Credential)
-issue_token = sql.run("credential.issue_token")
+issue_token = sql.maybe("credential.issue_token", str)
 
 
 async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
@@ -139,20 +139,24 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
             and credential.previous_until > now
         ):
             right |= hmac.compare_digest(presented, credential.previous_secret_hash)
+        declined = _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
         if credential is None or not right or credential.revoked_at is not None:
-            raise _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+            raise declined
         # Not before: a client_id is no secret, and who knows it must not use up its owner's rate.
         context.rates.spend("client_tokens_per_min", client_id, now_s=time.monotonic())
         scopes = _scopes(given.get("scope"), credential.scopes)
         access_token = urlsafe_b64encode(marked(secrets.token_bytes(32))).decode().rstrip("=")
-        await issue_token(
+        issued = await issue_token(
             conn,
             token_hash=sha256(access_token.encode()).digest(),
             client_id=client_id,
+            presented=presented,
             scopes=scopes,
             issued_at=now,
             expires_at=now + timedelta(seconds=LIFETIME_S),
         )
+        if issued is None:  # rotated or revoked since it was looked up
+            raise declined
     return Token(access_token, "Bearer", LIFETIME_S, " ".join(scopes))
 
 

@@ -5,6 +5,7 @@ import secrets
 import time
 import warnings
 from base64 import b64encode
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -14,6 +15,7 @@ import pytest
 from authlib.deprecate import AuthlibDeprecationWarning
 
 from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
+from commands.people.credentials import CHANCE, rotate_credential
 from tests.support.in_process import Api, Reply
 from tests.support.system import System
 
@@ -239,6 +241,26 @@ async def test_a_secret_that_was_rotated_stays_good_until_its_end(api: Api, pool
     )
     declined(await ask(api, fields), 401, "invalid_client")
     assert (await ask(api, {**fields, "client_secret": "the new one"})).status == 200
+
+
+async def test_a_secret_that_is_ended_at_once_gives_no_token_meanwhile(api: Api, pool: Any) -> None:
+    """Whoever has it, and asks while the new one is being written, gets none that outlives it."""
+    credential = api.third.production
+    fields = named(api.third, client_id=credential.client_id, client_secret=credential.client_secret)
+    assert (await ask(api, fields)).status == 200
+    async with pool.acquire() as conn, conn.transaction():
+        await rotate_credential(
+            conn,
+            api.third.account_id,
+            credential.client_id,
+            overlap=timedelta(0),
+            by="somebody@example.com",
+            now=datetime.now(UTC),
+            chance=secrets.token_bytes(CHANCE),
+        )
+        asking = asyncio.create_task(ask(api, fields))
+        await asyncio.wait({asking}, timeout=1)
+    declined(await asking, 401, "invalid_client")
 
 
 async def test_an_expired_token_is_refused_at_once(api: Api, pool: Any) -> None:

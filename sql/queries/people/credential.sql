@@ -5,13 +5,23 @@ SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_
 FROM credential WHERE client_id = :client_id;
 
 -- name: issue_token
--- With the minute of the credential's last use, for its owner to look at before revoking it.
-WITH used AS (
-    UPDATE credential SET last_token_at = :issued_at
-    WHERE client_id = :client_id AND (last_token_at IS NULL OR last_token_at < :issued_at::timestamptz - interval '1 minute')
+-- For the secret that was presented, if it is one still: who rotates it at once or revokes the credential holds the row,
+-- is waited for, and ends the tokens there are; a token written meanwhile would outlive the secret by an hour. With the
+-- minute of the credential's last use, for its owner to look at before revoking it.
+WITH held AS MATERIALIZED (
+    SELECT client_id FROM credential
+    WHERE client_id = :client_id AND revoked_at IS NULL
+      AND (secret_hash = :presented OR (previous_secret_hash = :presented AND previous_until > :issued_at))
+    FOR NO KEY UPDATE
+), used AS (
+    UPDATE credential c SET last_token_at = :issued_at
+    FROM held
+    WHERE c.client_id = held.client_id
+      AND (c.last_token_at IS NULL OR c.last_token_at < :issued_at::timestamptz - interval '1 minute')
 )
 INSERT INTO access_token (token_hash, client_id, scopes, issued_at, expires_at)
-VALUES (:token_hash, :client_id, :scopes, :issued_at, :expires_at);
+SELECT :token_hash, client_id, :scopes::text[], :issued_at, :expires_at FROM held
+RETURNING client_id;
 
 -- name: callers
 -- What a token may do and for whom. A revoked credential's tokens are no longer found. The sandbox's clock is looked at
