@@ -103,6 +103,13 @@ class Connections:
         self._timer = loop.call_later(_LOOK_EVERY_S, self._look, loop) if self._open else None
 
 
+def _new_parser(protocol: "HttpConnection") -> httptools.HttpRequestParser:
+    """As uvicorn makes it."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
 class HttpConnection(HttpToolsProtocol):
     """`deadline` is when the client must have gone on, in the loop's time: never, while it waits for our answer.
     `read_by` is when it must have read some of an answer."""
@@ -177,6 +184,7 @@ class HttpConnection(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as offered:
                 data = self._head_without_upgrade() + data[offered.args[0] :]
                 self._segment_bytes = len(data)
+                self.parser = _new_parser(self)  # of a head that says close the old one parses nothing more
 
     def _head_without_upgrade(self) -> bytes:
         first = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
@@ -212,11 +220,11 @@ class HttpConnection(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINED_MAX:
             self._fault = Code.RATE_LIMITED
             raise ValueError("too many requests before their answers")
+        before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
+        self.cycle = self._begun(version)  # or raises, for a target that is none: a fault of the head
         self._in_head = False
         self._framing_bytes = 0
         self.deadline = self._now() + self._bounds.body_s
-        before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
-        self.cycle = self._begun(version)
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
@@ -330,7 +338,12 @@ class HttpConnection(HttpToolsProtocol):
         """Read nothing more of what is no request; answer it once what was asked before it is answered."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
-        if answering and self._receiving and not self._in_head:  # the fault is in its body
+        in_body = self._receiving and not self._in_head
+        if in_body and not answering:  # said twice, it would be the answer to another request
+            refused_total.labels(why).inc()
+            self._close()
+            return
+        if in_body:
             if self.pipeline and self.pipeline[0][0] is cycle:
                 self.pipeline.popleft()
             else:

@@ -357,6 +357,30 @@ def test_an_upgrade_is_ignored_and_the_body_is_a_body(
         assert answers(connection) == [b"201", b"415", b"201", b"200", b"200"]
 
 
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_an_upgrade_on_a_connection_that_ends_is_ignored_too(server: ApiProcess, merchant: Any, version: bytes) -> None:
+    head, body = creation(server, merchant, "Connection: close, upgrade", "Upgrade: h2c")
+    with connect(server) as connection:
+        connection.sendall(head.replace(b"HTTP/1.1", b"HTTP/" + version) + body)
+        assert answers(connection) == [b"201"]
+
+
+def test_a_target_that_is_none_takes_no_answer_from_the_request_before_it(server: ApiProcess, merchant: Any) -> None:
+    head, body = creation(server, merchant)
+    with connect(server) as connection:
+        connection.sendall(head + body + b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert answers(connection) == [b"201", b"400"]
+
+
+def test_who_was_answered_before_the_body_is_not_answered_again(server: ApiProcess, merchant: Any) -> None:
+    """Nor told that it did not come: that would be the answer to another request."""
+    head, body = creation(server, merchant, "Expect: 100-continue")
+    head = head.replace(b"Content-Length: %d" % len(body), b"Content-Length: 900000")
+    with connect(server) as connection:
+        connection.sendall(head)
+        assert answers(connection) == [b"413"]
+
+
 @pytest.mark.parametrize("in_chunks", [True, False], ids=["chunked", "with-its-length"])
 def test_a_large_body_that_comes_after_its_head_is_a_body(server: ApiProcess, merchant: Any, in_chunks: bool) -> None:
     """In one segment, far beyond what a head may take."""
