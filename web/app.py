@@ -3,7 +3,6 @@
 It shares no middleware, session or error format with the API, so that neither slows the other.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from web.mail import MAIL_HANDLERS
 from web.pages import FILE_HANDLERS, page
 from web.painel.auth.sign_in import sign_in_turns
 from web.painel.page_refusals import ForeignForm
-from web.painel.page_request import secure
+from web.painel.page_request import file_turns, secure
 from web.painel.table import PAINEL_HANDLERS
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS
@@ -84,9 +83,6 @@ _WORDS_OF = {
 }
 # fmt: on
 
-_FILES_READ_MAX = 1
-"""Files of people read concurrently: a workbook or a picture of some KB may take a core for seconds, and threads that
-compute take turns with the event loop."""
 _REPORT_POOL_SIZE = 2
 """Few members of staff read reports at once."""
 
@@ -115,8 +111,7 @@ def make_app(
         app.state.now = now
         # Renders its forms with the first boleto: most processes print none.
         app.state.printer = BoletoPrinter()
-        app.state.sign_in_turns, app.state.cells = sign_in_turns(), tuple
-        app.state.file_turns = asyncio.Semaphore(_FILES_READ_MAX)
+        app.state.sign_in_turns, app.state.file_turns, app.state.cells = sign_in_turns(), file_turns(), tuple
         own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
         app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))

@@ -4,6 +4,7 @@ Every change goes through `PageRequest.change`, which writes the audit log in th
 table of pages has checked the permission before.
 """
 
+import asyncio
 import hmac
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -312,6 +313,12 @@ class PageRequest:
         """Redirect to another page, which says what was done (a key of DONE)."""
         assert not done or done in labels.DONE
         return go(path + (f"?feito={done}" if done else ""))
+
+
+def file_turns() -> asyncio.Semaphore:
+    """Limits the files of people that an application reads concurrently; kept in its state as `file_turns`. A workbook
+    or a picture of some KB may take a core for seconds, and threads that compute take turns with the event loop."""
+    return asyncio.Semaphore(1)
 
 
 def go(path: str) -> Response[Any]:
