@@ -1812,6 +1812,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION instant_of_id(id uuid)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+    SELECT CASE WHEN substr(id::text, 15, 1) = '7'
+        THEN to_timestamp(('x0000' || left(translate(id::text, '-', ''), 12))::bit(64)::bigint / 1000.0) END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION journal_digest(j journal)
  RETURNS bytea
  LANGUAGE sql
@@ -1857,7 +1867,7 @@ BEGIN
     SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
     FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
     WHERE p.partrelid = parent::regclass;
-    instant := CASE WHEN by_id THEN format('uuid_extract_timestamp(%s)', key) ELSE key END;
+    instant := CASE WHEN by_id THEN format('instant_of_id(%s)', key) ELSE key END;
     EXECUTE format('SELECT array_agg(DISTINCT date_trunc(''month'', %1$s AT TIME ZONE ''UTC'')::date) FROM %2$I '
                    'WHERE %3$s < %4$L AND %1$s IS NOT NULL',
                    instant, parent || '_other', key, month_begins(date_trunc('month', first::timestamp)::date, by_id)) INTO months;

@@ -21,6 +21,12 @@ CREATE FUNCTION month_begins(month date, by_id boolean) RETURNS text LANGUAGE sq
         ELSE (month || ' 00:00:00+00') END
 $$;
 
+-- When a UUIDv7 was made; NULL for another UUID. PostgreSQL has a function for it from 18 on.
+CREATE FUNCTION instant_of_id(id uuid) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN substr(id::text, 15, 1) = '7'
+        THEN to_timestamp(('x0000' || left(translate(id::text, '-', ''), 12))::bit(64)::bigint / 1000.0) END
+$$;
+
 -- Make the months from :first to :last, and earlier ones for which rows lie in the default partition.
 --
 -- Writers wait from before those rows are moved until the month is attached: some milliseconds for a month that is yet
@@ -46,7 +52,7 @@ BEGIN
     SELECT quote_ident(a.attname), a.atttypid = 'uuid'::regtype INTO STRICT key, by_id
     FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
     WHERE p.partrelid = parent::regclass;
-    instant := CASE WHEN by_id THEN format('uuid_extract_timestamp(%s)', key) ELSE key END;
+    instant := CASE WHEN by_id THEN format('instant_of_id(%s)', key) ELSE key END;
     EXECUTE format('SELECT array_agg(DISTINCT date_trunc(''month'', %1$s AT TIME ZONE ''UTC'')::date) FROM %2$I '
                    'WHERE %3$s < %4$L AND %1$s IS NOT NULL',
                    instant, parent || '_other', key, month_begins(date_trunc('month', first::timestamp)::date, by_id)) INTO months;

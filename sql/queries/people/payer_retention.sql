@@ -58,9 +58,11 @@ UPDATE payer_retention SET charge_id = :charge_id WHERE test = :test;
 -- time. They stand still until the transaction ends (place skips what is locked), so none passes a charge they do not see.
 WITH places AS MATERIALIZED (
     SELECT test, charge_id FROM payer_retention FOR UPDATE
+), passed AS MATERIALIZED (
+    SELECT c.charge_id, c.account_id, c.test, c.expires_at
+    FROM places p JOIN charge c ON c.test = p.test AND c.charge_id <= p.charge_id
+    WHERE c.account_id = :account_id
 )
 INSERT INTO payer_kept (charge_id, account_id, test, look_at)
-SELECT c.charge_id, c.account_id, c.test, c.expires_at
-FROM places p JOIN charge c ON c.test = p.test AND c.charge_id <= p.charge_id
-WHERE c.account_id = :account_id
+TABLE passed
 ON CONFLICT DO NOTHING;

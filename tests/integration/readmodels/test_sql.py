@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import re
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -72,3 +73,22 @@ def test_what_is_claimed_is_found_once(name: str) -> None:
     """A plan may look for what is IN a list again for each row; each time it passes over what it has locked itself, and
     finds more."""
     assert not re.search(r"\bIN \(\s*SELECT(?:(?!\n *\)).)*SKIP LOCKED", sql.STATEMENTS[name].text, re.DOTALL)
+
+
+# Of the release notes of PostgreSQL 16, 17 and 18: functions, and what statements may say.
+_NEWER = re.compile(
+    r"\b(any_value|array_sample|array_shuffle|array_sort|array_reverse|casefold|crc32c?|date_add|date_subtract|erfc?|"
+    r"json_array|json_arrayagg|json_object|json_objectagg|json_exists|json_query|json_scalar|json_serialize|json_table|"
+    r"json_value|jsonb_strip_nulls\([^)]*,|pg_input_is_valid|random_normal|random\([^)]|system_user|to_bin|to_oct|"
+    r"unicode_assigned|uuid_extract_\w+|uuidv[47]|xmltext)\s*\(|\bIS JSON\b|\bAT LOCAL\b|\bWITHOUT OVERLAPS\b|"
+    r"\bWHEN NOT MATCHED BY SOURCE\b|\bmerge_action\b|\bRETURNING (WITH\b|OLD\.|NEW\.)|\btransaction_timeout\b|"
+    r"\bVIRTUAL\b|\b0[xob][0-9a-f]|\b\d+_\d",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("path", sorted(Path(sql.__file__).parent.rglob("*.sql")), ids=lambda path: path.stem)
+def test_a_server_of_version_15_knows_all_that_is_said(path: Path) -> None:
+    """docs/production.md. What asks for the server's version first (expect_few_values) is named here by nothing."""
+    text = re.sub(r"--[^\n]*", "", path.read_text(encoding="utf-8"))
+    assert [found[0] for found in _NEWER.finditer(text)] == []
