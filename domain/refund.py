@@ -166,7 +166,7 @@ def begin(
         if asked.payment_id is None:
             raise Refused(Code.CHARGE_NOT_REFUNDABLE, status=charge.status)
         raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields={"payment_id": "is no payment of this charge"})
-    if asked.destination_hash is not None and not charge.boleto:
+    if asked.destination_hash is not None and not _of_boleto(charge, fund):
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
     way = way_back(charge, fund, now=now)
     if way is RefundMethod.TRANSFER:
@@ -219,9 +219,14 @@ def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> Refun
     age = now - fund.paid_at
     if fund.end_to_end_id is not None and age <= RETURN_WITHIN:
         return RefundMethod.RETURN
-    if charge.boleto and age <= TRANSFER_WITHIN:
+    if _of_boleto(charge, fund) and age <= TRANSFER_WITHIN:
         return RefundMethod.TRANSFER
     raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_at=fund.paid_at)
+
+
+def _of_boleto(charge: Charge, fund: RefundablePayment) -> bool:
+    """A PIX charge has a payment without an endToEndId when staff assigned money of a boleto to it."""
+    return charge.boleto or fund.end_to_end_id is None
 
 
 def succeed(

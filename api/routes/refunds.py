@@ -45,7 +45,7 @@ class RefundDestination(Struct, frozen=True, kw_only=True):
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body. Without `amount` all that remains of the payment goes back; without `payment_id` it is the payment that
     settled the charge. `destination` is for boletos: one paid on its line needs it, one paid by PIX goes back the way
-    it came whatever it says."""
+    it came whatever it says. Money of a boleto that the platform assigned to a PIX charge needs it too."""
 
     amount: Annotated[Amount, Meta(description="Decimal reais; all that remains unless given.")] | UnsetType = UNSET
     """A null is a fault: it might stand for an amount that got lost."""

@@ -11,14 +11,17 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
 from domain.boleto.terms import Fine, Interest, PaymentTerms
+from domain.errors import Refused
 from domain.merchants.fees import NO_FEES
+from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from tests.support.boletos import issue
-from tests.support.dashboard import Books, Person, a_merchant, settings_with, staff_of
+from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with, staff_of
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -42,9 +45,12 @@ async def suspended(
 ) -> UUID:
     seal = Seal(SETTINGS.secret_key)
     payer = msgspec.json.encode({"name": "Fulana de Souza", "document": "12345678909"})
-    source = f"E99999994{new_id().hex[:23]}"
+    source, reference = f"E99999994{new_id().hex[:23]}", None
+    if kind == "boleto_unknown":
+        reference = f"0001234567{new_id().int % 10**10:010}"
+        source = f"{reference}/{cents}"
     money = SuspendedMoney(
-        suspense_id=new_id(), kind=kind, source=source, reference=None, amount_cents=cents,
+        suspense_id=new_id(), kind=kind, source=source, reference=reference, amount_cents=cents,
         received_at=received_at or datetime.now(UTC) - timedelta(minutes=1),
         payer_sealed=seal.seal(payer, SUSPENDED_PAYER, source),
     )  # fmt: skip
@@ -146,6 +152,44 @@ async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool
     assert "Atribuiu um valor a identificar" in log
     assert re.search(rf"cobrança: {doc.charge_id}", log)
     assert "combinado" in log
+
+
+async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_the_payers_key(
+    pool: Pool, address: str
+) -> None:
+    merchant, payer = await a_merchant(pool), "52998224725"
+    books = Books(pool, UUID(str(merchant.account_id)), Seal(SETTINGS.secret_key))
+    doc = await books.charge(1234, payer={"name": "Fulana", "document": payer})
+    charge_id, suspense_id = UUID(doc.charge_id), await suspended(pool, kind="boleto_unknown")
+    async with transaction(pool) as conn:
+        await assign_suspense(
+            conn, suspense_id, charge_id, by="ana", note=None, now=datetime.now(UTC), seal=books.seal, fees=NO_FEES
+        )
+
+    async def ask(cents: int, document: str | None) -> str | None:
+        refund_id = new_id()
+        to = None if document is None else TransferDestination(pix_key="a@b.cc", document=document)
+        asked = NewRefund(
+            owner=Owner(books.account_id, Mode.PRODUCTION), key=str(refund_id), fingerprint=bytes(32),
+            refund_id=refund_id, charge_id=charge_id, amount_cents=cents, payment_id=None, reason=None,
+            description=None, external_id=None, destination=None if to is None else to.kept(refund_id, books.seal),
+            scenario=None, actor="test", request_id="test",
+        )  # fmt: skip
+        async with transaction(pool) as conn:
+            (made,) = await begin_refunds(conn, [asked], now=datetime.now(UTC), transfers_cents_max=500_000)
+        return made.code.name if isinstance(made, Refused) else made and made.status
+
+    assert await ask(34, None) == "REFUND_DESTINATION_REQUIRED"
+    assert await ask(34, "11144477735") == "VALIDATION_ERROR"
+    assert await ask(34, payer) == "pending"
+    payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", charge_id)
+    async with person_of(address, merchant) as owner:
+        form = f"/painel/cobrancas/{charge_id}/devolver"
+        asked = await owner.post(form, on=form, payment_id=str(payment_id), pix_key="a@b.cc", sure="yes")
+    assert (asked.status, asked.where) == (303, f"/painel/cobrancas/{charge_id}?feito=devolucao"), asked.text
+    orders = await pool.fetch("SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'", charge_id)
+    assert [row[0] for row in orders] == ["refund_transfer", "refund_transfer"]
+    assert await pool.fetchval("SELECT refunding_cents FROM payment WHERE payment_id = $1", payment_id) == 1234
 
 
 @pytest.mark.parametrize(

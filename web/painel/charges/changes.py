@@ -154,7 +154,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     payment_id = filled.choice("payment_id", await _payment_ids(request, doc))
     amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
     reason = filled.text("reason", REASON_MAX)
-    destination = None if doc.boleto is None else await _destination(filled, request, charge_id)
+    destination = await _destination(filled, request, charge_id)
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
@@ -258,7 +258,7 @@ _REFUND_FAULTS: Final = {
 async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
     async with session(request.pool) as conn:
         payments = await payments_of(conn, UUID(doc.charge_id), request.owner)
-    document = await _payers_document(request, UUID(doc.charge_id)) if doc.boleto is not None else None
+    document = await _payers_document(request, UUID(doc.charge_id))
     values = {
         "payer_document": document and masked(document),
         "doc": doc,
