@@ -32,12 +32,12 @@ CREATE TABLE payment (
 );
 -- At most one payment settles a charge, even if the charge's row lock were missed.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
--- Anomalies that are not refunded whole: few rows, whatever the account's size.
+-- Anomalies of which something is neither refunded nor taken back: few rows, whatever the account's size.
 CREATE INDEX payment_anomaly_open ON payment (account_id, test, payment_id)
-    WHERE anomaly IS NOT NULL AND refunded_cents + refunding_cents < amount_cents;
+    WHERE anomaly IS NOT NULL AND refunded_cents + refunding_cents + reversed_cents < amount_cents;
 -- The same of production over all accounts, for staff.
 CREATE INDEX payment_anomaly_everywhere ON payment (credited_at, payment_id)
-    WHERE NOT test AND anomaly IS NOT NULL AND refunded_cents + refunding_cents < amount_cents;
+    WHERE NOT test AND anomaly IS NOT NULL AND refunded_cents + refunding_cents + reversed_cents < amount_cents;
 
 -- What somebody of the merchant says was done about one.
 CREATE TABLE anomaly_resolved (

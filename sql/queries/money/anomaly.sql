@@ -1,12 +1,12 @@
--- Payments with an anomaly, which is open while it is neither refunded whole nor resolved. They are few, and
--- payment_anomaly_open holds them alone.
+-- Payments with an anomaly, which is open until it is resolved or all of it is back or on its way: refunded, or taken back by
+-- the bank. They are few, and payment_anomaly_open holds them alone.
 
 -- name: count
 -- No further than :limit.
 SELECT count(*) FROM (
     SELECT FROM payment p
     WHERE p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL
-      AND p.refunded_cents + p.refunding_cents < p.amount_cents
+      AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
       AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
     LIMIT :limit) AS anomalous;
 
@@ -14,7 +14,7 @@ SELECT count(*) FROM (
 WITH anomalous AS MATERIALIZED (
     SELECT p.payment_id, p.charge_id FROM payment p
     WHERE p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL
-      AND p.refunded_cents + p.refunding_cents < p.amount_cents
+      AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
       AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
     ORDER BY p.payment_id DESC
     LIMIT :limit
@@ -33,14 +33,14 @@ CROSS JOIN LATERAL (
     FROM read_payment r JOIN payment o ON o.payment_id = r.payment_id
     WHERE r.charge_id = p.charge_id AND r.payment_id <> p.payment_id) AS others
 WHERE p.payment_id = ANY(:payment_ids::uuid[]) AND p.account_id = :account_id AND p.test = :test
-  AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+  AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
   AND NOT EXISTS (SELECT FROM anomaly_resolved a WHERE a.payment_id = p.payment_id);
 
 -- name: count_everywhere
 -- Of production, over all accounts; no further than :limit.
 SELECT count(*) FROM (
     SELECT FROM payment p
-    WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+    WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
       AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
     LIMIT :limit) AS anomalous;
 
@@ -50,7 +50,7 @@ SELECT count(*) FROM (
 SELECT p.credited_at AS at, p.payment_id AS id, p.account_id, a.name AS merchant, p.charge_id, p.amount_cents,
        p.refunded_cents, p.method, p.anomaly
 FROM payment p JOIN account a ON a.account_id = p.account_id
-WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents < p.amount_cents
+WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
   AND NOT EXISTS (SELECT FROM anomaly_resolved r WHERE r.payment_id = p.payment_id)
   AND (p.credited_at, p.payment_id) {<} (:at, :id)
 ORDER BY p.credited_at {DESC}, p.payment_id {DESC}

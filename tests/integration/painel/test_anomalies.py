@@ -9,8 +9,11 @@ from uuid import UUID
 import pytest_asyncio
 
 from commands.money.refund_end import Ending, end_refunds
+from commands.money.reversals import BankReturn, book_reversals
 from domain.instants import to_millisecond
-from runtime.postgres import transaction
+from domain.mode import Mode, Owner
+from readmodels.money.anomalies import AnomalyFilters, anomalies_everywhere
+from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
@@ -131,6 +134,30 @@ async def test_it_leaves_when_all_of_it_went_back(shop: Any) -> None:
     )
     assert not await waiting(owner)
     assert (await owner.get(page)).status == 200
+
+
+async def test_it_leaves_when_the_bank_took_back_what_was_not_refunded(shop: Any) -> None:
+    owner, books, *_ = shop
+    page = await twice_paid(books)
+    payment = await books.pool.fetchrow(
+        "SELECT payment_id, charge_id, source FROM payment WHERE account_id = $1 AND anomaly IS NOT NULL",
+        books.account_id,
+    )
+    for number, cents in enumerate((699, 1)):
+        assert await waiting(owner)
+        given = BankReturn(
+            position=0, charge_id=payment["charge_id"], boleto_number=None, end_to_end_id=payment["source"],
+            refund_id=None, bank_id=f"MED{number}", return_id=None, amount_cents=cents,
+        )  # fmt: skip
+        async with transaction(books.pool) as conn:
+            assert await book_reversals(conn, [given], bank="001", now=datetime.now(UTC)) == 1
+    assert not await waiting(owner)
+    assert (await owner.get(page)).status == 200
+    async with session(books.pool) as conn:
+        listed, _ = await anomalies_everywhere(
+            conn, Owner(books.account_id, Mode.PRODUCTION), AnomalyFilters(), None, 100
+        )
+    assert payment["payment_id"] not in [each.id for each in listed]
 
 
 async def test_anothers_payment_one_without_an_anomaly_and_a_test_one_are_not_found_here(shop: Any, pool: Any) -> None:
