@@ -112,6 +112,26 @@ async def test_what_an_account_asks_for_beyond_its_share_is_due_later(servers: A
             await pool.close()
 
 
+async def test_a_charge_of_a_minute_is_registered_while_it_can_be_paid_however_long_the_burst(servers: Any) -> None:
+    async with (
+        own_database(servers, "share_time") as url,
+        open_api(url, servers.redis_url, BANK_SHARE_PER_S="1") as api,
+    ):
+        token = await api.token(mode="production")
+        for _ in range(70):
+            await api.create(token=token, expires_in=60)
+        pool = await open_pool(url, name="tests of shares", size=1)
+        try:
+            left = await pool.fetch(
+                "SELECT c.expires_at - o.due_at AS time FROM bank_order o JOIN charge c USING (charge_id)"
+                " WHERE o.kind = 'cob_register'"
+            )
+        finally:
+            await pool.close()
+    assert len(left) == 70
+    assert min(row["time"] for row in left) >= timedelta(seconds=30)
+
+
 async def boleto_of(api: Api, token: str) -> None:
     key, body = secrets.token_hex(8), boleto_body(account_id=str(api.first.account_id))
     await api.post("/v1/charges/boleto", body, token=token, key=key)
