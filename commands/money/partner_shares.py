@@ -24,6 +24,7 @@ import sql
 from commands.journal import Entry, Posting, post
 from domain.instants import to_millisecond
 from domain.mode import Mode, Owner
+from domain.sandbox_clock import on_clock
 from sql import Connection
 
 SHARES_MAX = 200
@@ -69,6 +70,11 @@ class _Due(Struct, frozen=True, gc=False):
     share_cents: int
 
 
+class _Claimed(_Due, frozen=True, gc=False):
+    ahead_s: int
+    """By how much the partner's sandbox is ahead of real time; 0 in production."""
+
+
 class SentShare(_Due, frozen=True, gc=False):
     """A share on its way to the partner's cell; `account_id` is the merchant's, in the cell that sends it. Cents."""
 
@@ -82,7 +88,7 @@ class _Known(Struct, frozen=True, gc=False):
 _accrue = sql.run("partner_share.accrue")
 _take_back = sql.run("partner_share.take_back")
 take_partners = sql.many("partner_share.take_partners", UUID)
-claim = sql.many("partner_share.claim", _Due)
+claim = sql.many("partner_share.claim", _Claimed)
 mark_posted = sql.run("partner_share.posted")
 any_away = sql.one("partner_share.any_away", bool)
 find_away = sql.many("partner_share.away", SentShare)
@@ -126,7 +132,7 @@ async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: dat
             owner=Owner.of(due.partner_id, due.test),
             version=_VERSION,
             kind=POSTED,
-            at=now,
+            at=on_clock(now, due.ahead_s),
             actor="platform",
             payload={
                 "share": {

@@ -72,7 +72,7 @@ LIMIT :limit;
 -- was taken back while it was held is posted with it. It follows take_partners as a statement of its own because its
 -- snapshot must be younger than the locks.
 SELECT s.share_id, s.account_id, s.test, s.payment_id, s.refund_id, s.integrador_code, s.partner_id, s.amount_cents,
-       s.share_bps, s.share_cents
+       s.share_bps, s.share_cents, coalesce(k.ahead_s, 0) AS ahead_s
 FROM unnest(:partner_ids::uuid[]) AS g (partner_id)
 CROSS JOIN LATERAL (
     SELECT share_id, number, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps,
@@ -83,6 +83,7 @@ CROSS JOIN LATERAL (
     ORDER BY earned_at, number
     LIMIT :limit
 ) AS s
+LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = s.partner_id
 ORDER BY s.earned_at, s.number
 LIMIT :limit;
 

@@ -16,6 +16,7 @@ from commands.merchants.integrators import set_integrator
 from commands.money.partner_shares import post_shares
 from commands.money.reversals import BankReturn, book_reversals
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
+from commands.sandbox_clock import advance_clock
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
@@ -496,6 +497,21 @@ async def test_a_share_is_held_and_what_is_refunded_meanwhile_takes_it_along(
     assert await _posted(pool, partner.account_id, held=held, now=now) == []
     assert await _posted(pool, partner.account_id, held=held, now=now + held) == [1_000, 500, -400]
     assert await balance_of(pool, partner.account_id) == 1_100
+
+
+async def test_a_share_of_the_sandbox_is_dated_by_the_partners_clock(pool: Pool, merchant: UUID) -> None:
+    partner, now = await partner_with(pool, 1_000), to_millisecond(datetime.now(UTC))
+    assert partner.account_id is not None
+    async with transaction(pool) as conn:
+        await advance_clock(conn, partner.account_id, 30 * 86_400, now=now)
+    for test in (True, False):
+        await paid(pool, merchant, 10_000, partner.integrador_code, test=test, now=now)
+        async with transaction(pool) as conn:
+            await post_shares(conn, Mode.of(test), held=timedelta(0), now=now)
+    dated = await pool.fetch(
+        "SELECT test, recorded_at FROM journal WHERE account_id = $1 ORDER BY test", partner.account_id
+    )
+    assert [tuple(row) for row in dated] == [(False, now), (True, now + timedelta(days=30))]
 
 
 async def test_the_sandboxs_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
