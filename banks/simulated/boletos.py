@@ -102,12 +102,12 @@ class BookedBoleto(Struct, frozen=True):
 
     @property
     def emv(self) -> str | None:
-        """The BR Code of a hybrid boleto."""
+        """The BR Code of a hybrid boleto. It is printed once: of one that costs another amount another day it names
+        none."""
         if self.location is None:
             return None
-        return dynamic_br_code(
-            location=self.location, amount_cents=self.amount_cents, name="BENEFICIARIO", city="BRASILIA"
-        )
+        amount_cents = self.amount_cents if self.terms is None else None
+        return dynamic_br_code(location=self.location, amount_cents=amount_cents, name="BENEFICIARIO", city="BRASILIA")
 
     @property
     def agreed(self) -> PaymentTerms | None:

@@ -22,6 +22,7 @@ from tests.support.boleto_merchant import (
     redate,
     today,
 )
+from tests.support.br_code_reader import parse_br_code
 from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
 from tests.support.system import System
 
@@ -238,6 +239,17 @@ async def test_what_is_returned_is_what_was_paid_with_its_fine(merchant: ApiMerc
     await until_answer(returned)
     assert await client.balance() == "0.00"
     await asyncio.to_thread(assert_books_are_clean, system)
+
+
+async def test_the_code_of_a_hybrid_names_no_amount_when_that_goes_by_the_day(
+    merchant: ApiMerchant,
+) -> None:
+    client = merchant.sandbox
+    plain = await issued(client, "150.00", tipo="boleto_hibrido")
+    assert parse_br_code(plain["boleto"]["qr_code"])["54"] == "150.00"
+    for terms in (LATE, {"discounts": [{"until": in_days(3), "percent": "10"}]}):
+        charge = await issued(client, "150.00", tipo="boleto_hibrido", **terms)
+        assert "54" not in parse_br_code(charge["boleto"]["qr_code"])
 
 
 # At the bank
