@@ -680,7 +680,7 @@ CREATE TABLE payment_reversal (
     amount_cents bigint NOT NULL,
     booked_at timestamp with time zone NOT NULL,
     CONSTRAINT payment_reversal_amount_cents_check CHECK (amount_cents > 0),
-    CONSTRAINT payment_reversal_payment_id_account_id_bank_id_key UNIQUE (payment_id, account_id, bank_id),
+    CONSTRAINT payment_reversal_payment_id_account_id_end_to_end_id_bank_i_key UNIQUE (payment_id, account_id, end_to_end_id, bank_id),
     CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 

@@ -38,6 +38,8 @@ class BankReturn(Struct, frozen=True, gc=False, kw_only=True):
     bank_id: str
     return_id: str | None
     amount_cents: int
+    paid_at: datetime | None = None
+    """When the PIX came: what a boleto was paid with may have been booked before the bank named the PIX."""
 
 
 class _Unbooked(Struct, frozen=True, gc=False):

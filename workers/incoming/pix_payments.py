@@ -111,6 +111,7 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
             bank_id=each.id,
             return_id=each.return_id,
             amount_cents=each.amount_cents,
+            paid_at=pix.paid_at,
         )
         for position, (pix, each) in enumerate((pix, each) for pix in returned for each in pix.returned)
     ]

@@ -61,7 +61,8 @@ CREATE TABLE payment_reversal (
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
     booked_at      timestamptz NOT NULL,
     PRIMARY KEY (reversal_id, account_id),
-    UNIQUE (payment_id, account_id, bank_id)
+    -- An id is one of its PIX, and one payment may be of several PIX that the bank did not name.
+    UNIQUE (payment_id, account_id, end_to_end_id, bank_id)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000

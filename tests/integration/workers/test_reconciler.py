@@ -12,8 +12,11 @@ from uuid import UUID
 import msgspec
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
+from banks.boletos import BoletoState
 from banks.protocol import Done
+from banks.received import PixReturn, ReceivedPix
 from banks.simulated.bank import BookedPix
 from banks.simulated.shown import shown_pix
 from commands.money import suspense
@@ -21,7 +24,7 @@ from commands.money.refund import NewRefund, begin_refunds
 from commands.money.refund_end import Ending, end_refunds
 from commands.money.suspense import NotOpen, assign_suspense, return_suspense
 from domain.errors import Refused
-from domain.instants import SAO_PAULO, iso
+from domain.instants import SAO_PAULO, iso, to_millisecond
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.refund import FailureCode
@@ -40,9 +43,12 @@ from tests.support.banking import (
     utc_now,
     worker_context,
 )
+from tests.support.boletos import issue
 from tests.support.database import own_database
 from workers.context import Context
 from workers.incoming import passes
+from workers.incoming.boleto_payments import book_boletos
+from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
@@ -600,6 +606,44 @@ async def test_money_that_goes_back_while_staff_assign_it_stops_neither(
     assert await gather_outcomes(assigning, returning) == [None, None]
     await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
     await night(context)
+    assert await balance(context, account) == 0
+    await clean(url)
+
+
+async def test_what_the_bank_takes_back_of_a_boleto_paid_by_a_pix_it_had_not_named_is_taken_from_the_wallet(
+    context: Context, account: UUID, url: str
+) -> None:
+    now, due = utc_now(), utc_now().astimezone(SAO_PAULO).date() + timedelta(days=5)
+    async with transaction(context.pool) as conn:
+        doc = await issue(
+            conn, context.seal, account, test=False, due=due, now=to_millisecond(now), hybrid=True, amount_cents=5000
+        )
+        number = str(doc.nosso_numero)
+        await conn.execute(
+            "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)"
+            " SELECT account_id, charge_id, bank, $2, $3, created_at FROM charge WHERE charge_id = $1",
+            UUID(doc.charge_id), number, due,
+        )  # fmt: skip
+    state = BoletoState(
+        number=number, seu_numero="", status="paid", amount_cents=5000, due_on=due, line="", barcode="",
+        registered_on=now.date(), paid_cents=5000, paid_on=now.astimezone(SAO_PAULO).date(), paid_by_pix=True,
+    )  # fmt: skip
+    await book_boletos(context, BANK, [state])
+    assert await balance(context, account) == 5000
+
+    def listed(paid_at: datetime, *returned: tuple[str, int]) -> ReceivedPix:
+        return ReceivedPix(
+            end_to_end_id=f"E{secrets.token_hex(15)}", txid=f"BOLETO{number}", amount_cents=5000, paid_at=paid_at,
+            boleto_number=number,
+            returned=tuple(PixReturn(id=id, return_id=None, amount_cents=cents) for id, cents in returned),
+        )  # fmt: skip
+
+    paid = listed(now - timedelta(minutes=1), ("MED1", 2000), ("MED2", 3000))
+    for told in (replace(paid, returned=paid.returned[:1]), paid, paid):
+        await book_pix(context, BANK, [told])
+    assert await balance(context, account) == 0
+    # Another PIX, which came after that payment was booked, is another payment's.
+    await book_pix(context, BANK, [listed(utc_now() + timedelta(seconds=1), ("MED3", 10))])
     assert await balance(context, account) == 0
     await clean(url)
 
