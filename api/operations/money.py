@@ -69,7 +69,8 @@ class Refunds:
             to_keys = [
                 ProgramPayout(each.owner.account_id, parse_amount(made.amount, cents_max=PIX_CENTS_MAX), each.actor)
                 for each, made in zip(asked, begun, strict=True)
-                if isinstance(made, RefundProjection) and each.destination is not None and not each.owner.test
+                # One that goes back the way it came names its PIX: the destination is not used.
+                if isinstance(made, RefundProjection) and made.end_to_end_id is None and not each.owner.test
             ]
             await note_payouts(conn, REFUND, to_keys, now=now)
         for mode in {each.owner.mode for each in asked}:

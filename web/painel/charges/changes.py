@@ -223,7 +223,8 @@ async def _begin_refund(
             raise AlreadySent
         if isinstance(made, Refused):
             raise made
-        if destination is not None and not request.test:
+        goes_to_key = made.end_to_end_id is None  # what goes back the way it came names its PIX
+        if destination is not None and goes_to_key and not request.test:
             await _tell_of_refund(conn, request, made, destination)
 
 
