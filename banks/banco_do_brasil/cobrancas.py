@@ -128,7 +128,7 @@ class _List(Struct, frozen=True, rename="camel"):
     proximo_indice: int = 0
 
 
-_read_item = msgspec.json.Decoder(_Item).decode
+_read_item = msgspec.json.Decoder(_Item, strict=False).decode  # as every answer is read
 
 
 class _Found(Struct, frozen=True):

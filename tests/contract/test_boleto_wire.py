@@ -36,6 +36,7 @@ from tests.support.boleto_bank import (
     CONVENIO,
     RunningBoletoBank,
     canned_bank,
+    detail,
     new_boleto,
     new_number,
     running_boleto_bank,
@@ -76,19 +77,6 @@ async def registered(bank: RunningBoletoBank, **fields: Any) -> NewBoleto:
 
 def line_of(boleto: NewBoleto) -> str:
     return boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)[1]
-
-
-def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
-    """A detail of the real bank, as far as it is read."""
-    barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
-    return {
-        "codigoEstadoTituloCobranca": 1, "numeroTituloCedenteCobranca": boleto.seu_numero,
-        "numeroInscricaoSacadoCobranca": int(boleto.payer.document),
-        "dataVencimentoTituloCobranca": f"{boleto.due_on:%d.%m.%Y}", "valorOriginalTituloCobranca": 123.45,
-        "codigoLinhaDigitavel": line, "textoCodigoBarrasTituloCobranca": barcode,
-        "dataRegistroTituloCobranca": f"{today() - timedelta(days=2):%d.%m.%Y}", "dataRecebimentoTitulo": "",
-        "valorPagoSacado": 0, "codigoCanalPagamento": 0,
-    } | fields  # fmt: skip
 
 
 # What goes well

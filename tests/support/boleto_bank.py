@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.bank import PRODUCTION, SimulatedBank
@@ -140,13 +141,12 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
 async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
     """A bank that says what it is told to: "METHOD path" -> (status, body) or a list of them, one after the other.
 
-    Anything else is a 404 without a body. Tokens are given out.
+    Anything else is a 404 without a body. Tokens are given out, unless told otherwise.
     """
+    token = {"POST /oauth/token": (200, {"access_token": "t", "expires_in": 600})}
 
     async def answer(request: web.Request) -> web.Response:
-        if request.path == "/oauth/token":
-            return web.json_response({"access_token": "t", "expires_in": 600})
-        said = answers.get(f"{request.method} {request.path}", (404, b""))
+        said = (token | answers).get(f"{request.method} {request.path}", (404, b""))
         if isinstance(said, list):
             said = said.pop(0) if len(said) > 1 else said[0]
         status, body = said
@@ -156,6 +156,19 @@ async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
     app.router.add_route("*", "/{path:.*}", answer)
     async with _served(app) as url:
         yield url
+
+
+def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
+    """A detail of the real bank, as far as it is read."""
+    barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
+    return {
+        "codigoEstadoTituloCobranca": 1, "numeroTituloCedenteCobranca": boleto.seu_numero,
+        "numeroInscricaoSacadoCobranca": int(boleto.payer.document),
+        "dataVencimentoTituloCobranca": f"{boleto.due_on:%d.%m.%Y}", "valorOriginalTituloCobranca": 123.45,
+        "codigoLinhaDigitavel": line, "textoCodigoBarrasTituloCobranca": barcode,
+        "dataRegistroTituloCobranca": f"{today() - timedelta(days=2):%d.%m.%Y}", "dataRecebimentoTitulo": "",
+        "valorPagoSacado": 0, "codigoCanalPagamento": 0,
+    } | fields  # fmt: skip
 
 
 class Receiver:

@@ -1,0 +1,81 @@
+"""What a bank writes otherwise than its guide says means what it meant."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+
+from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.boletos import BoletoState
+from banks.protocol import Cob, CobState, Done, Location, Unknown
+from tests.support.banking import adapter_at
+from tests.support.boleto_bank import canned_bank, detail, new_boleto, today
+
+TXID = "a" * 32
+COB = f"/pix/v2/cob/{TXID}"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@asynccontextmanager
+async def saying(answers: dict[str, Any], **options: Any) -> AsyncIterator[BancoDoBrasil]:
+    async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
+        yield adapter_at(http, url, **options)
+
+
+def cob(**fields: Any) -> dict[str, Any]:
+    said = {
+        "txid": TXID, "revisao": 0, "status": "ATIVA", "chave": "k", "valor": {"original": "1.00"},
+        "calendario": {"criacao": "2026-11-20T12:00:00Z", "expiracao": 3600}, "loc": {"id": 7},
+    }  # fmt: skip
+    return said | fields
+
+
+ASKED = Cob(txid=TXID, amount_cents=100, created_at=NOW, expires_in_s=3600, location_id=7, pix_key="k")
+
+
+# Numbers as text
+
+
+async def test_a_token_whose_lifetime_is_text_opens_the_bank() -> None:
+    token = {"access_token": "t", "token_type": "Bearer", "expires_in": "600"}
+    async with saying({"POST /oauth/token": (200, token), f"GET {COB}": (200, cob())}) as bank:
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
+async def test_every_page_is_asked_for_when_their_number_is_text() -> None:
+    item = {"endToEndId": "E1", "txid": TXID, "valor": "1.00", "horario": "2026-11-20T12:00:00Z"}
+    listed = {"parametros": {"paginacao": {"paginaAtual": "0", "quantidadeDePaginas": "3"}}, "pix": [item]}
+    async with saying({"GET /pix/v2/pix": (200, listed)}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+    assert isinstance(page, Done)
+    assert (len(page.value.items), page.value.following, page.value.pages) == (1, "1", 3)
+
+
+async def test_a_charge_whose_numbers_are_text_is_the_one_that_was_asked_for() -> None:
+    said = cob(revisao="0", loc={"id": "7", "location": "pix.example.com/7"})
+    async with saying({f"PUT {COB}": (201, said)}) as bank:
+        assert isinstance(await bank.pix.put_cob(ASKED), Done)
+    async with saying({f"PUT {COB}": (201, said | {"loc": {"id": "8"}})}) as bank:
+        assert isinstance(await bank.pix.put_cob(ASKED), Unknown)
+    async with saying({"POST /pix/v2/loc": (201, {"id": "7", "location": "pix.example.com/7"})}) as bank:
+        assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
+
+
+async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
+    boleto = new_boleto()
+    one = f"/cobrancas/v2/boletos/{boleto.number}"
+    item = {
+        "numeroBoletoBB": boleto.number, "codigoEstadoTituloCobranca": "6", "dataVencimento": "20.11.2026",
+        "dataMovimento": "20.11.2026", "valorOriginal": "123.45", "valorPago": "123.45",
+    }  # fmt: skip
+    listed = {"indicadorContinuidade": "S", "proximoIndice": "300", "boletos": [item]}
+    said = detail(boleto, codigoEstadoTituloCobranca="1", quantidadeDiaPrazoLimiteRecebimento="30")
+    async with saying({f"GET {one}": (200, said), "GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+        page = await bank.boletos.paid_page(today(), today())
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.late_days) == ("open", 30)
+    assert isinstance(page, Done)
+    assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345], "N:300")
