@@ -35,13 +35,14 @@ def pix_hints(body: bytes) -> dict[str, str]:
 
 
 def boleto_hints(body: bytes) -> dict[str, str]:
-    """Of BAIXA OPERACIONAL, an array `[{"id": boleto's number, ...}]`: a digest of the item -> number.
+    """Of BAIXA OPERACIONAL, an array `[{"id": boleto's number, ...}]` or one of its items, whose keys may end in a
+    blank: a digest of the item -> number.
 
     The same item told again is the same hint; a payment called off, or another one, is another.
     """
     hints = {}
     for item in _items(body):
-        number = item.get("id") if isinstance(item, dict) else None
+        number = {key.strip(): value for key, value in item.items()}.get("id") if isinstance(item, dict) else None
         if not isinstance(number, str) or _BOLETO_NUMBER.fullmatch(number.strip()) is None:
             continue
         mark = sha256(msgspec.json.encode(item, order="deterministic")).hexdigest()[:32]
@@ -55,5 +56,5 @@ def _items(body: bytes) -> list[Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
     if isinstance(said, dict):
-        said = said.get("pix")
+        said = said.get("pix") or [said]
     return said[:_ITEMS_MAX] if isinstance(said, list) else []

@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
+import pytest
 
 from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
 from banks.protocol import Cob, CobState, Done, Location, Unknown
 from tests.support.banking import adapter_at
-from tests.support.boleto_bank import canned_bank, detail, new_boleto, today
+from tests.support.boleto_bank import canned_bank, detail, new_boleto, new_number, today
 
 TXID = "a" * 32
 COB = f"/pix/v2/cob/{TXID}"
@@ -79,3 +81,12 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     assert (state.status, state.late_days) == ("open", 30)
     assert isinstance(page, Done)
     assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345], "N:300")
+
+
+# Announcements of boletos
+
+
+@pytest.mark.parametrize("shape", ['[{"id": "%s"}]', '{"id": "%s"}', '[{"id ": "%s "}]', '{"id": "%s", "pix": null}'])
+def test_an_announcement_is_heard_alone_as_well_as_in_a_list(shape: str) -> None:
+    number = new_number()
+    assert list(boleto_hints((shape % number).encode()).values()) == [number]
