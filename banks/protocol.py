@@ -107,7 +107,8 @@ class PixBank(Protocol):
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown: ...
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
-        """Take a cob back. Done when it is removed, however often asked; Rejected when it is paid."""
+        """Take a cob back. Done when it is removed, however often asked; Rejected when it is paid, or when the bank
+        says no to one whose time is over."""
         ...
 
     async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:

@@ -91,7 +91,7 @@ def open_bank(
     )
     return BancoDoBrasil(
         pix,
-        ApiCobv(of_pix, api_url=pix_url),
+        ApiCobv(of_pix, api_url=pix_url, now=now),
         boletos,
         PixTransfers(of_pix, api_url=pix_url, transfers_url=transfers_url),
     )

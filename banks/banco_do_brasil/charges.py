@@ -82,7 +82,7 @@ class ChargesOfKind(Generic[Charge]):
         heard = await self.ask("PUT", txid, body)
         if isinstance(heard, Heard) and heard.ok:
             put = read(heard, self._shape)
-            if put is not None and is_ours(put):
+            if put is not None and is_ours(put) and not _is_removed(put):
                 return put
         # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
         no = refusal(heard)
@@ -93,7 +93,7 @@ class ChargesOfKind(Generic[Charge]):
             return no or unknown(heard)
         if not is_ours(found):
             return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
-        if found.status == REMOVED:
+        if _is_removed(found):
             return no or Rejected(self.refused, "The charge was removed at the bank.")
         return found
 
@@ -103,7 +103,8 @@ class ChargesOfKind(Generic[Charge]):
             return found
         return state_of(found) or Unknown("unreadable charge")
 
-    async def remove(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
+    async def remove(self, txid: str, is_over: Callable[[Charge], bool]) -> Done[None] | NotFound | Rejected | Unknown:
+        """`is_over` tells whether the time in which it can be paid has ended, which no status does."""
         heard = await self.ask("PATCH", txid, {"status": REMOVED})
         if isinstance(heard, Heard) and heard.ok:
             patched = read(heard, self._shape)
@@ -114,7 +115,12 @@ class ChargesOfKind(Generic[Charge]):
             return found
         if found.status == _CONCLUDED:
             return Rejected(self.refused, "The charge is paid.")
-        return Done(None) if found.status.startswith("REMOVIDA_") else unknown(heard)
+        if _is_removed(found):
+            return Done(None)
+        # A no to what can still be paid is asked again. Past its time a charge stays ATIVA, and which no the bank then
+        # says is not published: it would be asked for ever.
+        no = refusal(heard)
+        return no if no is not None and is_over(found) else unknown(heard)
 
 
 async def create_location(transport: Transport, api_url: str, kind: str) -> Location | Rejected | Unknown:
@@ -143,6 +149,11 @@ def state_of(charge: WireCharge) -> CobState | None:
         location=charge.location or (charge.loc.location if charge.loc is not None else None),
         received=received,
     )
+
+
+def _is_removed(charge: WireCharge) -> bool:
+    """By us, or by the bank itself (REMOVIDA_PELO_PSP): nobody can pay it."""
+    return charge.status.startswith("REMOVIDA_")
 
 
 def is_charge(found: WireCharge, *, txid: str, amount_cents: int, pix_key: str, location_id: int) -> bool:

@@ -4,7 +4,8 @@ The standard counts as boletos are counted: a due date on a day without banks mo
 discounts with it. Fine and interest have no day of their own, so a new due date takes them along.
 """
 
-from datetime import date
+from collections.abc import Callable
+from datetime import MAXYEAR, date, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -20,13 +21,15 @@ from banks.banco_do_brasil.charges import (
 )
 from banks.banco_do_brasil.transport import Transport, unknown
 from banks.protocol import CobState, Cobv, Done, Location, NotFound, Rejected, Unknown
-from domain.boleto.terms import PaymentTerms
+from domain.boleto.terms import PAYABLE_DAYS_MAX, PaymentTerms, expires_at
 from domain.money import reais
 
 COBV: Final = ("cobv.read", "cobv.write")
 _REFUSED: Final = "CobVOperacaoInvalida"
 _NAMELESS: Final = "PAGADOR"
 """A name in another script: nothing of it is in letters that the bank takes."""
+_CALENDARS: Final = timedelta(days=3)
+"""The last day may be moved by a holiday that our calendar lacks: of a state, or a new one."""
 # Kinds (`modalidade`): of a fine, of interest by calendar days, of a discount until fixed days.
 AMOUNT: Final = 1
 PERCENT: Final = 2
@@ -47,9 +50,10 @@ class _Cobv(WireCharge, frozen=True):
 class ApiCobv:
     """At `api_url` (".../pix/v2")."""
 
-    def __init__(self, transport: Transport, *, api_url: str) -> None:
+    def __init__(self, transport: Transport, *, api_url: str, now: Callable[[], datetime]) -> None:
         self._transport = transport
         self._api_url = api_url
+        self._now = now
         self._charges = ChargesOfKind(transport, url=f"{api_url}/cobv", scopes=COBV, shape=_Cobv, refused=_REFUSED)
 
     async def create_cobv_location(self) -> Done[Location] | Rejected | Unknown:
@@ -64,7 +68,7 @@ class ApiCobv:
         return await self._charges.state(txid)
 
     async def remove_cobv(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
-        return await self._charges.remove(txid)
+        return await self._charges.remove(txid, self._is_over)
 
     async def revise_cobv(
         self, txid: str, due_on: date, terms: PaymentTerms
@@ -81,6 +85,16 @@ class ApiCobv:
         if not isinstance(found, _Cobv):
             return found
         return _revised(found, calendar) or unknown(heard)
+
+    def _is_over(self, cobv: _Cobv) -> bool:
+        calendar = cobv.calendario or _Calendar()
+        try:
+            due, days_after = date.fromisoformat(calendar.due or ""), int(calendar.days_after or 0)
+        except ValueError:
+            return False
+        if not 0 <= days_after <= PAYABLE_DAYS_MAX or due.year == MAXYEAR:
+            return False
+        return self._now() > expires_at(PaymentTerms(payable_days=days_after), due) + _CALENDARS
 
 
 def terms_value(terms: PaymentTerms) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What is not plainly yes or no is Unknown; after a PUT that was not plainly answe
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -46,6 +47,8 @@ WEBHOOK = ("webhook.read", "webhook.write")
 
 _PER_PAGE = 100
 _REFUSED: Final = "CobOperacaoInvalida"
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+_CLOCKS: Final = timedelta(minutes=1)  # between the bank's clock and ours
 
 
 class _Calendario(Struct, frozen=True):
@@ -85,7 +88,7 @@ class ApiPix:
         return await self._charges.state(txid)
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
-        return await self._charges.remove(txid)
+        return await self._charges.remove(txid, self._is_over)
 
     async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:
         found = await self._charges.find(txid)
@@ -160,6 +163,13 @@ class ApiPix:
             **of,
         }
         return await self._ask("GET", "/pix", PIX, query=query)
+
+    def _is_over(self, cob: _Cob) -> bool:
+        created_at = instant(cob.calendario.criacao or "") if cob.calendario is not None else None
+        lifetime = str(cob.calendario.expiracao) if cob.calendario is not None else ""
+        if created_at is None or not _SECONDS.fullmatch(lifetime):
+            return False
+        return self._now() > created_at + timedelta(seconds=int(lifetime)) + _CLOCKS
 
     def _cob_body(self, cob: Cob) -> dict[str, Any]:
         # The bank counts from the moment it registers: an order that waited leaves the payer less.

@@ -11,7 +11,7 @@ import pytest
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
-from banks.protocol import Cob, CobState, Done, Location, Unknown
+from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
 from tests.support.banking import adapter_at
 from tests.support.boleto_bank import canned_bank, detail, new_boleto, new_number, today
 
@@ -90,3 +90,47 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
 def test_an_announcement_is_heard_alone_as_well_as_in_a_list(shape: str) -> None:
     number = new_number()
     assert list(boleto_hints((shape % number).encode()).values()) == [number]
+
+
+# Charges that are over
+
+
+REFUSED = (400, {"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida", "title": "x", "detail": "Nao"})
+
+
+@pytest.mark.parametrize("status", ["REMOVIDA_PELO_PSP", "REMOVIDA_PELO_USUARIO_RECEBEDOR"])
+@pytest.mark.parametrize("said", [(504, b""), REFUSED, "as it is"], ids=["silence", "a no", "as it is"])
+async def test_a_charge_that_anybody_removed_is_not_taken_for_registered(status: str, said: Any) -> None:
+    there = (200, cob(status=status))
+    async with saying({f"PUT {COB}": there if said == "as it is" else said, f"GET {COB}": there}) as bank:
+        answer = await bank.pix.put_cob(ASKED)
+    assert isinstance(answer, Rejected)
+    assert answer.code == "CobOperacaoInvalida"
+
+
+async def test_a_removal_refused_for_good_is_not_asked_for_once_nobody_can_pay() -> None:
+    """A charge past its time stays ATIVA at the bank, which may take no change of it any more."""
+    answers = {f"PATCH {COB}": REFUSED, f"GET {COB}": (200, cob())}
+    ends = NOW + timedelta(hours=1)
+    async with saying(answers, now=lambda: ends - timedelta(seconds=5)) as bank:
+        assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
+    async with saying(answers, now=lambda: ends + timedelta(minutes=5)) as bank:
+        assert await bank.pix.remove_cob(TXID) == Rejected("CobOperacaoInvalida", "Nao")
+    async with saying(answers | {f"PATCH {COB}": (503, b"")}, now=lambda: ends + timedelta(minutes=5)) as bank:
+        assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
+    for calendar in ({"criacao": None, "expiracao": 3600}, {"criacao": "2026-11-20T12:00:00Z", "expiracao": "muito"}):
+        told = {f"GET {COB}": (200, cob(calendario=calendar))}
+        async with saying(answers | told, now=lambda: ends + timedelta(days=9)) as bank:
+            assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
+
+
+async def test_the_removal_of_a_charge_with_a_due_date_is_asked_for_until_its_last_day_is_over() -> None:
+    """Due on a Saturday before Carnival and taken for two days more, it is paid until the Friday after."""
+    cobv = cob(calendario={"dataDeVencimento": "2026-02-14", "validadeAposVencimento": 2})
+    answers = {
+        f"PATCH /pix/v2/cobv/{TXID}": REFUSED, f"GET /pix/v2/cobv/{TXID}": (200, cobv),
+    }  # fmt: skip
+    async with saying(answers, now=lambda: datetime(2026, 2, 20, 23, tzinfo=UTC)) as bank:
+        assert isinstance(await bank.cobvs.remove_cobv(TXID), Unknown)
+    async with saying(answers, now=lambda: datetime(2026, 3, 1, tzinfo=UTC)) as bank:
+        assert isinstance(await bank.cobvs.remove_cobv(TXID), Rejected)

@@ -84,7 +84,7 @@ def adapter_at(
         detail_age_s=detail_age_s,
     )
     sends = f"{url}/transfers/v1" if transfers_url == "" else transfers_url
-    cobvs = ApiCobv(transport, api_url=f"{url}/pix/v2")
+    cobvs = ApiCobv(transport, api_url=f"{url}/pix/v2", now=now)
     return BancoDoBrasil(pix, cobvs, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=sends))
 
 
