@@ -46,6 +46,15 @@ class _Token(Struct, frozen=True):
     expires_in: float = _LIFETIME_S
 
 
+class _SentOnce(aiohttp.BytesPayload):
+    """A body that aiohttp does not send a second time. A kept connection that is dropped may have carried it: repeated
+    unseen, a PUT that moved money is answered with a no to its used id, as if nothing had gone."""
+
+    @property
+    def consumed(self) -> bool:
+        return True
+
+
 class Heard(Struct, frozen=True):
     """An answer that arrived whole, whatever it says."""
 
@@ -100,8 +109,8 @@ class Transport:
     ) -> Heard | Unknown:
         """One request, repeated once with a new token after a 401, which means that nothing was done.
 
-        aiohttp by itself sends a GET or PUT once more when a kept connection turns out to be dead; our own
-        identifiers make that harmless. Nothing else is repeated here.
+        aiohttp by itself sends a GET once more when a kept connection turns out to be dead. Nothing else is repeated
+        here (_SentOnce).
         """
         heard: Heard | Unknown = Unknown("never asked")
         for _ in range(2):
@@ -114,7 +123,7 @@ class Transport:
                 limit_s=self._read_s if method == "GET" else self._write_s,
                 params={**self._app_key, **(query or {})},
                 headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-                data=None if body is None else msgspec.json.encode(body),
+                data=None if body is None else _SentOnce(msgspec.json.encode(body)),
             )
             if not isinstance(heard, Heard) or heard.status != 401:
                 return heard

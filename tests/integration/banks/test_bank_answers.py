@@ -1,13 +1,18 @@
-"""What a bank sends without being asked answers no order."""
+"""What a bank sends without being asked answers no order, and what it did without an answer is not asked for unseen."""
 
 import asyncio
 import json
 from typing import Any
 
-from banks.protocol import Done, Location
+import aiohttp
+import pytest
+
+from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.protocol import Cob, Done, Location, NotFound, Unknown
+from banks.transfers import Return
 from runtime.jobs import Jobs
 from runtime.settings import read_settings
-from tests.support.banking import SECRET_KEY
+from tests.support.banking import SECRET_KEY, adapter_at, utc_now
 from workers.context import open_context
 
 
@@ -70,3 +75,62 @@ async def test_an_answer_that_a_bank_gives_twice_is_none_to_the_next_order(serve
             made += answer.value
             await asyncio.sleep(0.2)
     assert made == [Location(number, f"pix.example.com/{number}") for number in (1, 2, 3)]
+
+
+class ForgetfulBank:
+    """Does the first PUT and drops its kept connection instead of answering; says no to the same one again, and does
+    not show yet what it did."""
+
+    def __init__(self) -> None:
+        self.put = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                _, length, rest = head.lower().partition("content-length: ")
+                await reader.readexactly(int(rest.partition("\r\n")[0]) if length else 0)
+                if head.startswith("POST /oauth/token"):
+                    writer.write(self._answer(200, {"access_token": "t", "expires_in": 600}))
+                elif head.startswith("GET"):
+                    writer.write(self._answer(404, self._no("NaoEncontrado")))
+                else:
+                    self.put += 1
+                    if self.put == 1:
+                        break
+                    writer.write(self._answer(400, self._no("PixDevolucaoInvalida")))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    def _no(self, kind: str) -> dict[str, Any]:
+        return {"type": f"https://pix.bcb.gov.br/api/v2/error/{kind}", "title": kind, "detail": "-"}
+
+    def _answer(self, status: int, body: dict[str, Any]) -> bytes:
+        said = json.dumps(body).encode()
+        head = b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        return head % (status, len(said)) + said
+
+
+async def give_back(bank: BancoDoBrasil) -> object:
+    return await bank.transfers.return_pix(Return(id="a" * 32, end_to_end_id="E1", amount_cents=100))
+
+
+async def register(bank: BancoDoBrasil) -> object:
+    return await bank.pix.put_cob(
+        Cob(txid="a" * 32, amount_cents=100, created_at=utc_now(), expires_in_s=60, location_id=1, pix_key="k")
+    )
+
+
+@pytest.mark.parametrize("ask", [give_back, register])
+async def test_what_may_have_been_done_on_a_dropped_connection_is_not_refused_by_asking_again(ask: Any) -> None:
+    """The no to the second time is about the first, which went through: a refund of money that is gone would fail."""
+    bank = ForgetfulBank()
+    server = await asyncio.start_server(bank.serve, "127.0.0.1", 0)
+    async with server, aiohttp.ClientSession() as http:
+        adapter = adapter_at(http, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert await adapter.pix.get_cob("a" * 32) == NotFound()  # a connection is kept from here on
+        answer = await ask(adapter)
+        assert isinstance(answer, Unknown), answer
+    assert bank.put == 1
