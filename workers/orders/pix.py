@@ -336,8 +336,11 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> No
     """Register our callback for these keys, each after its bank's code, and remember those the bank confirmed."""
     url = callback_url(context)
     for bank, key in keys:
-        async with asyncio.timeout(CALL_S):
-            answer = await context.banks.production[bank].pix.register_callback(key, url)
+        try:
+            async with asyncio.timeout(CALL_S):
+                answer = await context.banks.production[bank].pix.register_callback(key, url)
+        except TimeoutError:
+            answer = Unknown("no answer in time")  # raised, it would keep the reconciler from the bank's lists
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)
             return

@@ -50,6 +50,7 @@ from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.orders import pix as orders_of_pix
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 
@@ -646,6 +647,20 @@ async def test_what_the_bank_takes_back_of_a_boleto_paid_by_a_pix_it_had_not_nam
     await book_pix(context, BANK, [listed(utc_now() + timedelta(seconds=1), ("MED3", 10))])
     assert await balance(context, account) == 0
     await clean(url)
+
+
+async def test_a_bank_that_takes_no_callbacks_is_asked_for_its_money_all_the_same(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our address has moved, and the bank hangs when it is told so."""
+    charge_id = await registered(context, account)
+    await pay(bank, txid=charge_id.hex)
+    context.settings = msgspec.structs.replace(context.settings, bank_callback_token="another")
+    context.banks.production[BANK] = bank.adapter(write_s=60.0)
+    monkeypatch.setattr(orders_of_pix, "CALL_S", 0.3)
+    bank.wire.fault = "timeout_before"
+    await rounds(context)
+    assert await status_of(context.pool, charge_id) == "paid"
 
 
 # Boletos
