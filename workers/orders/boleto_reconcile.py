@@ -35,6 +35,10 @@ LOOK_AGAIN: Final = timedelta(seconds=31)
 """Between looks at a boleto that seems untouched: who asks within 30 s may be shown the answer of before."""
 TOO_YOUNG: Final = timedelta(seconds=15)
 """Times the number of attempts: some fifteen calls in the half hour in which the bank may say no to a young boleto."""
+WAIT_SHARE: Final = 0.1
+"""Of the order's age: how long is waited for a boleto that the bank has and does not let go of yet. A scheduled payment
+takes days, a notary weeks, and what is shown within 30 s is the answer of before."""
+WAIT_MAX: Final = timedelta(minutes=15)
 
 _log = structlog.get_logger()
 
@@ -94,7 +98,7 @@ async def _reconcile(
 ) -> OrderEnded | Later:
     now = context.now()
     if state.status == "in_between":
-        return Later(detail="money may be on its way")
+        return Later(detail="money may be on its way", at=_seldom(order, now))
     if state.status == "paid":
         if order.number is None:
             return OrderEnded(change=issuing_found(context, order, read_registration(cause.request), state))
@@ -133,9 +137,15 @@ async def _reconcile(
             return Later(detail="too young", at=wait)
         case Rejected(code, _):
             # Paid or written off this moment: the next look tells.
-            return Later(detail=f"refused: {code}")
+            return Later(detail=f"refused: {code}", at=_seldom(order, now))
         case Unknown(detail):
             return Later(detail=detail)
+
+
+def _seldom(order: BoletoOrder, now: datetime) -> datetime | None:
+    """When to look again at what may stay as it is; None: after the usual wait, while the order is young."""
+    wait = min((now - order.created_at) * WAIT_SHARE, WAIT_MAX)
+    return None if wait < LOOK_AGAIN else now + wait
 
 
 def _same(state: BoletoState, boleto: NewBoleto) -> bool:

@@ -506,6 +506,30 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
+@pytest.mark.parametrize("age", [timedelta(minutes=1), timedelta(hours=1), timedelta(days=30)], ids=str)
+async def test_a_boleto_that_stays_in_between_is_asked_for_ever_more_seldom(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, table_owner: Pool, age: timedelta
+) -> None:
+    """At a notary, say, for weeks: no status that the bank shows then leads anywhere."""
+    order = await ordered(context, await make_account(pool))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await bank.rules(settle_after_s=3600)
+    try:
+        await bank.books.pay(number_of(order), rail="boleto", tell=False)
+        await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+        assert await given_up(context, order)
+        await watched_for(table_owner, order, age)
+        await worked_through(context, worker, order, rounds=6)
+    finally:
+        await bank.rules(settle_after_s=0)
+    assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
+    due: datetime = await pool.fetchval(
+        ever("SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"), order.charge_id
+    )
+    wanted_s = {timedelta(minutes=1): 10, timedelta(hours=1): 360, timedelta(days=30): 900}[age]
+    assert (due - utc_now()).total_seconds() == pytest.approx(wanted_s, rel=0.25)
+
+
 async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
