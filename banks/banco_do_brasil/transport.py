@@ -6,6 +6,7 @@ any of the shapes its APIs write, from the gateway's trouble with our request.
 
 import asyncio
 import math
+import re
 import ssl
 from base64 import b64encode
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from banks.protocol import Rejected, Unknown
 READ_S: Final = 20.0
 WRITE_S: Final = 30.0
 NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados", under 400 as well as 404
+RETRY_AFTER_S_MAX: Final = 60.0
+"""For how long at most the bank keeps us away by a 429: a wrong one must not silence it for hours."""
 
 _RENEW_EARLY_S = 60.0
 _LIFETIME_S = 600.0  # of a token whose answer does not say
@@ -32,6 +35,7 @@ _ERRORS: Final = (
     ("erros", "codigoMensagem", "textoMensagem"),
     ("errors", "code", "message"),
 )
+_SECONDS: Final = re.compile(r"[0-9]{1,40}")
 _CODE_CHARACTERS = 60
 _MESSAGE_CHARACTERS = 300
 
@@ -60,6 +64,8 @@ class Heard(Struct, frozen=True):
 
     status: int
     body: bytes
+    retry_after: str = ""
+    """The header: seconds, or a date."""
 
     @property
     def ok(self) -> bool:
@@ -97,6 +103,8 @@ class Transport:
         self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
         # By scope set: the last renewal that failed, and the loop time at which it did.
         self._failed: dict[tuple[str, ...], tuple[Unknown, float]] = {}
+        # By scope set: the loop time before which the bank wants no request.
+        self._retry_at: dict[tuple[str, ...], float] = {}
 
     async def ask(
         self,
@@ -112,6 +120,10 @@ class Transport:
         aiohttp by itself sends a GET once more when a kept connection turns out to be dead. Nothing else is repeated
         here (_SentOnce).
         """
+        clock = asyncio.get_running_loop().time
+        if clock() < self._retry_at.get(scopes, 0.0):
+            # Each order waits by itself: without this, all of them would go on using up what the bank allows.
+            return Unknown("HTTP 429")
         heard: Heard | Unknown = Unknown("never asked")
         for _ in range(2):
             token = await self._token(scopes)
@@ -125,6 +137,8 @@ class Transport:
                 headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
                 data=None if body is None else _SentOnce(msgspec.json.encode(body)),
             )
+            if isinstance(heard, Heard) and heard.status == 429 and _SECONDS.fullmatch(heard.retry_after):
+                self._retry_at[scopes] = clock() + min(float(heard.retry_after), RETRY_AFTER_S_MAX)
             if not isinstance(heard, Heard) or heard.status != 401:
                 return heard
             if self._tokens.get(scopes, ("", 0.0))[0] == token:
@@ -177,7 +191,7 @@ class Transport:
                     body += chunk
                     if len(body) > _ANSWER_BYTES_MAX:
                         return Unknown("answer too large")
-                return Heard(response.status, bytes(body))
+                return Heard(response.status, bytes(body), response.headers.get("Retry-After", ""))
         except _GONE as gone:
             return Unknown(type(gone).__name__)
 

@@ -1,5 +1,6 @@
 """What a bank writes otherwise than its guide says means what it meant."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from banks.banco_do_brasil import transport
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
@@ -134,3 +136,34 @@ async def test_the_removal_of_a_charge_with_a_due_date_is_asked_for_until_its_la
         assert isinstance(await bank.cobvs.remove_cobv(TXID), Unknown)
     async with saying(answers, now=lambda: datetime(2026, 3, 1, tzinfo=UTC)) as bank:
         assert isinstance(await bank.cobvs.remove_cobv(TXID), Rejected)
+
+
+# Too much asked
+
+
+async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then() -> None:
+    wait = (429, b"", {"Retry-After": "1"})
+    answers = {f"GET {COB}": [wait, (200, cob())], f"PATCH {COB}": (200, cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR"))}
+    async with saying(answers) as bank:
+        for _ in range(3):
+            assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
+        assert len(answers[f"GET {COB}"]) == 1, "it was asked once"
+        assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "nor is anything else of the kind asked"
+        await asyncio.sleep(1.1)
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
+@pytest.mark.parametrize("said", ["Fri, 20 Nov 2026 12:00:00 GMT", "-1", "1e9", "", "\u0661"], ids=ascii)
+async def test_a_time_to_come_back_that_cannot_be_read_keeps_nobody_away(said: str) -> None:
+    async with saying({f"GET {COB}": [(429, b"", {"Retry-After": said}), (200, cob())]}) as bank:
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
+async def test_a_bank_keeps_nobody_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "RETRY_AFTER_S_MAX", 0.2)
+    async with saying({f"GET {COB}": [(429, b"", {"Retry-After": "9" * 30}), (200, cob())]}) as bank:
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
+        await asyncio.sleep(0.3)
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)

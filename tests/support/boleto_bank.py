@@ -139,7 +139,7 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
 
 @asynccontextmanager
 async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
-    """A bank that says what it is told to: "METHOD path" -> (status, body) or a list of them, one after the other.
+    """A bank that says what it is told to: "METHOD path" -> (status, body[, headers]) or a list of them, in turn.
 
     Anything else is a 404 without a body. Tokens are given out, unless told otherwise.
     """
@@ -149,8 +149,9 @@ async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
         said = (token | answers).get(f"{request.method} {request.path}", (404, b""))
         if isinstance(said, list):
             said = said.pop(0) if len(said) > 1 else said[0]
-        status, body = said
-        return web.Response(status=status, body=body if isinstance(body, bytes) else msgspec.json.encode(body))
+        status, body, *headers = said
+        text = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return web.Response(status=status, body=text, headers=headers[0] if headers else None)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
