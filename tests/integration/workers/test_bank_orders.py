@@ -35,10 +35,11 @@ from tests.support.banking import (
     worker_context,
 )
 from tests.support.merchant import until_answer
-from tests.support.orders import end_orders, ever
+from tests.support.orders import age_orders, end_orders, ever
 from workers.context import Context
 from workers.orders.lease import release_orders
 from workers.orders.pix import drain_orders
+from workers.orders.pix_requests import read_cob
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -200,6 +201,36 @@ async def test_what_nobody_may_pay_any_more_is_not_registered(context: Context, 
         assert await state_at(context, charge_id, test) == NotFound()
         assert (await order_of(context.pool, charge_id))["state"] == "done"
         assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
+
+
+@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it does not"])
+async def test_a_no_is_not_believed_while_a_lost_request_may_still_register_the_charge(
+    context: Context, account: UUID, bank: RunningBank, table_owner: Pool, *, arrives: bool
+) -> None:
+    charge_id = await charge(context, account, test=False)
+    bank.wire.fault = "timeout_before"
+    context.banks.production[BANK] = bank.adapter(write_s=0.2)
+    await drain_orders(context, Mode.PRODUCTION)
+    bank.wire.fault = "refuse"
+    for _ in range(2):
+        await due_now(context.pool, charge_id)
+        await drain_orders(context, Mode.PRODUCTION)
+    assert await status_of(context.pool, charge_id) == "pending"
+    if arrives:
+        found = await context.pool.fetchval("SELECT request FROM bank_order WHERE charge_id = $1", charge_id)
+        asked = read_cob(found)
+        await bank.bank.pix.put_cob(
+            Cob(
+                txid=charge_id.hex, amount_cents=asked.amount_cents, created_at=asked.created_at,
+                expires_in_s=asked.expires_in_s, location_id=asked.location_id, pix_key=asked.pix_key,
+            )
+        )  # fmt: skip
+    else:
+        await age_orders(table_owner, charge_id, timedelta(seconds=61))
+    await due_now(context.pool, charge_id)
+    await drain_orders(context, Mode.PRODUCTION)
+    assert await status_of(context.pool, charge_id) == ("pending" if arrives else "failed")
+    assert (await order_of(context.pool, charge_id))["state"] == ("done" if arrives else "refused")
 
 
 async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_registered(
