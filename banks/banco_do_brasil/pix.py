@@ -137,8 +137,10 @@ class ApiPix:
             WEBHOOK,
             body={"webhookUrl": url},
         )
+        # The standard's answer has no body. A gateway's page is no yes: the bank would never be told again.
         if isinstance(heard, Heard) and heard.status in (200, 201, 204):
-            return Done(None)
+            plain = not heard.body.strip() or read(heard, dict[str, Any]) is not None
+            return Done(None) if plain else unknown(heard)
         return refusal(heard) or unknown(heard)
 
     async def received_of(self, txid: str, paid_on: date) -> list[ReceivedPix] | Unknown:

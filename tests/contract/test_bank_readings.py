@@ -167,3 +167,22 @@ async def test_a_bank_keeps_nobody_away_for_long(monkeypatch: pytest.MonkeyPatch
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         await asyncio.sleep(0.3)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
+# Where we are called back
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "registered"),
+    [
+        (200, b"", True), (204, b"", True), (201, {"webhookUrl": "https://x", "chave": "k"}, True),
+        (200, b"<html><body>Em manutencao</body></html>", False), (200, b"{", False), (302, b"", False),
+    ],
+)  # fmt: skip
+async def test_a_page_of_a_gateway_does_not_pass_for_a_registered_callback(
+    status: int, body: Any, *, registered: bool
+) -> None:
+    """Taken for one, the bank would not be told again, and no callback would ever come."""
+    async with saying({"PUT /pix/v2/webhook/k": (status, body)}) as bank:
+        answer = await bank.pix.register_callback("k", "https://x")
+    assert isinstance(answer, Done if registered else Unknown)
