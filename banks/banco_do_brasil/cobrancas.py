@@ -233,7 +233,8 @@ class Cobrancas:
         for indicator, change in () if terms is None else moved_terms(terms, due_on):
             heard = await self._change(number, indicator, change)
             if not _plainly_done(heard):
-                return unknown(heard)  # asked again, all of it: the due date alone is not what was agreed
+                # The due date alone is not what was agreed: after a no it is given back, after silence all is asked.
+                return refusal(heard) or unknown(heard)
         return Done(None)
 
     async def write_off_boleto(

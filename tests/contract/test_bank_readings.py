@@ -14,11 +14,13 @@ from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
+from domain.boleto.terms import Fine, PaymentTerms
 from tests.support.banking import adapter_at
 from tests.support.boleto_bank import canned_bank, detail, new_boleto, new_number, today
 
 TXID = "a" * 32
 COB = f"/pix/v2/cob/{TXID}"
+NO = {"errors": [{"code": "4874999.1", "message": "Nao", "action": "-"}]}
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -186,3 +188,18 @@ async def test_a_page_of_a_gateway_does_not_pass_for_a_registered_callback(
     async with saying({"PUT /pix/v2/webhook/k": (status, body)}) as bank:
         answer = await bank.pix.register_callback("k", "https://x")
     assert isinstance(answer, Done if registered else Unknown)
+
+
+# Changes in several calls
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [((400, NO), Rejected("4874999", "Nao")), ((503, b""), Unknown("HTTP 503"))]
+)
+async def test_a_no_to_what_follows_a_new_due_date_is_a_no_to_the_change(said: Any, wanted: Any) -> None:
+    """Taken for silence, the whole change was asked for again and again, and answered as before."""
+    boleto = new_boleto()
+    done = (200, {"numeroContratoCobranca": "1", "dataAtualizacao": "20.11.2026"})
+    async with saying({f"PATCH /cobrancas/v2/boletos/{boleto.number}": [done, said]}) as bank:
+        terms = PaymentTerms(fine=Fine(percent_bps=200), payable_days=30)
+        assert await bank.boletos.redate_boleto(boleto.number, today() + timedelta(days=9), terms=terms) == wanted
