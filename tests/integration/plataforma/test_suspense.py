@@ -177,7 +177,8 @@ async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_
         )  # fmt: skip
         async with transaction(pool) as conn:
             (made,) = await begin_refunds(conn, [asked], now=datetime.now(UTC), transfers_cents_max=500_000)
-        return made.code.name if isinstance(made, Refused) else made and made.status
+        assert made is not None
+        return made.code.name if isinstance(made, Refused) else made.status
 
     assert await ask(34, None) == "REFUND_DESTINATION_REQUIRED"
     assert await ask(34, "11144477735") == "VALIDATION_ERROR"
