@@ -1,10 +1,12 @@
 """What leads a request to its cell is read before anything is known of its sender: in no time, whatever it is."""
 
 import time
+from urllib.parse import quote
 
 import pytest
 
 from cli.run.cell_requests import cell_in_form, cell_named, email_of
+from web.head import cookie_in
 
 
 def scope(path: str, *headers: tuple[bytes, bytes]) -> dict[str, object]:
@@ -14,9 +16,9 @@ def scope(path: str, *headers: tuple[bytes, bytes]) -> dict[str, object]:
 @pytest.mark.parametrize("path", ["/painel", "/plataforma/lojas"])
 @pytest.mark.parametrize("junk", [b"=" * 32_000 + b'"', b'painel="' + b"\\" * 32_000 + b'"', b";" * 32_000])
 def test_no_cookie_takes_long_to_read(path: str, junk: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert cell_named(scope(path, (b"cookie", junk))) is None
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_a_cookie_beside_others_leads_to_its_cell() -> None:
@@ -24,6 +26,12 @@ def test_a_cookie_beside_others_leads_to_its_cell() -> None:
     assert cell_named(scope("/painel", (b"cookie", given))) == 0x00B
     assert cell_named(scope("/plataforma/acesso", (b"cookie", given))) == 0x00C
     assert cell_named(scope("/painel", (b"cookie", b"__Host-painel=00d1; painel=00b1"))) == 0x00D
+
+
+def test_a_cookie_of_ours_is_read_as_it_was_written() -> None:
+    value = 'São "Luís"; a=b, %25\\'
+    headers = [(b"host", b"example.com"), (b"cookie", f"other=1; ours={quote(value)}".encode())]
+    assert cookie_in({"headers": headers}, "ours") == value
 
 
 @pytest.mark.parametrize("body", [b'{"a":' + b"[" * 60_000, b"{", b'{"client_id": 1}', b"\xff", b"{\xff"])

@@ -33,9 +33,9 @@ async def open_page(http: aiohttp.ClientSession, url: str, cookie: str = "") -> 
 async def test_a_cookie_full_of_escapes_is_answered_at_once(address: str, name: str) -> None:
     async with aiohttp.ClientSession() as http:
         await open_page(http, address + _ENTRY)
-        began = time.perf_counter()
+        began = time.process_time()
         await open_page(http, address + _ENTRY, f'{name}="' + "\\" * 30_000 + '"')
-        assert time.perf_counter() - began < 0.5
+        assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("path", [_ENTRY, "/docs/search"])
