@@ -3,7 +3,8 @@
 Each cell has an API and pages of its own in this process, with pools, batchers and limits that no other cell shares; so
 a cell whose database is away, or slow, holds nobody else up. The directory of cells is read again each second: a cell
 that was added is served without a restart, and one that was moved is opened at its new address before it is closed at
-the old one. A request to a cell that is being moved waits for it.
+the old one. A request to a cell that is being moved waits for it; to one that only got another standby, or none, it is
+answered as before until that is open.
 """
 
 import asyncio
@@ -62,10 +63,13 @@ class ServedCell:
         addresses: Addresses,
         make: Callable[[Settings], Front],
         pages: Callable[[], list[CellPages]],
+        before: "ServedCell | None" = None,
     ) -> None:
         self.cell = cell
         self.addresses = addresses
         self.held = cell.held
+        self.before = before
+        """The same database, as it was served with another standby; answers until this is open."""
         self.next: ServedCell | None = None
         """The same cell where it is being moved to; asked for nothing yet."""
         self.born = time.monotonic()
@@ -85,6 +89,11 @@ class ServedCell:
     def open(self) -> bool:
         return self.front is not None
 
+    @property
+    def answering(self) -> "ServedCell":
+        """What answers requests to the cell, once it is open."""
+        return self if self.front is not None or self.before is None else self.before
+
     def tell(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
@@ -102,6 +111,8 @@ class ServedCell:
 
     async def close(self) -> None:
         """Once what is under way has ended, or had its time."""
+        if self.before is not None:
+            await self.before.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), _CLOSE_S)
         self._closing.set()
@@ -118,6 +129,9 @@ class ServedCell:
                     self.front = front
                     self.tell()
                     _log.info("cell_opened", cell=self.cell.name)
+                    before, self.before = self.before, None
+                    if before is not None:
+                        await before.close()
                     await self._closing.wait()
                     self.front = None
                 return
@@ -185,22 +199,23 @@ class CellRouter:
 
     def contexts(self) -> dict[int, ApiContext | None]:
         """Of each other cell, for what concerns several; None of one that is away."""
-        return {
-            number: None if each.front is None else each.front.api.state.context for number, each in self._cells.items()
-        }
+        fronts = {number: each.answering.front for number, each in self._cells.items()}
+        return {number: None if front is None else front.api.state.context for number, front in fronts.items()}
 
     def pages(self) -> list[CellPages]:
         """Every cell, home first, for what staff do in several; none where there is only home."""
         if not self._cells:
             return []
         others = [
-            CellPages(number, each.cell.name, None if each.front is None else each.front.web.state)
+            CellPages(number, each.cell.name, None if front is None else front.web.state)
             for number, each in self._cells.items()
+            for front in (each.answering.front,)
         ]
         return [CellPages(HOME, HOME_NAME, self._home.web.state), *others]
 
     def _fronts(self) -> list[Front]:
-        return [self._home, *(each.front for each in self._cells.values() if each.front is not None)]
+        served = [of for each in self._cells.values() for of in (each, each.before) if of is not None]
+        return [self._home, *(each.front for each in served if each.front is not None)]
 
     async def _live(self, receive: Any, send: Any) -> None:
         await receive()
@@ -266,6 +281,12 @@ class CellRouter:
     def _moved(self, known: ServedCell, cell: Cell) -> ServedCell:
         """The cell at its new address, where it was opened before if this process heard of it in time."""
         there, known.next = known.next, None
+        if there is None and known.addresses.database_url == cell.addresses.database_url:
+            before = known.answering
+            if before is not known:
+                known.before = None
+                self._leave(known)
+            return self._serve(cell, cell.addresses, before)
         self._leave(known)
         if there is not None and there.addresses == cell.addresses:
             there.held = cell.held
@@ -274,8 +295,8 @@ class CellRouter:
             self._leave(there)
         return self._serve(cell, cell.addresses)
 
-    def _serve(self, cell: Cell, addresses: Addresses) -> ServedCell:
-        return ServedCell(self._settings, cell, addresses, self._make, self.pages)
+    def _serve(self, cell: Cell, addresses: Addresses, before: ServedCell | None = None) -> ServedCell:
+        return ServedCell(self._settings, cell, addresses, self._make, self.pages, before)
 
     def _prepare(self, served: ServedCell, cell: Cell) -> None:
         """Open the cell where it is being moved to, or leave that when the move was taken back."""
@@ -334,8 +355,9 @@ class CellRouter:
         deadline = time.monotonic() + _HELD_S_MAX
         while True:
             served = self._cells[number]
-            if served.front is not None and not served.held:
-                return served.front, served
+            answering = served.answering
+            if answering.front is not None and not served.held:
+                return answering.front, answering
             left_s = (deadline if served.held else min(deadline, served.born + _OPEN_S)) - time.monotonic()
             if left_s <= 0:
                 return None, served
@@ -346,10 +368,11 @@ class CellRouter:
         """The cells in which this e-mail signs in, home last. One whose database is away is passed over."""
 
         async def knows(served: ServedCell) -> bool:
-            if served.front is None:
+            front = served.answering.front
+            if front is None:
                 return False
             try:
-                async with asyncio.timeout(_LOOK_FOR_EMAIL_S), session(served.front.api.state.context.pool) as conn:
+                async with asyncio.timeout(_LOOK_FOR_EMAIL_S), session(front.api.state.context.pool) as conn:
                     return await has_email(conn, email=email)
             except DB_UNAVAILABLE:
                 return False

@@ -3,16 +3,19 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from prometheus_client import REGISTRY
 
+from cli.run.asgi_front import Front, make_front
 from commands.cells.standby import set_standby
 from domain.errors import Refused
 from runtime.cells.directory import read_cells
 from runtime.postgres import connect
+from runtime.settings import Settings
 from tests.support.cells import Cells, open_cells
 from tests.support.merchant import until_answer
 from tests.support.standby import Pair, pair
@@ -91,6 +94,53 @@ async def test_a_cells_lists_come_from_its_standby_and_are_never_old(cells: Cell
         return answered() == begun
 
     await until_answer(at_primary)
+
+
+async def test_a_cell_is_answered_as_before_until_it_is_open_with_its_standby(
+    cells: Cells, two: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open = asyncio.Event()
+
+    class OpensLate:
+        def __init__(self, api: Any) -> None:
+            self._api, self.state = api, api.state
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await self._api(scope, receive, send)
+
+        @asynccontextmanager
+        async def lifespan(self) -> AsyncIterator[None]:
+            await may_open.wait()
+            async with self._api.lifespan():
+                yield
+
+    def opens_late(settings: Settings) -> Front:
+        front = make_front(settings)
+        front.api = OpensLate(front.api)
+        return front
+
+    monkeypatch.setattr(cells.router, "_make", opens_late)
+    before = cells.router.contexts()[BELA]
+    try:
+        for dsn in (two.standby.dsn, None, two.standby.dsn):
+            serving = cells.router._cells[BELA]
+            await name_standby(cells, "bela", dsn)
+
+            async def is_heard_of(serving: Any = serving) -> bool:
+                return cells.router._cells[BELA] is not serving
+
+            await until_answer(is_heard_of)
+            assert await create_and_list(cells, BELA, 3) == []
+            assert cells.router.contexts()[BELA] is before
+    finally:
+        may_open.set()
+
+    async def is_open() -> bool:
+        return cells.router.contexts()[BELA] is not before
+
+    await until_answer(is_open)
+    assert await create_and_list(cells, BELA, 3) == []
+    await name_standby(cells, "bela", None)
 
 
 async def test_what_is_no_standby_of_the_cell_is_refused(cells: Cells, two: Pair) -> None:
