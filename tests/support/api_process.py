@@ -1,6 +1,7 @@
 """One process of the API, as `quita serve` runs it, on a port and with bounds of its own."""
 
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.mode import Mode
 from runtime.local.embedded import free_port
+from runtime.local.process import child_setup
 from runtime.postgres import connect
 from tests.support.system import ROOT
 
@@ -70,6 +72,7 @@ def api_process(servers: Any, folder: Path, **env: str) -> Iterator[ApiProcess]:
         process = subprocess.Popen(
             [sys.executable, "-m", "cli.run.serve", str(listening.fileno())],
             cwd=ROOT, env=given, stdout=out, stderr=out, stdin=subprocess.DEVNULL, pass_fds=(listening.fileno(),),
+            preexec_fn=child_setup(death_signal=signal.SIGTERM),
         )  # fmt: skip
         try:
             made = ApiProcess(port, process, log)

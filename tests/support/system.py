@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.local.embedded import free_port
+from runtime.local.process import child_setup
 from tests.support.log_search import leaks_in_files, remember_secret
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,7 +86,7 @@ class System:
         with self.output.open("ab") as out:
             self._process = subprocess.Popen(
                 [self._python, "-m", "cli.main", "up"], cwd=self.root, env=self.env, stdout=out, stderr=out,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL, preexec_fn=child_setup(death_signal=signal.SIGTERM),
             )  # fmt: skip
 
     def stop(self) -> int:
