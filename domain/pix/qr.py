@@ -15,8 +15,9 @@ of the time of writing scanlines and giving them to zlib, and a smaller file.
 import struct
 import zlib
 from binascii import b2a_base64
+from collections.abc import Sequence
 from functools import lru_cache, reduce
-from itertools import chain, groupby, zip_longest
+from itertools import chain, cycle, groupby, zip_longest
 from operator import getitem, xor
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ QUIET_MODULES = 4  # ISO 18004: white on each side
 # BR Codes: segno, left to itself, chooses it too (40 of 40 tried).
 MASK = 2
 
+_BYTE_MODE = "0100"
 _RUN = 8  # bytes of the payload looked up together
 _RUNS_MAX = 512  # kept of each place: at most 5 MB for version 9
 # Codes are written with their most significant bit first.
@@ -151,6 +153,9 @@ class _Frame(NamedTuple):
     """All that symbols of one version have in common."""
 
     layout: _Layout
+    empty: int  # the stream of a symbol all of whose data bits are 0
+    columns: tuple[int, ...]  # the bits of the stream that each data bit flips
+    first: int  # the data bit at which the payload begins
     runs: tuple[_Run, ...]  # by place in the payload, _RUN bytes each
     head: bytes  # of the PNG, up to the length of its pixels
 
@@ -167,15 +172,29 @@ def _stream(payload: bytes) -> tuple[int, _Frame]:
 def _blank(length: int) -> tuple[int, _Frame]:
     """The stream of that many zero bytes: length field, padding, mask and function patterns are in here."""
     assert 0 < length <= BYTES_MAX, "a BR Code has 1 to 512 characters"
-    code = segno.make_qr(bytes(length), error="m", mode="byte", mask=MASK, boost_error=False)
-    assert isinstance(code.version, int), "make_qr makes no Micro QR"
-    frame = _frame(code.version)
-    stream = frame.layout.light
-    for i, row in enumerate(code.matrix):
-        for j, dark in enumerate(row):
-            if dark:
-                stream ^= frame.layout.bit(i, j)
-    return stream, frame
+    capacity = _consts.SYMBOL_CAPACITY  # in bits
+    frame = _frame(next(each for each in range(1, 41) if _first(each) + 8 * length <= capacity[each][_ERROR_LEVEL]))
+    return frame.empty ^ _zeros(length, frame.columns, frame.first), frame
+
+
+def _first(version: int) -> int:
+    """The data bit at which a payload begins, behind its mode and its length."""
+    length_bits: int = _consts.CHAR_COUNT_INDICATOR_LENGTH[_consts.MODE_BYTE][_segno.version_range(version)]
+    return len(_BYTE_MODE) + length_bits
+
+
+def _zeros(length: int, columns: Sequence[int], first: int) -> int:
+    """What that many zero bytes, the first of which begins at data bit `first`, change of a symbol without data."""
+    stream = _changes(columns[:first], f"{_BYTE_MODE}{length:0{first - len(_BYTE_MODE)}b}")
+    # ISO 18004, 7.4.9 and 7.4.10: four zero bits end the data, and with it a codeword; two codewords fill by turns what
+    # is left. segno writes one of zeros before them, which no reader looks at.
+    for at, codeword in zip(range(first + 8 * length + 12, len(columns), 8), cycle((0xEC, 0x11)), strict=False):
+        stream ^= _changes(columns[at : at + 8], f"{codeword:08b}")
+    return stream
+
+
+def _changes(columns: Sequence[int], bits: str) -> int:
+    return reduce(xor, (column for column, bit in zip(columns, bits, strict=True) if bit == "1"), 0)
 
 
 @lru_cache(maxsize=40)  # bounded by the versions there are; charges need 7 to 11
@@ -184,13 +203,21 @@ def _frame(version: int) -> _Frame:
     side = (layout.size + 2 * QUIET_MODULES) * SCALE
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
     data_bytes = len(_ZLIB) + layout.stream_bytes + 4  # and its checksum
-    columns = _columns(version, layout)
-    # Byte mode: four bits of mode and the length come first, so payload bytes straddle two codewords.
-    first = 4 + _consts.CHAR_COUNT_INDICATOR_LENGTH[_consts.MODE_BYTE][_segno.version_range(version)]
+    columns = tuple(_columns(version, layout))
+    first = _first(version)  # no multiple of 8: payload bytes straddle two codewords
     starts = range(first, len(columns) - 7, 8)
     contributions = tuple(_Contribution(tuple(columns[start : start + 8])) for start in starts)
+    code = segno.make_qr(bytes(1), version=version, error="m", mode="byte", mask=MASK, boost_error=False)
+    stream = layout.light
+    for i, row in enumerate(code.matrix):
+        for j, dark in enumerate(row):
+            if dark:
+                stream ^= layout.bit(i, j)
     return _Frame(
         layout=layout,
+        empty=stream ^ _zeros(1, columns, first),
+        columns=columns,
+        first=first,
         runs=tuple(_Run(contributions[at : at + _RUN]) for at in range(0, len(contributions), _RUN)),
         head=b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", data_bytes),
     )
@@ -282,15 +309,24 @@ def _columns(version: int, layout: _Layout) -> list[int]:
     return columns
 
 
-def _parities(info: Any) -> list[bytearray]:
+def _parities(info: Any) -> list[bytes]:
     """For each data bit of a block: its error correction codewords when that bit alone is set."""
-    parities = []
-    for bit in range(8 * info.num_data):
-        bits = bytearray(8 * info.num_data)
-        bits[bit] = 1
-        _, (parity,) = _segno.make_blocks((info._replace(num_blocks=1),), _segno.Buffer(bits))
-        parities.append(parity)
-    return parities
+    of_last = [_parity(info, 8 * info.num_data - 1 - bit) for bit in range(8)]  # least significant first
+    codewords = info.num_total - info.num_data
+    parities = of_last[:]
+    # A codeword moved ahead by one place: its parity is multiplied by x, modulo the generator. What comes out at the
+    # top is a data codeword at the last place again.
+    for _ in range(8 * (info.num_data - 1)):
+        top, rest = divmod(parities[-8] << 8, 1 << 8 * codewords)
+        parities.append(reduce(xor, (of_last[bit] for bit in range(8) if top >> bit & 1), rest))
+    return [parity.to_bytes(codewords, "big") for parity in reversed(parities)]
+
+
+def _parity(info: Any, bit: int) -> int:
+    bits = bytearray(8 * info.num_data)
+    bits[bit] = 1
+    _, (parity,) = _segno.make_blocks((info._replace(num_blocks=1),), _segno.Buffer(bits))
+    return int.from_bytes(parity, "big")
 
 
 def _flips(version: int, layout: _Layout, codewords: int) -> list[int]:
