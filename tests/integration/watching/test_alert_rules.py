@@ -1,0 +1,53 @@
+"""Prometheus, given what a system in trouble shows, fires the rule that is about it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.system import ROOT
+
+RULES = ROOT / "docs" / "operations" / "alerts.yaml"
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="promtool (of Debian's prometheus) is not there"
+)
+
+
+def fires(folder: Path, alert: str, shown: dict[str, str]) -> bool:
+    """Whether `alert` fires 20 minutes after the beginning of these series, which have a value each 15 s."""
+    series = [{"series": name, "values": values} for name, values in shown.items()]
+    asked: dict[str, Any] = {"eval_time": "20m", "alertname": alert, "exp_alerts": []}
+    file = folder / "test.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "rule_files": [str(RULES)],
+                "tests": [{"interval": "15s", "input_series": series, "alert_rule_test": [asked]}],
+            }
+        )
+    )
+    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "got:[" in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.returncode != 0
+
+
+MEASURED = "quita_measured_timestamp_seconds"
+
+
+@pytest.mark.parametrize(
+    ("shown", "fired"),
+    [
+        ({MEASURED + '{instance="a"}': "0+15x80", MEASURED + '{instance="b"}': "NaN+0x80"}, False),
+        ({MEASURED + '{instance="a"}': "900+0x80", MEASURED + '{instance="b"}': "NaN+0x80"}, True),
+        # Who measured is gone, and the workers that are left cannot: they show what they did as long as another did it.
+        ({MEASURED + '{instance="b"}': "NaN+0x80"}, True),
+        ({MEASURED + '{instance="b"}': "0+0x80"}, True),
+        ({}, True),
+    ],
+)
+def test_not_measured_fires_when_no_worker_measures(tmp_path: Path, shown: dict[str, str], fired: bool) -> None:
+    assert fires(tmp_path, "NotMeasured", shown) is fired
