@@ -122,6 +122,18 @@ def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> N
                 assert set(re.findall(r"(\w+)=~?\"", matchers)) <= there[name], (name, matchers)
 
 
+def test_every_queue_that_can_be_stuck_is_looked_at_by_a_rule(system: System) -> None:
+    said = httpx.get(system.json("status")["metrics_url"], timeout=30).text
+    queues = set(re.findall(r'^quita_queue_oldest_seconds\{.*queue="(\w+)"', said, re.M))
+    assert len(queues) > 10
+    looked_at = [
+        each for rule in alerts() for each in re.findall(r'quita_queue_oldest_seconds\{queue=~?"([^"]+)"', rule["expr"])
+    ]
+    alone = {queue for queue in queues if not any(re.fullmatch(each, queue) for each in looked_at)}
+    # What merchants' receivers keep waiting is theirs; money in suspense has a rule of its own, by its amount.
+    assert alone == {"webhooks_of_failing_receivers", "suspense"}
+
+
 def test_every_alert_has_its_section_in_the_runbook_and_every_section_its_alert() -> None:
     text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.M | re.S))
