@@ -58,8 +58,17 @@ class Made(Struct, frozen=True):
     resource_id: UUID
 
 
+class MadeOf(Struct, frozen=True):
+    """What one of several Idempotency-Keys made."""
+
+    key: str
+    resource_id: UUID
+
+
 made_with = sql.maybe("idempotency.made", Made)
 """`account_id, test, key`."""
+made_of = sql.many("idempotency.made_of", MadeOf)
+"""`account_id, test, keys`."""
 _days = sql.many("dashboard.days", Day)
 
 

@@ -73,7 +73,7 @@ def inline(*texts: str) -> str:
 
 
 def rows_of(raw: bytes) -> list[dict[str, str]]:
-    return [row.fields for row in read_sheet(raw).rows]
+    return [row.fields for row in read_sheet(raw)]
 
 
 def test_numbers_days_and_percents_are_read_as_a_person_would_type_them() -> None:
@@ -96,7 +96,7 @@ def test_numbers_days_and_percents_are_read_as_a_person_would_type_them() -> Non
     assert third["payer_document"] == "60701190000104"
     # Neither a half cent nor a document that lacks more than its zeros is made right by itself.
     assert (last["amount"], last["payer_document"], last["external_id"]) == ("10,505", "5299822", "1000000000000000")
-    assert [row.number for row in read_sheet(raw).rows] == [2, 3, 4, 6], "lines as the sheet counts them"
+    assert [row.number for row in read_sheet(raw)] == [2, 3, 4, 6], "lines as the sheet counts them"
 
 
 def test_a_number_that_is_no_amount_is_left_for_the_form_to_refuse() -> None:
@@ -138,18 +138,16 @@ def test_inline_shared_and_rich_strings_without_addresses_are_read() -> None:
         '<c r="C5" t="str"><f>A1</f><v>Açaí &amp; cia</v></c></row>'
     )
     raw = by_hand(rows, shared=shared)
-    (row,) = read_sheet(raw).rows
+    (row,) = read_sheet(raw)
     assert (row.number, row.fields["kind"], row.fields["amount"]) == (5, "pix", "7,00")
     assert row.fields["description"] == "Açaí & cia"
 
 
-def test_a_workbook_that_is_saved_again_is_the_same_sheet_and_a_changed_one_is_not() -> None:
+def test_a_workbook_that_is_saved_again_has_the_same_rows() -> None:
     rows = [("tipo", "valor"), ("pix", 10), ("pix", 11.5)]
-    one = read_sheet(by_openpyxl(*rows)).digest
-    assert read_sheet(by_openpyxl(*rows, sheets=("outra",))).digest == one
-    assert read_sheet(by_hand(inline("tipo", "valor") + inline("pix", "10,00") + inline("pix", "11,50"))).digest == one
-    for changed in (rows[:2], [*rows[:2], ("pix", 11.51)], [rows[0], rows[2], rows[1]]):
-        assert read_sheet(by_openpyxl(*changed)).digest != one
+    one = read_sheet(by_openpyxl(*rows))
+    assert read_sheet(by_openpyxl(*rows, sheets=("outra",))) == one
+    assert read_sheet(by_hand(inline("tipo", "valor") + inline("pix", "10,00") + inline("pix", "11,50"))) == one
 
 
 PIX: Final = inline("tipo", "valor") + inline("pix", "10")

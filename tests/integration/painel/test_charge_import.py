@@ -54,11 +54,12 @@ async def sent(person: Person, sheet: bytes | str, path: str = IMPORT) -> Seen:
     return await person.ask("POST", path, data=data)
 
 
-async def confirmed(person: Person, page: Seen, path: str = IMPORT) -> Seen:
-    """The page that confirms, with its tick."""
+async def confirmed(person: Person, page: Seen, path: str = IMPORT, *, again: bool = False) -> Seen:
+    """The page that confirms, with its tick, and with the one for what was made before."""
     carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
     assert carried, page.text[:600]
-    data = aiohttp.FormData({**page.hidden(), "sheet": carried[1], "sure": "yes"})
+    ticks = {"sure": "yes", "again": "yes" if again else ""}
+    data = aiohttp.FormData({**page.hidden(), "sheet": carried[1], **ticks})
     data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
     return await person.ask("POST", path, data=data)
 
@@ -138,6 +139,47 @@ async def test_a_sheet_is_looked_at_made_and_sent_again_without_doubling(shop: A
     # Another file is another file.
     assert "3 de 3" in (await confirmed(owner, await sent(owner, SHEET.replace("ped-", "novo-")))).text
     assert len(await made(books)) == 6
+
+
+async def test_a_corrected_sheet_makes_what_was_corrected_and_repeats_nothing(shop: Any) -> None:
+    owner, books, *_ = shop
+    assert "3 de 3" in (await confirmed(owner, await sent(owner, SHEET))).text
+    # Another amount in one row, one row more in between, and cells of the others written otherwise.
+    head, first, second, _, third, _ = SHEET.split("\r\n")
+    first = first.replace("1.234,56", "1234,56").replace("529.982.247-25", "52998224725")
+    page = await sent(owner, "\r\n".join((head, second.replace("10.50", "10.60"), "pix;9;ped-4;;;;", third, first)))
+    assert page.html.count("Já criada") == 2, page.text[:900]
+    assert "2 cobranças iguais já foram criadas" in page.text
+    assert "Faltam 2, R$\u00a019,60" in page.text
+    done = await confirmed(owner, page)
+    assert ("4 de 4" in done.text, done.text.count("Já criada")) == (True, 2), done.text[:900]
+    assert await made(books) == [
+        ("ped-1", 1234_56),
+        ("ped-2", 10_50),
+        ("ped-2", 10_60),
+        ("ped-3", 7_00),
+        ("ped-4", 9_00),
+    ]
+
+
+async def test_equal_rows_of_a_sheet_are_as_many_charges_and_one_more_is_one_more(shop: Any) -> None:
+    owner, books, *_ = shop
+    assert "2 de 2" in (await confirmed(owner, await sent(owner, "tipo;valor\npix;5\npix;5\n"))).text
+    assert "3 de 3" in (await confirmed(owner, await sent(owner, "tipo;valor\npix;5\npix;5,00\npix;5\n"))).text
+    assert [cents for _, cents in await made(books)] == [5_00] * 3
+
+
+async def test_what_was_made_is_made_once_more_by_whoever_says_so(shop: Any) -> None:
+    """Next month's sheet may say what this month's did."""
+    owner, books, *_ = shop
+    sheet = "tipo;valor;referencia\npix;5;mensal\n"
+    assert "1 de 1" in (await confirmed(owner, await sent(owner, sheet))).text
+    for times in (2, 3):
+        page = await sent(owner, sheet)
+        assert "Não falta nenhuma" in page.text
+        done = await asyncio.gather(*(confirmed(owner, page, again=True) for _ in range(3)))
+        assert all("1 de 1" in each.text for each in done), done[0].text[:600]
+        assert await made(books) == [("mensal", 5_00)] * times
 
 
 def workbook(*rows: Any) -> bytes:
@@ -250,10 +292,10 @@ def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
         'tipo,valor,descricao\npix,"1.234,56",Açaí\n'.encode(),
         "TIPO; Valor ;Descrição;\nPIX;1234.56;Açaí;\n".encode(),
     ):
-        (row,) = read_sheet(raw).rows
+        (row,) = read_sheet(raw)
         assert (row.number, row.fields["kind"], row.fields["description"]) == (2, "pix", "Açaí"), raw
         assert row.fields["amount"] in ("1.234,56", "1234,56")
-    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n").rows
+    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n")
     assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")
     with pytest.raises(SheetFault):
         read_sheet(b"\n\n")

@@ -1,26 +1,33 @@
 """Charges from a spreadsheet: sent, looked at row by row, then made.
 
 What is wrong with a row is said by the form of a new charge, in the sheet's own column names, before anything is made;
-a sheet with a fault makes nothing. Each row is made as the form makes it. Its Idempotency-Key follows from the account,
-the sheet's digest and the row: a sheet that is sent again makes what is missing and leads to what is there.
+a sheet with a fault makes nothing. Each row is made as the form makes it. Its Idempotency-Key follows from the account
+and from what the row asks for: of a sheet that is sent again, corrected or not, the rows that were made before are
+shown as such and make nothing, unless whoever confirms wants them once more.
 """
 
 import asyncio
 from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+import msgspec
 from litestar.response import Response
 from msgspec import Struct
+from msgspec.structs import replace
 
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
 from readmodels.charges.conditions import told_conditions
+from readmodels.dashboard.overview import made_of
+from runtime.postgres import session
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
 from web.painel.charges.sheets.fault import SheetFault
-from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, ChargeSheet, SheetRow, read_sheet
+from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, SheetRow, read_sheet
 from web.painel.charges.sheets.workbook import is_workbook
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED, refusal
@@ -31,7 +38,7 @@ TOGETHER: Final = 10
 BEGUN_WITHIN_S: Final = 30.0
 """Rows that were not begun by then are left for the next sending: a silent bank holds each up."""
 _NAMES: Final = {field: column for column, field in COLUMNS.items()}
-_NOT_BEGUN: Final = "Não enviada: o banco demorou. Envie o mesmo arquivo de novo; o que já foi criado não se repete."
+_NOT_BEGUN: Final = "Não enviada: o banco demorou. Envie o arquivo de novo; o que já foi criado não se repete."
 
 
 class CheckedRow(Struct, frozen=True):
@@ -40,9 +47,15 @@ class CheckedRow(Struct, frozen=True):
     row: SheetRow
     cents: int
     faults: dict[str, str]
+    asks: bytes
+    """All that makes its charge what it is, however the cells were written."""
     due_on: date | None = None
     conditions: tuple[str, ...] = ()
     """Of a boleto with a fine, interest or discount: what its payer will read of them."""
+    name: str = ""
+    """What it is known by: what it asks for, and which of the sheet's rows that ask for this it is."""
+    before: UUID | None = None
+    """The charge it made when it was sent before."""
 
 
 class ImportedRow(Struct, frozen=True):
@@ -67,16 +80,21 @@ async def create(request: PageRequest) -> Response[Any]:
         request.spend("files_per_min")
     try:
         async with request.file_turn():
-            sheet = await asyncio.to_thread(read_sheet, raw)
+            rows = await asyncio.to_thread(read_sheet, raw)
     except SheetFault as fault:
         return _form(request, str(fault))
-    checked = [await _checked(request, sheet, row) for row in sheet.rows]
+    checked = [await _checked(request, row) for row in rows]
     wrong = sum(bool(each.faults) for each in checked)
+    if not wrong:
+        checked = await _recognized(request, checked)
     if wrong or request.field("sure") != "yes":
+        new = [each for each in checked if each.before is None]
         values = {
             "checked": checked,
             "wrong": wrong,
             "cents": sum(each.cents for each in checked),
+            "new": len(new),
+            "new_cents": sum(each.cents for each in new),
             "sheet": b64encode(raw).decode(),
             "sure_fault": "Confirme que quer criar." if request.field("confirmed") and not wrong else "",
             "waiting": not request.test and request.session.kyc != "approved",
@@ -87,13 +105,17 @@ async def create(request: PageRequest) -> Response[Any]:
     until = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
     room = asyncio.Semaphore(TOGETHER)
 
-    async def made(row: SheetRow) -> ImportedRow:
+    again = request.field("again") == "yes"
+
+    async def made(each: CheckedRow) -> ImportedRow:
+        if each.before is not None and not again:
+            return ImportedRow(each.row, each.before, before=True)
         async with room:
             if asyncio.get_running_loop().time() > until:
-                return ImportedRow(row, fault=_NOT_BEGUN)
-            return await _make(request, sheet, row)
+                return ImportedRow(each.row, fault=_NOT_BEGUN)
+            return await _make(each.row, _part(request, each, again=again and each.before is not None))
 
-    ended = await asyncio.gather(*(made(row) for row in sheet.rows))
+    ended = await asyncio.gather(*map(made, checked))
     return request.show("import_made.html", {"ended": ended, "made": sum(not each.fault for each in ended)})
 
 
@@ -107,43 +129,60 @@ def _raw(request: PageRequest) -> bytes | None:
     return request.files.get("file") or None
 
 
-def _part(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> PageRequest:
-    """A request of its own for this row: the form's fields are the row's, the key is the sheet's and the row's."""
-    name = f"{request.mode} {sheet.digest} {row.number}"
-    return request.part(name, row.fields, key=uuid5(request.session.account_id, name))
+def _part(request: PageRequest, of: CheckedRow, *, again: bool = False) -> PageRequest:
+    """A request of its own for this row: the form's fields are the row's, the key is the row's too, or, when it is made
+    once more, that of the page which confirms."""
+    key = uuid5(request.form_id if again else request.session.account_id, of.name)
+    return request.part(of.name, of.row.fields, key=key)
 
 
-async def _checked(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> CheckedRow:
-    part = _part(request, sheet, row)
+async def _recognized(request: PageRequest, checked: Sequence[CheckedRow]) -> list[CheckedRow]:
+    """The rows with their names, and with what was made of them before."""
+    times: Counter[bytes] = Counter()
+    named = []
+    for each in checked:
+        times[each.asks] += 1
+        # Keyed: it names a payer, and the key of what is made stays when that one is erased.
+        name = f"{request.mode} {request.seal.blind(each.asks.decode())} {times[each.asks]}"
+        named.append(replace(each, name=name))
+    keys = [_part(request, each).key for each in named]
+    async with session(request.pool) as conn:
+        found = await made_of(conn, account_id=request.session.account_id, test=request.test, keys=keys)
+    made = {each.key: each.resource_id for each in found}
+    return [replace(each, before=made.get(key)) for each, key in zip(named, keys, strict=True)]
+
+
+async def _checked(request: PageRequest, row: SheetRow) -> CheckedRow:
+    part = request.part(str(row.number), row.fields)
     filled = Filled(part)
+    asked: new_charge.PixFields | new_charge.BoletoFields | None = None
     kind = row.fields["kind"]
     due_on: date | None = None
     conditions: tuple[str, ...] = ()
     if kind != "pix" and kind not in new_charge.BOLETOS:
         filled.wrong("kind", "Use pix, boleto, boleto_hibrido ou boleto_pix.")
-        cents = None
     elif kind == "pix":
         if row.fields["due_date"]:
             filled.wrong("due_date", "Cobranças Pix não têm vencimento: use validade_dias.")
         for name in (*FIELDS, *IN_REAIS):
             if row.fields.get(name):
                 filled.wrong(name, "Multa, juros e desconto são de boletos.")
-        cents = new_charge.read_pix(part, filled).amount_cents
+        asked = new_charge.read_pix(part, filled)
     else:
         for name, of in IN_REAIS.items():
             if row.fields[name]:
                 filled.wrong(name, f"Preencha esta coluna ou {_NAMES[of]}, não as duas.")
-        asked = new_charge.read_boleto(part, filled)
-        cents, due_on = asked.amount_cents, asked.due_on
-        if asked.terms is not None and cents is not None and due_on is not None:
-            conditions = told_conditions(asked.terms, amount_cents=cents, due=due_on)
+        asked = boleto = new_charge.read_boleto(part, filled)
+        due_on = boleto.due_on
+        if boleto.terms is not None and boleto.amount_cents is not None and due_on is not None:
+            conditions = told_conditions(boleto.terms, amount_cents=boleto.amount_cents, due=due_on)
     names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
     faults = {names.get(name, name): fault for name, fault in filled.faults.items()}
-    return CheckedRow(row, cents or 0, faults, due_on, conditions)
+    cents = 0 if asked is None else asked.amount_cents or 0
+    return CheckedRow(row, cents, faults, msgspec.json.encode(asked), due_on, conditions)
 
 
-async def _make(request: PageRequest, sheet: ChargeSheet, row: SheetRow) -> ImportedRow:
-    part = _part(request, sheet, row)
+async def _make(row: SheetRow, part: PageRequest) -> ImportedRow:
     filled = Filled(part)
     before = await new_charge.found_before(part)
     if before is not None:

@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import date
-from hashlib import sha256
 from typing import Final
 
 from msgspec import Struct
@@ -76,16 +75,8 @@ class SheetRow(Struct, frozen=True):
     fields: dict[str, str]
 
 
-class ChargeSheet(Struct, frozen=True):
-    """`rows` are those that are not empty. `digest` names what they were read from: of a CSV its bytes; of an .xlsx,
-    which has other bytes each time it is saved, its cells."""
-
-    rows: list[SheetRow]
-    digest: str
-
-
-def read_sheet(raw: bytes) -> ChargeSheet:
-    """At most ROWS_MAX rows; SheetFault otherwise."""
+def read_sheet(raw: bytes) -> list[SheetRow]:
+    """The rows that are not empty, at most ROWS_MAX; SheetFault otherwise."""
     if len(raw) > BYTES_MAX:
         raise SheetFault(f"O arquivo passa de {BYTES_MAX // 1024} KB: divida-o.")
     workbook = is_workbook(raw)
@@ -103,8 +94,7 @@ def read_sheet(raw: bytes) -> ChargeSheet:
         raise SheetFault("Não há nenhuma linha abaixo dos títulos.")
     if len(rows) > ROWS_MAX:
         raise SheetFault(f"São {len(rows)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
-    told = "\n".join(f"{row.number} {sorted(row.fields.items())}" for row in rows).encode() if workbook else raw
-    return ChargeSheet(rows, sha256(told).hexdigest())
+    return rows
 
 
 def _filled(line: Sequence[Value]) -> bool:
