@@ -41,6 +41,7 @@ from domain.boleto.codes import barcode_of_line
 from domain.boleto.terms import PaymentTerms
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, reais
+from domain.pix.br_code import is_br_code
 
 INFO = ("cobrancas.boletos-info",)
 REQUEST = ("cobrancas.boletos-requisicao",)
@@ -68,6 +69,7 @@ _REMEMBERED_MAX = 10_000  # boletos whose last reading is remembered
 _EMV_CHARACTERS_MAX = 512
 
 _MONEY = re.compile(r'"?([0-9]{1,12})(?:\.([0-9]{1,2})0*)?"?')
+_NULL: Final = Raw(b"null")
 _DAY = re.compile(r"([0-9]{2})[./]([0-9]{2})[./]([0-9]{4})")
 
 _log = structlog.get_logger()
@@ -92,7 +94,8 @@ class _PixOfBoleto(Struct, frozen=True, rename="camel"):
 
 
 class _Detail(Struct, frozen=True):
-    """What we need of the detail, under the bank's own names. Money stays text: no float touches it."""
+    """What we need of the detail, under the bank's own names. Money stays text: no float touches it. What a boleto
+    need not have may be null as well as absent."""
 
     codigoEstadoTituloCobranca: int
     numeroTituloCedenteCobranca: str
@@ -101,16 +104,16 @@ class _Detail(Struct, frozen=True):
     valorOriginalTituloCobranca: Raw
     codigoLinhaDigitavel: str
     textoCodigoBarrasTituloCobranca: str
-    dataRegistroTituloCobranca: str = ""
-    dataMultaTitulo: str = ""
-    quantidadeDiaPrazoLimiteRecebimento: int = 0
-    dataRecebimentoTitulo: str = ""
-    dataCreditoLiquidacao: str = ""
-    valorPagoSacado: Raw = Raw(b"0")
-    valorJuroMoraRecebido: Raw = Raw(b"0")
-    valorMultaRecebido: Raw = Raw(b"0")
-    valorDescontoUtilizado: Raw = Raw(b"0")
-    codigoCanalPagamento: int = 0
+    dataRegistroTituloCobranca: str | None = None
+    dataMultaTitulo: str | None = None
+    quantidadeDiaPrazoLimiteRecebimento: int | None = None
+    dataRecebimentoTitulo: str | None = None
+    dataCreditoLiquidacao: str | None = None
+    valorPagoSacado: Raw = _NULL
+    valorJuroMoraRecebido: Raw = _NULL
+    valorMultaRecebido: Raw = _NULL
+    valorDescontoUtilizado: Raw = _NULL
+    codigoCanalPagamento: int | None = None
 
 
 class _Item(Struct, frozen=True, rename="camel"):
@@ -123,9 +126,9 @@ class _Item(Struct, frozen=True, rename="camel"):
 
 
 class _List(Struct, frozen=True, rename="camel"):
-    boletos: list[Raw]
-    indicador_continuidade: str = "N"
-    proximo_indice: int = 0
+    boletos: list[Raw] | None
+    indicador_continuidade: str | None = None
+    proximo_indice: int | None = None
 
 
 _read_item = msgspec.json.Decoder(_Item, strict=False).decode  # as every answer is read
@@ -273,21 +276,21 @@ class Cobrancas:
         page = read(heard, _List)
         if page is None:
             return Unknown("unreadable list")
-        items, unreadable = self._paid(page.boletos)
-        more = page.indicador_continuidade == "S" and page.proximo_indice > int(index)
-        if not more:
+        items, unreadable = self._paid(page.boletos or ())
+        following = page.proximo_indice or 0
+        if page.indicador_continuidade != "S" or following <= int(index):
             return Done(BankPage(items=items, unreadable=unreadable, following=other))
         # The bank names the next page alone, by an index that counts boletos. Those behind it seem to be as far apart:
         # as many as were read are guessed, so that at most half of what is asked for lies behind the end. A page that
         # the bank names otherwise is not taken for one.
-        apart = page.proximo_indice - int(index)
+        apart = following - int(index)
         guessed = min(int(index) // apart + 1, LATER_MAX)
         return Done(
             BankPage(
                 items=items,
                 unreadable=unreadable,
-                following=f"{overdue}:{page.proximo_indice}",
-                later=[f"{overdue}:{page.proximo_indice + apart * n}" for n in range(1, guessed + 1)],
+                following=f"{overdue}:{following}",
+                later=[f"{overdue}:{following + apart * n}" for n in range(1, guessed + 1)],
             )
         )
 
@@ -499,7 +502,7 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
     due_on = _day(detail.dataVencimentoTituloCobranca)
     registered_on = _day(detail.dataRegistroTituloCobranca)
     parts = [
-        _cents(each)
+        0 if each == _NULL else _cents(each)
         for each in (
             detail.valorPagoSacado, detail.valorJuroMoraRecebido, detail.valorMultaRecebido,
             detail.valorDescontoUtilizado,
@@ -533,7 +536,7 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
         barcode=barcode,
         registered_on=registered_on,
         fine_from=_day(detail.dataMultaTitulo),
-        late_days=detail.quantidadeDiaPrazoLimiteRecebimento,
+        late_days=detail.quantidadeDiaPrazoLimiteRecebimento or 0,
         paid_cents=paid_cents if paid else 0,
         paid_on=_day(detail.dataRecebimentoTitulo) if paid else None,
         credited_on=_day(detail.dataCreditoLiquidacao) if paid else None,
@@ -570,8 +573,9 @@ def _paid_boleto(item: _Item) -> PaidBoleto | None:
 
 
 def _emv(qr: _QrCode | None) -> str | None:
+    """None of what no payer's program would take: it is not handed out."""
     text = (qr.emv or "").strip() if qr is not None else ""
-    return text if text.startswith("000201") and len(text) <= _EMV_CHARACTERS_MAX else None
+    return text if len(text) <= _EMV_CHARACTERS_MAX and is_br_code(text) else None
 
 
 def _cents(said: Raw) -> int | None:
@@ -587,9 +591,9 @@ def _day_text(day: date) -> str:
     return day.strftime("%d.%m.%Y")
 
 
-def _day(text: str) -> date | None:
+def _day(text: str | None) -> date | None:
     """`dd.mm.aaaa`, or with bars; None for "", "00.00.0000" and anything else."""
-    match = _DAY.fullmatch(text.strip()[:10])
+    match = _DAY.fullmatch((text or "").strip()[:10])
     try:
         return date(int(match[3]), int(match[2]), int(match[1])) if match is not None else None
     except ValueError:

@@ -34,7 +34,18 @@ def dynamic_br_code(*, location: str, amount_cents: int | None, name: str, city:
         f"00020101021226{len(location) + 22}0014{_GUI}25{len(location):02}{location}"
         f"520400005303986{shown}{_merchant_objects(name, city)}6304"
     )
-    return f"{text}{crc_hqx(text.encode('ascii'), 0xFFFF):04X}"
+    return f"{text}{_crc(text)}"
+
+
+def is_br_code(text: str) -> bool:
+    """Whether a text that somebody else made begins as a BR Code does and ends with its own check sum, the last four
+    of its characters."""
+    begins = text.isascii() and text.startswith("000201") and text[-8:-4] == "6304"
+    return begins and text[-4:].upper() == _crc(text[:-4])
+
+
+def _crc(text: str) -> str:
+    return f"{crc_hqx(text.encode('ascii'), 0xFFFF):04X}"
 
 
 @lru_cache(maxsize=16_384)  # about 4 MB; one entry per merchant, whose name is folded once and not per charge

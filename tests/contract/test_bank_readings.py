@@ -11,10 +11,12 @@ import pytest
 
 from banks.banco_do_brasil import transport
 from banks.banco_do_brasil.adapter import BancoDoBrasil
+from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
 from domain.boleto.terms import Fine, PaymentTerms
+from domain.pix.br_code import dynamic_br_code
 from tests.support.banking import adapter_at
 from tests.support.boleto_bank import canned_bank, detail, new_boleto, new_number, today
 
@@ -85,6 +87,70 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     assert (state.status, state.late_days) == ("open", 30)
     assert isinstance(page, Done)
     assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345], "N:300")
+
+
+# Nulls for what there is none of
+
+
+NOTHING_YET = {
+    "dataMultaTitulo": None, "quantidadeDiaPrazoLimiteRecebimento": None, "dataRecebimentoTitulo": None,
+    "dataCreditoLiquidacao": None, "valorPagoSacado": None, "valorJuroMoraRecebido": None, "valorMultaRecebido": None,
+    "valorDescontoUtilizado": None, "codigoCanalPagamento": None,
+}  # fmt: skip
+
+
+async def test_a_boleto_of_which_the_bank_has_nothing_yet_is_read_and_its_money_booked() -> None:
+    """Unreadable, its money would be asked for again for ever."""
+    boleto = new_boleto()
+    one = f"GET /cobrancas/v2/boletos/{boleto.number}"
+    async with saying({one: (200, detail(boleto, **NOTHING_YET))}) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.paid_cents, state.fine_from, state.late_days) == ("open", 0, None, 0)
+    paid = {"codigoEstadoTituloCobranca": 6, "valorPagoSacado": 123.45, "dataRecebimentoTitulo": f"{today():%d.%m.%Y}"}
+    async with saying({one: (200, detail(boleto, **NOTHING_YET | paid))}) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12345, today())
+    async with saying({one: (200, detail(boleto, **NOTHING_YET | {"codigoEstadoTituloCobranca": 6}))}) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.status, state.paid_cents) == ("in_between", 0), "paid, and not told with how much"
+
+
+@pytest.mark.parametrize("boletos", [[], None])
+async def test_a_list_whose_end_is_told_by_nulls_ends(boletos: Any) -> None:
+    listed = {"indicadorContinuidade": None, "proximoIndice": None, "boletos": boletos}
+    async with saying({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+        page = await bank.boletos.paid_page(today(), today(), "S:0")
+    assert isinstance(page, Done)
+    assert (page.value.items, page.value.following) == ([], None)
+
+
+# QR Codes
+
+
+async def test_a_qr_code_of_a_boleto_with_a_wrong_check_sum_is_handed_to_nobody() -> None:
+    """No payer's program takes it: the boleto would be paid by its line alone."""
+    right = dynamic_br_code(location="pix.example.com/qr/v2/7", amount_cents=12345, name="Loja", city="Recife")
+    boleto = new_boleto(hybrid=True)
+    barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
+    made = {"numero": boleto.number, "linhaDigitavel": line, "codigoBarraNumerico": barcode}
+    path, key = "/cobrancas/v2/boletos", "qrCode"
+    lower, wrong = right[:-4] + right[-4:].lower(), right.replace("123.45", "923.45")
+    for emv, wanted in ((right, right), (lower, lower), (wrong, None)):
+        told = {key: {"url": "", "txId": "", "emv": emv}}
+        answers = {
+            f"POST {path}": (201, made | told), f"GET {path}/{boleto.number}/pix": (200, told),
+            f"POST {path}/{boleto.number}/gerar-pix": (200, told),
+        }  # fmt: skip
+        async with saying(answers) as bank:
+            answer = await bank.boletos.register_boleto(boleto)
+        if wanted is None:
+            assert isinstance(answer, Unknown)
+        else:
+            assert isinstance(answer, Done)
+            assert answer.value.qr_code == wanted
 
 
 # Announcements of boletos
