@@ -44,6 +44,8 @@ class PixCreations:
         self._suspended = suspended
         self._due_times = due_times
         self._traced = traced
+        # Charges of calls under way of which a statement's answer was lost: it may be stored yet.
+        self._in_doubt: set[UUID] = set()
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
             mode: Batcher(self._write, lanes=1, batch_max=batch_max) for mode in Mode
@@ -69,7 +71,10 @@ class PixCreations:
         except OverflowError:
             self._reserve.give_back(mode, [location])
             raise
-        doc = await written
+        try:
+            doc = await written
+        finally:
+            self._in_doubt.discard(creation.charge_id)
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
         raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
@@ -121,6 +126,7 @@ class PixCreations:
                 raise  # one key's: tried again alone, so that it holds up no other
             except DB_UNAVAILABLE:
                 again = True
+                self._in_doubt.update(new.charge_id for new in news)
                 left_s = deadline - asyncio.get_running_loop().time()
                 if left_s <= 0:
                     raise
@@ -136,7 +142,7 @@ class PixCreations:
         again: bool,
     ) -> set[UUID]:
         """The ids of what an earlier attempt at these stored. Locations that no charge has are given back: where the
-        key is another request's, or nobody's and no attempt is under way."""
+        key is another request's, or nobody's and no attempt, of an earlier call neither, is under way."""
         others = [
             (new, location) for new, (_, location) in zip(news, placed, strict=True) if new.charge_id not in created
         ]
@@ -146,7 +152,7 @@ class PixCreations:
         for (new, location), row in zip(others, used, strict=True):
             if row is not None and row.resource_id == new.charge_id:
                 stored.add(new.charge_id)
-            elif row is not None or not again:
+            elif row is not None or new.charge_id not in self._in_doubt:
                 free.append(location)
         self._reserve.give_back(mode, free)
         # By an earlier call, as of a batch that failed since and is tried again one by one, with other random ids.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID, uuid4
@@ -11,6 +12,7 @@ import pytest
 from commands.bank_orders.pix_locations import LocationReserve, PixLocation
 from commands.charges.create_boleto import order_boletos
 from commands.charges.create_pix import create_pix
+from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from domain.mode import Mode
 from tests.support.dual_merchant import dual_body
 from tests.support.in_process import Api
@@ -65,6 +67,41 @@ async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location
     taken = await locations(pool, [reply.json()["charge_id"] for reply in made])
     assert len(set(taken)) == 3
     assert not set(taken) & set(free)
+
+
+async def test_the_location_of_a_charge_that_may_be_stored_yet_is_nobody_elses(api: Api, pool: Any) -> None:
+    """A statement whose connection was lost goes on at the server: it may store the charge after PIX was suspended,
+    when its batch is tried again one by one and stores nothing."""
+    token, lost = await api.token(mode="production"), 0
+
+    async def lose_the_batch(conn: Any, items: Any) -> set[UUID]:
+        nonlocal lost
+        if len(items) == 1:
+            return await create_pix(conn, items)
+        lost += len(items)
+        async with pool.acquire() as other:
+            await suspend_pix(other, now=datetime.now(UTC))
+        raise ConnectionResetError("the answer")
+
+    free: list[str] = []
+
+    def given_back(_reserve: LocationReserve, _mode: Mode, locations: Sequence[PixLocation]) -> None:
+        free.extend(each.location for each in locations)
+
+    try:
+        with (
+            patch("api.operations.pix.create_pix", lose_the_batch),
+            patch("api.operations.pix._DATABASE_BACK_S", 0.0),
+            patch.object(LocationReserve, "give_back", given_back),
+        ):
+            replies = await create(api, token, [str(uuid4()) for _ in range(TOGETHER)])
+    finally:
+        async with pool.acquire() as conn:
+            await resume_pix(conn, now=datetime.now(UTC))
+    refused = [reply for reply in replies if reply.status == 403]
+    assert lost
+    assert len(refused) == TOGETHER - sum(reply.status == 201 for reply in replies) >= lost
+    assert len(free) == len(refused) - lost
 
 
 async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_its_dual_charge(
