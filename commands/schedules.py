@@ -40,6 +40,8 @@ BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """No request waits, so a slow bank has time; a silent one is asked by another order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """The last again and again, until the number's due date is over."""
+LIFETIME_MIN: Final = timedelta(seconds=60)
+"""Of a PIX charge (contract section 5)."""
 ADDRESS: Final = ("street", "city", "state", "zip_code")
 """What a merchant's own address must have for boletos."""
 ACTOR: Final = "schedule"
@@ -223,8 +225,9 @@ def obstacle(due: DueCharge) -> Code | None:
 
 
 def over(due: DueCharge, *, now: datetime) -> bool:
-    """Whether the number's due date has passed: it is not issued any more."""
-    return now.astimezone(SAO_PAULO).date() > due.due_date
+    """Whether the number's due date has passed, or too little of it is left to pay a PIX: it is not issued any more."""
+    needed = LIFETIME_MIN if due.payment_method == PIX else timedelta()
+    return (now + needed).astimezone(SAO_PAULO).date() > due.due_date
 
 
 async def hold(conn: Connection, due: DueCharge) -> bool | None:

@@ -30,7 +30,7 @@ from commands.schedules import (
     turn,
     wait,
 )
-from domain.errors import Code
+from domain.errors import Code, Refused
 from domain.mode import Mode
 from runtime.jobs import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -136,18 +136,21 @@ class ScheduleWorker:
 
     async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
-        async with session(context.pool) as conn:
-            location = await take_one(conn, test=False, bank=context.settings.bank)
-        context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
-        if location is None:
-            return Code.BANK_UNAVAILABLE
-        async with transaction(context.pool) as conn:
-            approved = await hold(conn, due)
-            if not approved:  # None: the lease's end brings back what goes on
-                return None if approved is None else Code.KYC_REQUIRED
-            if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
-                # Suspended; or the key was used this moment, which the next look finds.
-                return Code.PIX_AVULSO_SUSPENDED
+        try:
+            async with transaction(context.pool) as conn:
+                approved = await hold(conn, due)
+                if not approved:  # None: the lease's end brings back what goes on
+                    return None if approved is None else Code.KYC_REQUIRED
+                location = await take_one(conn, test=False, bank=context.settings.bank)
+                if location is None:
+                    raise Refused(Code.BANK_UNAVAILABLE)
+                if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
+                    # Suspended, or the key was used this moment, which the next look finds: the location stays.
+                    raise Refused(Code.PIX_AVULSO_SUSPENDED)
+        except Refused as refused:
+            return refused.code
+        finally:
+            context.jobs.wake(LOCATION_POOL[Mode.PRODUCTION])
         context.jobs.wake(PIX_ORDERS[Mode.PRODUCTION])
         return None
 

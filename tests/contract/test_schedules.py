@@ -674,6 +674,40 @@ async def test_suspended_pix_waits_for_its_end(world: World, pool: Pool) -> None
     assert [each["state"] for each in await world.charges(made["schedule_id"])] == ["issued"]
 
 
+async def test_numbers_that_pix_has_to_be_resumed_for_use_up_no_locations(world: World, pool: Pool) -> None:
+    """Each is made by a call to the bank, and every number is tried again for as long as that takes."""
+    first, ready = today() + timedelta(days=20), "SELECT sum(cardinality(locations)) FROM pix_location WHERE NOT test"
+    await world.created(first_due_date=str(first), max_charges=1)
+    before = await pool.fetchval(ready)
+    async with transaction(pool) as conn:
+        await suspend_pix(conn, now=world.now)
+    try:
+        await world.work(at(first - timedelta(days=10)))
+        await world.work(world.now + RETRIES[0])
+        assert await pool.fetchval(ready) == before
+    finally:
+        async with transaction(pool) as conn:
+            await resume_pix(conn, now=world.now)
+    await world.work(world.now + RETRIES[1])
+    assert await pool.fetchval(ready) == before - 1
+
+
+async def test_a_charge_that_nobody_has_the_time_to_pay_is_not_issued(world: World) -> None:
+    """Any PIX charge can be paid for a minute at least."""
+    first = today() + timedelta(days=20)
+    last = at(first, 23, 59)
+    for begins, state in (
+        (last + timedelta(seconds=59, milliseconds=500), "skipped"),
+        (last - timedelta(seconds=1), "issued"),
+    ):
+        made = await world.created(first_due_date=str(first), max_charges=1, issue_days_before=0)
+        assert (await world.ask("POST", f"/{made['schedule_id']}/pause")).status == 200
+        world.now = at(first, 12)
+        assert (await world.ask("POST", f"/{made['schedule_id']}/resume")).status == 200
+        await world.work(begins)
+        assert [each["state"] for each in await world.charges(made["schedule_id"])] == [state]
+
+
 async def test_a_key_the_account_used_itself_makes_no_charge_of_the_schedule(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)
