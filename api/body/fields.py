@@ -89,6 +89,8 @@ INSTANT: Final = {
     "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
     "examples": ["2026-11-21T09:54:00.123Z"],
 }
+INSTANT_GIVEN: Final = INSTANT | {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"}
+"""In a body: in any precision. INSTANT is how we tell one."""
 _lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Code.EXPIRES_IN_INVALID})
 
 # In a body in any case (RFC 4122, section 3); in a path an id has one spelling.

@@ -294,6 +294,25 @@ async def test_the_sandbox_clock_moves_exactly_when_the_schema_says_so(
 
 
 @pytest.mark.parametrize(
+    ("paid_at", "good"),
+    [
+        (None, True), ("2026-01-01T00:00:00.123Z", True), ("2026-01-01T00:00:00Z", True),
+        ("2026-01-01T00:00:00.123456Z", True), ("2026-01-01", False), ("2026-01-01T00:00:00", False),
+        ("2026-02-30T00:00:00Z", False), ("2026-01-01T00:00:00-03:00", False), (1, False),
+    ],
+)  # fmt: skip
+async def test_a_payers_instant_is_let_in_exactly_when_the_schema_says_so(
+    api: Api, document: Schema, paid_at: Any, good: bool
+) -> None:
+    token = await api.token()
+    made = await api.post("/v1/charges/pix", api.pix(), token=token, key=secrets.token_hex(8))
+    path = "/v1/sandbox/charges/{charge_id}/pay"
+    assert body_of(document, path).is_valid({"paid_at": paid_at}) is good
+    reply = await api.post(path.format(**made.json()), {"paid_at": paid_at}, token=token)
+    assert reply.status == (200 if good else 400), reply
+
+
+@pytest.mark.parametrize(
     ("name", "value", "good"),
     [
         ("limit", 1, True), ("limit", 10**6, True), ("limit", 0, False), ("limit", -1, False),
