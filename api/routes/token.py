@@ -69,7 +69,7 @@ class TokenRequest(Struct, kw_only=True, omit_defaults=True):
         Annotated[
             str,
             Meta(
-                pattern=rf"^({_SCOPE})( ({_SCOPE}))*\Z",
+                pattern=rf"^(({_SCOPE})( ({_SCOPE}))*)?\Z",
                 max_length=FIELD_MAX,
                 description="A subset of the credential's scopes; all of them unless given.",
             ),
@@ -161,7 +161,8 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
 
 
 async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The request's fields; a repeated or non-text field is invalid_request (RFC 6749 section 3.2)."""
+    """The request's fields, without those that are empty; a repeated or non-text field is invalid_request (RFC 6749
+    section 3.2)."""
     kinds = [value for name, value in request.scope["headers"] if name == b"content-type"]
     kind = kinds[0].split(b";", 1)[0].strip().lower() if len(kinds) == 1 else b""
     try:
@@ -184,7 +185,7 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
     fields = {
         name: given[name]
         for name in ("grant_type", "client_id", "client_secret", "scope")
-        if given.get(name) is not None
+        if given.get(name) not in (None, "")
     }
     for name, value in fields.items():
         if not isinstance(value, str) or "\0" in value or len(value) > FIELD_MAX:

@@ -124,11 +124,24 @@ async def test_two_tokens_of_one_client_are_both_good(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "scope",
-    ["charges:read charges:delete", "", "  ", "charges:read  payments:read", "CHARGES:READ", "charges:read\x00"],
+    ["charges:read charges:delete", "  ", "charges:read  payments:read", "CHARGES:READ", "charges:read\x00"],
 )
 async def test_a_scope_that_is_not_held_is_invalid_scope(api: Api, scope: str) -> None:
     reply = await ask(api, named(api.first, scope=scope))
     declined(reply, 400, "invalid_request" if "\0" in scope else "invalid_scope")
+
+
+async def test_an_empty_parameter_is_one_that_was_left_out(api: Api) -> None:
+    """RFC 6749 section 3.2: some clients send every field of their form."""
+    whole = await ask(api, named(api.first, scope=""))
+    assert (whole.status, whole.json()["scope"].split(" ")) == (200, list(ALL_SCOPES))
+    body = msgspec.json.encode(named(api.first, scope=""))
+    assert (await api.ask("POST", "/v1/oauth/token", headers=[JSON], body=body)).status == 200
+    header = basic(api.first.test.client_id, api.first.test.client_secret)
+    empty = {"grant_type": "client_credentials", "client_id": "", "client_secret": "", "scope": ""}
+    assert (await ask(api, empty, header)).status == 200
+    declined(await ask(api, named(api.first, client_secret="")), 401, "invalid_client")
+    declined(await ask(api, named(api.first, grant_type="")), 400, "invalid_request")
 
 
 async def test_a_narrow_credential_cannot_ask_for_more(api: Api, pool: Any) -> None:
