@@ -23,6 +23,9 @@ from readmodels.projector import Projection
 from runtime.ids import new_id
 from sql import Connection
 
+BANK: Final = "bank"
+"""The actor of what follows from what a bank says."""
+
 
 class Event(Struct, frozen=True, gc=False):
     """An event for the merchant; `body` is the webhook's, frozen."""

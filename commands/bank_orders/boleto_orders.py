@@ -55,7 +55,6 @@ async def give_up(
     now: datetime,
     attempts: int | None = None,
     untouched: int = 0,
-    reconcile_at: datetime | None = None,
 ) -> bool:
     """Abandon an order nobody waits for; False when it has ended meanwhile.
 
@@ -68,7 +67,6 @@ async def give_up(
         reconcile_id=reconcile_id,
         outcome=outcome,
         now=now,
-        reconcile_at=reconcile_at or now,
         attempts=attempts,
         untouched=untouched,
         closing=CLOSE.after,

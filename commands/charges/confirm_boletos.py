@@ -69,7 +69,6 @@ async def confirm_boletos(
     now: datetime,
     seal: Seal,
     fees: FeeTerms,
-    actor: str = "bank",
     announced: Mapping[str, int] = {},
     patient: Collection[str] = (),
     request_ids: Mapping[str, str | None] = {},
@@ -115,7 +114,7 @@ async def confirm_boletos(
     booked = [each for several in confirmations.values() for each in several]
     asked = zip(numbers, booked, strict=True)
     named = [structs.replace(each, request_id=request_ids.get(number)) for number, each in asked]
-    outcomes = await confirm_payments(conn, named, now=now, seal=seal, fees=fees, actor=actor)
+    outcomes = await confirm_payments(conn, named, now=now, seal=seal, fees=fees)
     await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
     return dict(zip(numbers, outcomes, strict=True))
 

@@ -17,7 +17,6 @@ from sql import Connection
 async def fail_charge(
     conn: Connection,
     *,
-    account_id: UUID,
     charge_id: UUID,
     code: str,
     message: str,

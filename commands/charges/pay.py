@@ -11,7 +11,7 @@ from msgspec import Struct
 from commands.bank_orders.kinds import CLOSE, CobRemoval, PixSimulation
 from commands.charges.agreed_amount import Owed
 from commands.charges.change import ChargeChange, ChargeCommand, Outcome, change_charges
-from commands.journal import Entry, Event
+from commands.journal import BANK, Entry, Event
 from commands.money.fees import FEE_CHARGED
 from domain.charge import Charge, ChargeTransition, Payment, Receipt, Status, after, judge
 from domain.documents import masked
@@ -71,7 +71,6 @@ async def confirm_payments(
     now: datetime,
     seal: Seal,
     fees: FeeTerms,
-    actor: str = "bank",
 ) -> list[Outcome]:
     """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped.
     `fees` are charged of accounts that have no terms of their own."""
@@ -80,7 +79,7 @@ async def confirm_payments(
             charge_id=each.charge_id,
             owner=None,
             decide=_booking(each, seal, fees),
-            actor=actor,
+            actor=BANK,
             request_id=each.request_id,
             source=each.source,
             paid_at=each.paid_at,

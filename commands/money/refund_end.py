@@ -16,7 +16,7 @@ from commands.charges.change import (
     change_charges,
     lock_charges,
 )
-from commands.journal import Entry, Event
+from commands.journal import BANK, Entry, Event
 from commands.money.refund import REFUNDS_MAX
 from commands.money.refund_store import RefundChange, fund_fields
 from domain.charge import Charge
@@ -71,7 +71,7 @@ find_standing = sql.many("refund.standing", _Standing)
 
 
 async def end_refunds(
-    conn: Connection, endings: Sequence[Ending], *, now: datetime, actor: str = "bank"
+    conn: Connection, endings: Sequence[Ending], *, now: datetime, actor: str = BANK
 ) -> list[Outcome]:
     """End each refund as the bank says it ended; one that has ended before stays as it is."""
     assert len(endings) <= REFUNDS_MAX

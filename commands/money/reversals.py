@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import sql
 from commands.charges.change import COMMANDS_MAX, ChargeChange, ChargeCommand, change_charges, lock_charges
-from commands.journal import Entry
+from commands.journal import BANK, Entry
 from commands.money.partner_shares import RefundedShare, take_shares_back
 from domain.charge import Charge
 from domain.instants import iso, to_millisecond
@@ -109,7 +109,7 @@ async def book_reversals(conn: Connection, returns: Sequence[BankReturn], *, ban
         now=now,
     )
     commands = [
-        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_reversing(each), actor="bank") for each in booked
+        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_reversing(each), actor=BANK) for each in booked
     ]
     await change_charges(conn, commands, now=now)
     return len(booked)

@@ -20,6 +20,7 @@ from commands.bank_orders.kinds import CLOSE, CobRemoval
 from commands.charges.agreed_amount import Owed, agreed_of
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, book
+from commands.journal import BANK
 from commands.money.reversals import BankReturn
 from domain.charge import Charge
 from domain.errors import Code, Refused
@@ -28,8 +29,6 @@ from domain.merchants.fees import FeeTerms
 from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
-BANK: Final = "bank"
-"""Who settled what the bank gave back of its own accord."""
 ASSIGNED: Final = "suspense.assigned"
 
 _log = structlog.get_logger()

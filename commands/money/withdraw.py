@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import sql
 from commands.bank_orders.kinds import SendOrder
-from commands.journal import Entry, Event, Posting, post
+from commands.journal import BANK, Entry, Event, Posting, post
 from commands.money.fees import fee_beside
 from domain.errors import Code, Refused
 from domain.events import EventKind, withdrawal_body
@@ -206,7 +206,7 @@ async def cancel_withdrawal(
 
 
 async def start_sending(
-    conn: Connection, withdrawal_id: UUID, account_id: UUID, *, now: datetime, actor: str = "bank"
+    conn: Connection, withdrawal_id: UUID, account_id: UUID, *, now: datetime
 ) -> WithdrawalDoc | None:
     """From here on the bank may be asked: it is `processing`, and cannot be cancelled. None when it has ended.
 
@@ -219,7 +219,7 @@ async def start_sending(
         await check_approved(conn, account_id)
         withdrawal = after(found, WithdrawalStatus.PROCESSING)
         await _store(conn, withdrawal)
-        await _post(conn, withdrawal, PROCESSING, None, {"processing_at": iso(now)}, actor=actor, now=now)
+        await _post(conn, withdrawal, PROCESSING, None, {"processing_at": iso(now)}, actor=BANK, now=now)
         return await _found(conn, withdrawal)
     return await _found(conn, found) if found.status == WithdrawalStatus.PROCESSING else None
 
@@ -230,7 +230,7 @@ async def check_approved(conn: Connection, account_id: UUID) -> None:
         raise Refused(Code.KYC_REQUIRED)
 
 
-async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor: str = "bank") -> None:
+async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> None:
     """End it as the bank says it ended; one that has ended before stays as it is."""
     found = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
     assert found is not None, "orders are written with their withdrawals"
@@ -260,7 +260,7 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime, actor
         {name: value for name, value in fields.items() if value is not None},
         entry=_reversal(withdrawal) if failed else None,
         event=Event(event_id, body),
-        actor=actor,
+        actor=BANK,
         request_id=ended.request_id,
         now=now,
     )

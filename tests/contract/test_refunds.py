@@ -389,7 +389,7 @@ async def test_a_charge_that_is_not_paid_is_not_refundable(env: Environment, sta
     elif state == "failed":
         async with transaction(env.pool) as conn:
             await fail_charge(
-                conn, account_id=env.api.first.account_id, charge_id=UUID(charge_id), code="BANK_REFUSED",
+                conn, charge_id=UUID(charge_id), code="BANK_REFUSED",
                 message="No.", now=env.now(), actor="test",
             )  # fmt: skip
     elif state == "expired":

@@ -81,7 +81,7 @@ async def _book_part(
             for pix, row in zip(new, known, strict=True)
         ]
         outcomes = await confirm_payments(
-            conn, confirmations, now=context.now(), seal=context.seal, fees=context.settings.fees, actor="bank"
+            conn, confirmations, now=context.now(), seal=context.seal, fees=context.settings.fees
         )
         unknown = [mine[row.end_to_end_id] for row in rows if not row.known]
         if unknown:

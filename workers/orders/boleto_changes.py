@@ -23,6 +23,7 @@ from commands.charges.create_boleto import issue_found_boleto
 from commands.charges.fail import fail_charge
 from commands.charges.redate import redate_boleto
 from commands.charges.sandbox import SANDBOX_FAILURE
+from commands.journal import BANK
 from commands.money.suspense import leave_suspense
 from domain.boleto.terms import PaymentTerms
 from domain.charge import DUAL, CancelReason, Status
@@ -115,7 +116,6 @@ def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
     async def change(conn: Connection) -> Changed | None:
         return await fail_charge(
             conn,
-            account_id=order.account_id,
             charge_id=order.charge_id,
             code=SANDBOX_FAILURE[0],
             message=SANDBOX_FAILURE[1],
@@ -166,7 +166,7 @@ def following(
         await _confirm(context, order.bank, conn, state, payments=payments)
         if state.status == "written_off" and order.number is not None:
             # Refused when it is not pending any more: then there is nothing to cancel.
-            await cancelling(context, order, reason, actor="bank", request_id=None)(conn)
+            await cancelling(context, order, reason, actor=BANK, request_id=None)(conn)
         for charge in await lock_charges(conn, charge_ids=[order.charge_id]):
             if wanted is not None and charge.status != wanted:
                 return Refused(Code.CHARGE_NOT_PENDING)

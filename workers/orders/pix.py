@@ -20,6 +20,7 @@ from banks.scenario import acting
 from commands.bank_orders.kinds import CobRemoval, CobRevision, OrderKind
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
+from commands.journal import BANK
 from domain.charge import Charge, Status
 from domain.mode import Mode
 from domain.sandbox_clock import on_clock
@@ -247,16 +248,14 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
     async with transaction(context.pool) as conn:
         ours = await settle(conn, [(order, "refused", outcome)], now=now)
         if ours and order.kind == OrderKind.COB_REGISTER:
-            assert order.account_id is not None
             assert order.charge_id is not None
             failed = await fail_charge(
                 conn,
-                account_id=order.account_id,
                 charge_id=order.charge_id,
                 code=FAILURE_CODE,
                 message=f"The bank refused the charge: {answer.message}"[:_MESSAGE_MAX],
                 now=now,
-                actor="bank",
+                actor=BANK,
                 request_id=read_request_id(order.request),
             )
     if failed is not None:

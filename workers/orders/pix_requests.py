@@ -18,7 +18,6 @@ from workers.orders.lease import ClaimedOrder
 class PixOrder(ClaimedOrder, frozen=True, gc=False):
     """A claimed order, and its charge as it was at that moment."""
 
-    account_id: UUID | None
     charge_id: UUID | None
     status: str | None
     expires_at: datetime | None

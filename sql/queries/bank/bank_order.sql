@@ -41,7 +41,7 @@ LEFT JOIN LATERAL (
 ) s ON true
 LEFT JOIN sandbox_clock k ON :test::boolean AND k.account_id = d.account_id
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.charge_id,
           c.status, c.expires_at, c.payer_sealed, s.due_on, s.terms,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register'

@@ -73,7 +73,7 @@ WITH given_up AS (
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
     SELECT :reconcile_id, account_id, charge_id, test, bank, 'boleto_reconcile',
            jsonb_build_object('after', CASE WHEN touched THEN kind ELSE :closing END, 'request', request),
-           :reconcile_at, :now
+           :now, :now
     FROM (SELECT *, attempts > :untouched::integer OR request ? 'reconcile' AS touched FROM given_up) g
     WHERE touched OR EXISTS (SELECT FROM charged)
 )

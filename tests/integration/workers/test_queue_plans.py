@@ -161,7 +161,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         "bank_order.claim_money of withdrawals": (claim | {"lane": "withdrawal"}, 120),
         "boleto.give_up": (
             {"order_id": boleto["order_id"], "attempts": None, "outcome": b"{}", "now": NOW, "untouched": 0,
-             "closing": "pix_paid", "reconcile_id": new_id(), "reconcile_at": NOW},
+             "closing": "pix_paid", "reconcile_id": new_id()},
             5,
         ),
         "boleto.order_change": (
