@@ -6,7 +6,7 @@ what is read may come from anyone, and raises ValueError with the reason.
 """
 
 import re
-from datetime import date, timedelta
+from datetime import date
 from operator import mul
 from typing import Final
 
@@ -19,12 +19,6 @@ FIRST_DUE: Final = date(2025, 2, 22)
 LAST_DUE: Final = date(2049, 10, 13)
 
 _FIRST_FACTOR: Final = 1000
-_LAST_FACTOR: Final = 9999
-_FACTOR_BEGAN: Final = (date(2000, 7, 3), FIRST_DUE)  # when the factor was 1000, in both rounds
-# FEBRABAN 082/2012: seen from a day, a factor means a date at most this far behind it or ahead of it. Together
-# that is less than the 9000 days of a round, so never two dates; a few factors mean none.
-_DAYS_BEHIND_MAX: Final = 3000
-_DAYS_AHEAD_MAX: Final = 5500
 
 _BARCODE = re.compile(r"[0-9]{44}")  # [0-9] and not \d: the digits of other scripts are no digits here
 _LINE = re.compile(r"[0-9]{47}")
@@ -52,21 +46,6 @@ def due_factor(due: date) -> int:
     if not FIRST_DUE <= due <= LAST_DUE:
         raise ValueError(f"no barcode carries {due}: its due factor reaches from {FIRST_DUE} to {LAST_DUE}")
     return _FIRST_FACTOR + (due - FIRST_DUE).days
-
-
-def due_of_factor(factor: int, *, near: date) -> date:
-    """The due date a factor means to someone who reads it on `near`: 3000 days behind that day to 5500 ahead.
-
-    Every factor was used twice, 9000 days apart. For boletos of our own the stored due date is the truth.
-    ValueError for a factor that is none (0, on boletos without a due date) or that means nothing near that day.
-    """
-    if not _FIRST_FACTOR <= factor <= _LAST_FACTOR:
-        raise ValueError(f"{factor} is no due factor")
-    for began in _FACTOR_BEGAN:
-        due = began + timedelta(days=factor - _FIRST_FACTOR)
-        if -_DAYS_BEHIND_MAX <= (due - near).days <= _DAYS_AHEAD_MAX:
-            return due
-    raise ValueError(f"due factor {factor} means no day near {near}")
 
 
 def field_check_digit(field: str) -> int:

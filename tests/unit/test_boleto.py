@@ -17,7 +17,6 @@ from domain.boleto.codes import (
     barcode,
     barcode_of_line,
     due_factor,
-    due_of_factor,
     field_check_digit,
     general_check_digit,
     line,
@@ -159,13 +158,6 @@ def test_a_barcode_says_bank_amount_and_free_field(text: str, code: str) -> None
     assert said.free_field == text[4:9] + text[10:20] + text[21:31]
 
 
-@pytest.mark.parametrize(("text", "code", "due"), NEW_ROUND + OLD_ROUND)
-def test_a_factor_read_at_its_time_means_the_date_that_was_printed(text: str, code: str, due: str) -> None:
-    day = date.fromisoformat(due)
-    for days in (-5500, -60, 0, 60, 3000):
-        assert due_of_factor(parse_barcode(code).due_factor, near=day + timedelta(days=days)) == day
-
-
 @pytest.mark.parametrize(("text", "code", "due"), NEW_ROUND)
 def test_boletos_of_today_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
     made = barcode(
@@ -190,7 +182,6 @@ def test_a_boleto_due_on_the_last_day_of_the_old_round_is_read_and_never_written
     printed = "00190.00009 03128.557000 00000.001172 1 99990000000100"
     said = parse_barcode(barcode_of_line(bare(printed)))
     assert (said.due_factor, said.amount_cents, said.free_field) == (9999, 100, free_field("3128557", 1, "17"))
-    assert due_of_factor(said.due_factor, near=date(2025, 1, 1)) == date(2025, 2, 21)
     with pytest.raises(ValueError, match="2025-02-21"):
         barcode(bank="001", free_field=said.free_field, due=date(2025, 2, 21), amount_cents=100)
 
@@ -238,29 +229,6 @@ def test_no_boleto_is_made_for_a_day_the_factor_cannot_carry(due: date) -> None:
         due_factor(due)
     with pytest.raises(ValueError, match=str(due)):
         barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=due, amount_cents=100)
-
-
-def test_the_same_factor_is_read_by_the_window_of_the_banks() -> None:
-    assert due_of_factor(9999, near=date(2025, 2, 20)) == date(2025, 2, 21)
-    assert due_of_factor(9999, near=date(2049, 10, 1)) == date(2049, 10, 13)
-    assert due_of_factor(1000, near=date(2001, 1, 1)) == date(2000, 7, 3)
-    assert due_of_factor(1000, near=date(2026, 11, 21)) == FIRST_DUE
-
-
-@pytest.mark.parametrize("factor", [1000, 5500, 9999])
-def test_the_window_ends_3000_days_behind_and_5500_ahead(factor: int) -> None:
-    due = FIRST_DUE + timedelta(days=factor - 1000)
-    assert due_of_factor(factor, near=due + timedelta(3000)) == due
-    assert due_of_factor(factor, near=due - timedelta(5500)) == due
-    for outside in (3001, -5501):
-        with pytest.raises(ValueError, match="means no day"):
-            due_of_factor(factor, near=due + timedelta(outside))
-
-
-@pytest.mark.parametrize("factor", [-1, 0, 1, 999, 10000])
-def test_what_is_no_due_factor_names_no_day(factor: int) -> None:
-    with pytest.raises(ValueError, match="no due factor"):
-        due_of_factor(factor, near=date(2026, 11, 21))
 
 
 def test_a_boleto_without_a_due_date_carries_factor_zero() -> None:
