@@ -83,7 +83,6 @@ _due_days = sql.many("read_charge.due_days", _DueDay)
 _summary = sql.list_of("read_charge.summary", _Sum)
 _summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
 _summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
-_SUMMARIES = {"by_due": _summary_by_due}
 
 
 async def charge_page(
@@ -111,22 +110,17 @@ async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> li
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
-async def charge_summary(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[StatusSummary]:
-    """Every status, in the order of a charge's life, those without charges included."""
-    return told(await charge_sums(conn, owner, filters))
-
-
 def told(sums: Mapping[str, StatusCents]) -> list[StatusSummary]:
     return [StatusSummary(status, each.count, reais(each.cents)) for status, each in sums.items()]
 
 
 async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:
-    """The same in cents, by status."""
+    """By every status, in the order of a charge's life, those without charges included."""
     path, given = _path(filters), given_of(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
     elif path == "by_key" or not await totals_serve(conn):
-        sums = await _SUMMARIES.get(path, _summary)(conn, **given)
+        sums = await (_summary_by_due if path == "by_due" else _summary)(conn, **given)
     elif path != "by_due":
         sums = await _sum_days(conn, filters, given)
     elif filters.created_from is None and filters.created_to is None:

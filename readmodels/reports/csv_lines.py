@@ -5,7 +5,7 @@ A file is BOM, the line of its headings, a line for each row. All CSV of the pro
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 
 from domain.instants import SAO_PAULO
@@ -39,11 +39,6 @@ def csv_line(values: Sequence[Field]) -> bytes:
     it would take for a number or a day and change (a boleto's number, 00123, 1E5) a tab; numbers get neither.
     """
     return (";".join([_field(value) for value in values]) + "\r\n").encode("utf-8", "replace")
-
-
-def csv_file(headings: Sequence[str], rows: Iterable[Sequence[Field]]) -> bytes:
-    """A whole file of rows that are few enough to be held."""
-    return b"".join((BOM, csv_line(headings), *map(csv_line, rows)))
 
 
 def _field(value: Field) -> str:

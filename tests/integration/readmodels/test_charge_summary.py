@@ -21,8 +21,9 @@ from domain.boleto.codes import FIRST_DUE, LAST_DUE
 from domain.instants import SAO_PAULO, day_begins
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
+from domain.money import reais
 from domain.sandbox_clock import on_clock
-from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_page, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_page, charge_sums
 from readmodels.dashboard.overview import standing
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
@@ -92,8 +93,8 @@ async def summed(
     pool: Pool, account_id: UUID, mode: Mode = Mode.PRODUCTION, **given: Any
 ) -> dict[str, tuple[int, str]]:
     async with pool.acquire() as conn:
-        rows = await charge_summary(conn, Owner(account_id, mode), ChargeFilters(**given))
-    return {row.status: (row.count, row.amount) for row in rows if row.count}
+        sums = await charge_sums(conn, Owner(account_id, mode), ChargeFilters(**given))
+    return {status: (each.count, reais(each.cents)) for status, each in sums.items() if each.count}
 
 
 async def test_what_changed_since_the_totals_were_made_is_counted_where_it_is_now(own_pool: Pool, mode: Mode) -> None:
@@ -343,7 +344,7 @@ async def test_a_summary_of_everything_reads_as_much_of_a_month_as_of_thirty_yea
     read = {}
     for account_id in (SHORT, LONG):
         explained: Any = Explained(histories, plans)
-        await charge_summary(explained, Owner(account_id, mode), ChargeFilters())
+        await charge_sums(explained, Owner(account_id, mode), ChargeFilters())
         read[account_id] = _read(explained, "span_charge", "read_charge")
     # Two methods and three statuses of each decade.
     assert (read[SHORT], read[LONG]) == (6, 4 * 6)
@@ -362,13 +363,13 @@ async def test_a_summary_of_any_days_reads_some_spans_of_them(
             begins, ends = (None if day is None else day_begins(day) for day in (first, after))
             filters = ChargeFilters(created_from=begins, created_to=ends)
         explained: Any = Explained(histories, plans)
-        await charge_summary(explained, Owner(LONG, mode), filters)
+        await charge_sums(explained, Owner(LONG, mode), filters)
         # Days and months at both ends, years and decades between: of 10,950 days.
         assert 0 < _read(explained, "span_charge", "read_charge") <= 6 * (30 + 30 + 11 + 11 + 9 + 9 + 3)
-        counted = await charge_summary(histories, Owner(LONG, mode), filters)
+        counted = await charge_sums(histories, Owner(LONG, mode), filters)
         last = FIRST + timedelta(days=DECADES)
         days = (min(after or last, last) - (first or FIRST)).days
-        assert {row.status: row.count for row in counted if row.count} == dict.fromkeys(
+        assert {status: each.count for status, each in counted.items() if each.count} == dict.fromkeys(
             ("pending", "paid", "expired"), 2 * days
         )
 

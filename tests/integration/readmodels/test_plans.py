@@ -32,7 +32,7 @@ from readmodels.charges.charge_list import (
     STATUSES,
     ChargeFilters,
     charge_page,
-    charge_summary,
+    charge_sums,
     due_days,
     given_of,
 )
@@ -523,7 +523,7 @@ async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -
 )
 async def test_every_filter_narrows_whichever_index_is_walked(seeded: Any, other: dict[str, Any]) -> None:
     async def counted(**given: Any) -> int:
-        return sum(row.count for row in await charge_summary(seeded, OWNER, ChargeFilters(**given)))
+        return sum(each.count for each in (await charge_sums(seeded, OWNER, ChargeFilters(**given))).values())
 
     assert await counted(txid="BOLETO8", **other) == 1
     assert await counted(txid="BOLETO18", **other) == (

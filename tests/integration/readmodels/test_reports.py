@@ -32,7 +32,7 @@ from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.money import reais
 from readmodels.rebuild import rebuild
 from readmodels.reports.compare import whole as total_whole
-from readmodels.reports.csv_lines import csv_file
+from readmodels.reports.csv_lines import csv_line
 from readmodels.reports.fold import find_horizon, fold_up_to, settled_up_to
 from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
 from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
@@ -851,8 +851,8 @@ async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, wor
         for row in rows:
             for column, value in zip(report.columns, row, strict=True):
                 assert value is None or type(value) is kinds[column.kind], (report.name, column)
-        assert csv_file([column.heading for column in report.columns], [as_csv(report, row) for row in rows])
         for row in rows:
+            assert csv_line(as_csv(report, row)).endswith(b"\r\n")
             for column, shown in zip(report.columns, as_json(report, row).values(), strict=True):
                 assert shown is None or isinstance(shown, int if column.kind in ("count", "seconds") else str)
 
