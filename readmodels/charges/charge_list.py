@@ -156,8 +156,8 @@ async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, o
 
 
 async def _sum_due_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:
-    last = filters.due_to or _LAST_DAY
-    return await _sum_spans(conn, "due", filters.due_from or date.min, min(last, _LAST_DAY) + timedelta(days=1), given)
+    last = min(filters.due_to or _LAST_DAY, _LAST_DAY)
+    return await _sum_spans(conn, "due", filters.due_from or date.min, last + timedelta(days=1), given)
 
 
 async def _sum_spans(conn: Connection, dated: str, first: date, after: date, given: dict[str, object]) -> list[_Sum]:
@@ -167,8 +167,9 @@ async def _sum_spans(conn: Connection, dated: str, first: date, after: date, giv
 
 def given_of(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
     """The parameters of all statements. PostgreSQL reads date.min and date.max as infinities: the upper one takes in
-    charges without a due date, so it stands for no filter only."""
+    charges without a due date, so it stands for no filter only, and the last day of all for the one before it."""
     charge_id = _charge_of_txid(filters.txid)
+    dated = filters.due_from is not None or filters.due_to is not None
     return {
         "account_id": owner.account_id,
         "test": owner.test,
@@ -183,7 +184,7 @@ def given_of(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
         "created_from": filters.created_from or BEGINNING,
         "created_to": filters.created_to or END,
         "due_from": filters.due_from or date.min,
-        "due_to": filters.due_to or (date.max if filters.due_from is None else _LAST_DAY),
+        "due_to": min(filters.due_to or _LAST_DAY, _LAST_DAY) if dated else date.max,
     }
 
 

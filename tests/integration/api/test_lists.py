@@ -96,6 +96,11 @@ async def test_charges_by_every_filter(seen: Seen) -> None:
         ({"status": "paid", "created_to": _day(1)}, [seen.overpaid]),
         ({"due_from": _day()}, []),
         ({"due_to": _day(), "status": "pending"}, []),
+        # The last day of the calendar is a day: what has no due date is not due by then.
+        ({"due_to": "9999-12-31"}, []),
+        ({"external_id": "new", "due_to": "9999-12-31"}, []),
+        ({"external_id": "new", "due_from": "9999-12-31", "due_to": "9999-12-31"}, []),
+        ({"txid": seen.paid.replace("-", ""), "due_to": "9999-12-31"}, []),
     ]
     for asked, charge_ids in expected:
         assert await seen.ids("charges", **asked) == charge_ids, asked
@@ -108,6 +113,7 @@ async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
         {"status": ["paid", "expired"]},
         {"created_to": _day(1)},
         {"due_to": _day()},
+        {"external_id": "new", "due_to": "9999-12-31"},
     ):
         rows = await seen.client.all("/v1/charges", **asked)
         summary = (await seen.client.get("/v1/charges/summary", **asked)).body["data"]
