@@ -23,6 +23,8 @@ ALL_ACCOUNTS: Final = UUID(int=0)
 """Stands for all accounts in the daily totals."""
 DAYS_MAX: Final = 731
 _SETTLEMENT_DAYS_MAX = 92
+_CALENDAR: Final = date(1900, 1, 1), date(9900, 12, 31)
+"""Days are reckoned from those asked for: the day after, the period before. At the calendar's ends there are none."""
 
 
 class ColumnKind(StrEnum):
@@ -161,11 +163,15 @@ def ask(
 ) -> ReportQuery:
     """What is to be reported. Without days: the last thirty, of a settlement yesterday.
 
-    Refused(DATE_RANGE_INVALID) for a range that ends before it begins or is too long, Refused(VALIDATION_ERROR) when
-    the report is of one account and none is named.
+    Refused(DATE_RANGE_INVALID) for a range that ends before it begins, is too long or lies at an end of the calendar,
+    Refused(VALIDATION_ERROR) when the report is of one account and none is named.
     """
     if report.of_one_account and account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "this report is of one account"})
+    least, most = _CALENDAR
+    for name, each in (("from", first), ("to", last)):
+        if each is not None and not least <= each <= most:
+            raise Refused(Code.DATE_RANGE_INVALID, fields={name: f"must be between {least} and {most}"})
     days_max = _SETTLEMENT_DAYS_MAX if report.live else DAYS_MAX
     last = last or (today - timedelta(days=1) if report.live and first is None else today)
     first = first or (last if report.live else last - timedelta(days=29))

@@ -402,6 +402,7 @@ ODD_QUERIES = (
     "%00", "a", "status=%ff", "depois=%ed%a0%80", "antes=" + "A" * 5000, "order=%F0%9F%92%B8", "feito=<b>",
     "feito=cancelada&feito=x", "created_from=0001-01-01&created_to=9999-12-31", "due_from=0000-00-00",
     "paid_from=9999-12-31", "type=payment&type=refund", "external_id=" + "%F0%9F%92%B8" * 200, "&" * 200,
+    "ate=0001-01-10", "de=9999-12-31&ate=9999-12-31&por=month",
 )  # fmt: skip
 
 

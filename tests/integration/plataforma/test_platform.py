@@ -339,7 +339,10 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
         lines = list(openpyxl.load_workbook(io.BytesIO(await sheet.read())).worksheets[0].values)
         assert list(lines[0]) == rows[0]
         assert len(lines) == len(rows), name
-        for wrong in ("de=amanhã", f"de={today}&ate=2020-01-01", "conta=ninguém se chama assim", "por=semana"):
+        for wrong in (
+            "de=amanhã", f"de={today}&ate=2020-01-01", "conta=ninguém se chama assim", "por=semana",
+            "ate=0001-01-10", "de=0001-01-01&ate=0001-01-02", "de=9999-12-31&ate=9999-12-31",
+        ):  # fmt: skip
             assert (await staff.get(f"/plataforma/relatorios/{name}?{wrong}")).status == 400, (name, wrong)
         assert (await staff.get(f"/plataforma/relatorios/{name}?nada=1")).status == 400
     days = f"?conta={merchant.account_id}&de={today}&ate={today}"

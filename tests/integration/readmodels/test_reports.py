@@ -806,6 +806,10 @@ def test_a_report_is_asked_for_days_that_can_be() -> None:
         (receipts, date(2026, 11, 2), date(2026, 11, 1)),
         (receipts, date(2020, 1, 1), today),
         (settlement, date(2026, 1, 1), date(2026, 6, 1)),
+        # The ends of the calendar, as half-typed years are: there is no day before or after them.
+        (receipts, None, date(1, 1, 5)),
+        (receipts, date(1, 1, 1), date(1, 1, 5)),
+        (settlement, date(9999, 12, 31), date(9999, 12, 31)),
     ):
         with pytest.raises(Refused) as refused:
             ask(report, today=today, first=first, last=last, account_id=UUID(int=1))
