@@ -190,10 +190,11 @@ _NOTICES: Final[dict[str, tuple[str, str]]] = {
                           "Seu endereço confirma eventos de novo. O que estava pendente está sendo entregue."),
 }
 # fmt: on
+_LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois aparece no painel."
 
 
 class _Facts(Struct, frozen=True):
-    """The facts of a notice that its letter shows."""
+    """The facts of a notice that its letter shows. `last`: no more of this kind are sent today."""
 
     url: str = ""
     failing_since: datetime | None = None
@@ -204,6 +205,7 @@ class _Facts(Struct, frozen=True):
     amount_cents: int = 0
     due_date: date | None = None
     reference: str | None = None
+    last: bool = False
 
 
 def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str) -> Letter:
@@ -242,6 +244,7 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
         facts=tuple(shown),
         link=("Abrir a cobrança" if given.charge_id else "Abrir o painel", app_url + path),
         merchant=_short(merchant),
+        closing=(_LAST,) if given.last else (),
     )
 
 

@@ -8,6 +8,13 @@ FROM unnest(:notices.notice_id::uuid[], :notices.account_id::uuid[], :notices.te
             :event_types::text[], :notices.endpoint_id::uuid[], :facts::jsonb[])
      AS g(notice_id, account_id, test, kind, event_type, endpoint_id, facts);
 
+-- name: given_since
+-- notice_of_account. Of each kind of these, about each endpoint in each mode.
+SELECT n.endpoint_id, n.test, n.kind, count(*) AS notices
+FROM unnest(:account_ids::uuid[]) AS g (account_id)
+JOIN notice n ON n.account_id = g.account_id AND n.at > :since AND n.kind = ANY(:kinds::text[])
+GROUP BY n.endpoint_id, n.test, n.kind;
+
 -- name: claim_unmailed
 -- A lease and no lock: no transaction is open while a mail server answers. When a worker dies, the lease runs out.
 WITH due AS (

@@ -26,7 +26,7 @@ from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
-from commands.webhooks.notices import NewNotice, give_notice
+from commands.webhooks.notices import A_DAY_MAX, NewNotice, give_notice
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason
 from domain.errors import Refused
@@ -548,6 +548,21 @@ async def test_a_merchants_people_are_told_of_its_webhooks_once(post: Post) -> N
     assert "https://loja.example.com/hook" in text
     assert "HTTP 500" in text
     assert taken.message["List-Unsubscribe"] is None
+    assert "último aviso" not in text
+
+
+async def test_the_last_notice_of_a_day_says_that_it_is_the_last(post: Post) -> None:
+    several = [
+        NewNotice(notice_id=new_id(), account_id=post.merchant.account_id, test=False, kind="webhook_failing",
+                  event_type="payment.received", endpoint_id=new_id(), facts={"failures": 5, "outcome": "timeout"})
+    ] * (A_DAY_MAX + 1)  # fmt: skip
+    several = [replace(each, notice_id=new_id()) for each in several]
+    async with transaction(post.context.pool) as conn:
+        await give_notice(conn, several, now=post.now)
+    await post.work()
+    texts = [mail.part("plain") for mail in post.server.of(post.merchant.dashboard.email)]
+    assert len(texts) == A_DAY_MAX
+    assert sum("É o último aviso deste tipo por hoje" in text for text in texts) == 1
 
 
 async def test_nothing_a_merchant_or_payer_writes_ends_a_header(post: Post) -> None:

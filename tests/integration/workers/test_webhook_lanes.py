@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import pytest
 
+from commands.webhooks import notices
 from commands.webhooks.endpoint import (
     choose_kinds,
     remove_endpoint,
@@ -21,6 +23,7 @@ from commands.webhooks.endpoint import (
 from commands.webhooks.notices import claim_unmailed, mark_mailed
 from domain.errors import Refused
 from domain.events import EventKind
+from runtime.ids import new_id
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
 from tests.support.webhooks import (
@@ -28,6 +31,7 @@ from tests.support.webhooks import (
     SEAL,
     Merchant,
     Receiver,
+    an_account,
     attempts_of,
     happen,
     merchant_at,
@@ -412,6 +416,61 @@ async def test_a_failing_notice_comes_with_the_fifth_failure_and_once(pool: Pool
             assert await notices_of(pool, merchant) == []
             await until(pool, merchant, "exhausted")
     assert await notices_of(pool, merchant) == [("webhook_failing", "[TESTE/SANDBOX] payment.received", True)]
+
+
+async def test_a_receiver_that_fails_and_recovers_by_turns_is_told_of_so_often_and_no_more(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "A_DAY_MAX", 2)
+    async with receiving(lambda n: 404 if n % 6 else 200) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        clock = Clock()
+        async with working(pool, redis_url, delays_s=(0.01,) * 12, every_s=0.02, now=clock, WEBHOOK_JITTER="0"):
+
+            async def well(*, test: bool) -> bool:
+                return not (await lane_of(pool, merchant, test=test))["noticed"]
+
+            async def in_turns(count: int, *, test: bool = False) -> list[str]:
+                before = len(await notices_of(pool, merchant))
+                for _ in range(count):
+                    await happen(pool, merchant, test=test)
+                    await until(pool, merchant, "delivered")
+                    await eventually(partial(well, test=test))
+                return [kind for kind, _, _ in (await notices_of(pool, merchant))[before:]]
+
+            assert await in_turns(4) == ["webhook_failing", "webhook_recovered"] * 2
+            assert await in_turns(1, test=True) == ["webhook_failing", "webhook_recovered"]
+            clock.ahead = timedelta(hours=24, seconds=1)
+            assert await in_turns(1) == ["webhook_failing", "webhook_recovered"]
+    lasts = await pool.fetch(
+        "SELECT kind, facts ->> 'last' AS last FROM notice WHERE account_id = $1 AND NOT test ORDER BY at, notice_id"
+        " LIMIT 4",
+        merchant.account_id,
+    )
+    assert [row["last"] for row in lasts] == [None, None, "true", "true"]
+
+
+async def test_a_pause_is_told_however_often(pool: Pool) -> None:
+    account_id, now = await an_account(pool), datetime.now(UTC)
+    count = notices.A_DAY_MAX + 3
+
+    async def given(kind: str) -> int:
+        several = [
+            notices.NewNotice(
+                notice_id=new_id(), account_id=account_id, test=False, kind=kind, event_type="payment.received",
+                endpoint_id=account_id, facts={},
+            )
+            for _ in range(count)
+        ]  # fmt: skip
+        async with transaction(pool) as conn:
+            await notices.give_notice(conn, several[:5], now=now)
+            await notices.give_notice(conn, several[5:], now=now + timedelta(seconds=1))
+        kinds = await pool.fetch("SELECT kind FROM notice WHERE account_id = $1", account_id)
+        return [row["kind"] for row in kinds].count(kind)
+
+    assert await given("webhook_paused") == count
+    assert await given("webhook_failing") == notices.A_DAY_MAX
+    assert await given("webhook_recovered") == notices.A_DAY_MAX
 
 
 async def test_a_notice_is_mailed_by_one_and_comes_back_if_that_one_dies(pool: Pool, redis_url: str) -> None:
