@@ -61,19 +61,19 @@ def rotate(args: argparse.Namespace) -> int:
 
     async def change(conn: Any) -> SetEndpoint:
         made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
-        await _written_down(conn, args.account_id, "webhook.rotated", now)
+        await _written_down(conn, args.account_id, "webhook.rotated", {}, now)
         return made
 
     return answer(args, in_transaction(change))
 
 
-async def _written_down(conn: Any, account_id: UUID, action: str, now: datetime) -> None:
+async def _written_down(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
     """In the platform's audit log and the account's own."""
     from commands.people.audit import Origin, tell_account, tell_platform
 
     origin = Origin(operator(), "terminal", "cli")
-    await tell_platform(conn, account_id, action, {}, origin, now=now)
-    await tell_account(conn, account_id, action, {}, origin, now=now)
+    await tell_platform(conn, account_id, action, facts, origin, now=now)
+    await tell_account(conn, account_id, action, facts, origin, now=now)
 
 
 def try_out(args: argparse.Namespace) -> int:
@@ -90,7 +90,7 @@ def try_out(args: argparse.Namespace) -> int:
 
         if await endpoint_of(conn, account_id=args.account_id) is None:
             raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
-        await _written_down(conn, args.account_id, "webhook.tried", now)
+        await _written_down(conn, args.account_id, "webhook.tried", {}, now)
         return await send_trial(
             conn,
             args.account_id,
@@ -109,8 +109,9 @@ def try_out(args: argparse.Namespace) -> int:
 def set_url(args: argparse.Namespace) -> int:
     import asyncio
 
-    from commands.webhooks.address import check_address
+    from commands.webhooks.address import check_address, host_of
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
+    from readmodels.webhooks.endpoint import endpoint_of
     from runtime.seal import Seal
 
     seal = Seal(running.secret_key())
@@ -122,11 +123,15 @@ def set_url(args: argparse.Namespace) -> int:
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:
+        moved = await endpoint_of(conn, account_id=args.account_id) is not None
         made = await set_endpoint(
             conn, args.account_id, args.url, allow_private=private, now=now, seal=seal, chance=chance
         )
+        action = "webhook.moved" if moved else "webhook.registered"
+        await _written_down(conn, args.account_id, action, {"host": host_of(args.url)}, now)
         if args.rotate:
             made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
+            await _written_down(conn, args.account_id, "webhook.rotated", {}, now)
         return made
 
     return answer(args, in_transaction(change))

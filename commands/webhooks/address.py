@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from aiohttp.resolver import AsyncResolver
 from yarl import URL  # what the sender parses with: two parsers that disagree are how guards are passed
@@ -51,6 +52,12 @@ async def check_address(url: str, *, allow_private: bool, nameservers: Sequence[
         fault = AddressFault.PRIVATE_ADDRESS
     if fault is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
+
+
+def host_of(url: str) -> str:
+    """What the audit log has of an address: its path or its query may hold a merchant's secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"
 
 
 def fault_of(url: str, *, allow_private: bool) -> AddressFault | None:

@@ -226,7 +226,7 @@ FACTS: Final[dict[str, str]] = {
     "charge_id": "cobrança", "reference": "referência", "refund": "devolução", "note": "observação",
     "found_by": "encontrado por", "delivery": "entrega", "item": "parte", "accounts": "lojas",
     "fees": "tarifas", "fee_pix": "tarifa por Pix", "fee_boleto": "tarifa por boleto",
-    "fee_withdrawal": "tarifa por saque",
+    "fee_withdrawal": "tarifa por saque", "host": "endereço",
     "keep": "fica no saldo (R$)", "logo": "imagem", "pix_key": "chave Pix", "pix_key_before": "antes",
 }
 FACT_VALUES: Final[dict[str, str]] = {

@@ -294,7 +294,13 @@ def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Recei
     assert (shown["url"], len(shown["old_secrets_until"])) == (receiver.url, 1)
     assert {lane["mode"]: lane["state"] for lane in shown["lanes"]} == {"production": "open", "test": "open"}
     assert first["secret"] not in json.dumps(shown)
-    assert [action for action, _ in asyncio.run(logged(system, account_id))] == ["webhook.tried", "webhook.rotated"]
+    moved = system.json("webhook", "set", account_id, f"{receiver.url}?token=private", "--rotate")
+    assert moved["secret"] not in (first["secret"], rotated["secret"])
+    host = {"host": "http://127.0.0.1"}  # a path or a query may hold a secret
+    assert asyncio.run(logged(system, account_id)) == [
+        ("webhook.registered", host), ("webhook.tried", {}), ("webhook.rotated", {}),
+        ("webhook.moved", host), ("webhook.rotated", {}),
+    ]  # fmt: skip
     other = system.json("merchant", "create", "--name", "Sem Webhook")["account_id"]
     for verb in ("list", "rotate", "test"):
         assert system.quita("webhook", verb, other).returncode == 1, verb

@@ -3,12 +3,11 @@
 import secrets
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from litestar.response import Response
 
 from commands.people.tell import tell_owners
-from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address
+from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address, host_of
 from commands.webhooks.endpoint import (
     OLD_SECRETS_MAX,
     OVERLAP,
@@ -59,7 +58,7 @@ async def register(request: PageRequest) -> Response[Any]:
     url = request.field("url")
     try:
         await _check(request, url)
-        async with request.change("webhook.registered", subject=_host_of(url)) as conn:
+        async with request.change("webhook.registered", subject=host_of(url)) as conn:
             before = await endpoint_of(conn, account_id=request.session.account_id)
             made = await set_endpoint(
                 conn,
@@ -75,7 +74,7 @@ async def register(request: PageRequest) -> Response[Any]:
                 made = await rotate_secret(
                     conn, request.session.account_id, now=request.now, seal=request.seal, chance=chance
                 )
-            await _tell(conn, request, "webhook.registered", host=_host_of(url))
+            await _tell(conn, request, "webhook.registered", host=host_of(url))
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
     return _secret(request, made.secret, "Webhook cadastrado")
@@ -85,10 +84,10 @@ async def move(request: PageRequest) -> Response[Any]:
     url = request.field("url")
     try:
         await _check(request, url)
-        async with request.change("webhook.moved", subject=_host_of(url)) as conn:
+        async with request.change("webhook.moved", subject=host_of(url)) as conn:
             allow_private = request.settings.webhook_allow_private
             await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
-            await _tell(conn, request, "webhook.moved", host=_host_of(url))
+            await _tell(conn, request, "webhook.moved", host=host_of(url))
     except Refused as refused:
         return await _page(request, url=url, fault=_fault(refused))
     return request.go(_BACK, done="endereco")
@@ -203,9 +202,3 @@ async def _page(
 
 def _secret(request: PageRequest, secret: str, title: str, until: datetime | None = None) -> Response[Any]:
     return request.show_secret(title, {"Segredo de assinatura": secret}, (_BACK, "Voltar ao webhook"), until)
-
-
-def _host_of(url: str) -> str:
-    """What the audit log has of it: a path or a query may hold a merchant's secret."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}"
