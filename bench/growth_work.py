@@ -18,7 +18,7 @@ from domain.charge import Charge, Status
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import charges_by_id
-from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_summary
+from readmodels.charges.charge_list import ChargeFilters, charge_page, charge_sums
 from readmodels.money.ledger import balance
 from readmodels.page import LIMIT_DEFAULT, SequencePosition, SortOrder, TimePosition
 from readmodels.webhooks.event_list import EventFilters, event_page
@@ -197,8 +197,8 @@ class Round:
 
     async def _summary(self) -> int:
         async with session(self._pool) as conn:
-            summary = await charge_summary(conn, self._owner, ChargeFilters())
-        assert sum(each.count for each in summary) == self._charges
+            sums = await charge_sums(conn, self._owner, ChargeFilters())
+        assert sum(each.count for each in sums.values()) == self._charges
         return 1
 
 
