@@ -21,7 +21,7 @@ from banks.protocol import Bank, Done, Rejected, Unknown
 from banks.scenario import Acting, acting
 from banks.simulated.boletos import ANNOUNCED
 from commands.bank_orders.boleto_orders import Outcome, give_up, order_reconciliation
-from commands.bank_orders.kinds import CobRemoval, OrderKind, Pay, Redate, WriteOff
+from commands.bank_orders.kinds import OrderKind, Pay, Redate, WriteOff
 from commands.charges.change import lock_charges
 from commands.charges.create_boleto import ISSUED_MAX, RegistrationResult, issue_boletos, placed, read_registration
 from domain.charge import Status
@@ -54,6 +54,7 @@ from workers.orders.lease import (
     drain_lane,
     log_unknown,
     put_off,
+    read_scenario,
     settle,
     store_with_retry,
     wait_after,
@@ -81,7 +82,6 @@ class _Booked(Struct, frozen=True, gc=False):
 find_booked = sql.one("boleto.booked_of", _Booked)
 claim = sql.many("bank_order.claim_boletos", BoletoOrder)
 
-_read_scenario = msgspec.json.Decoder(CobRemoval).decode
 _read_write_off = msgspec.json.Decoder(WriteOff).decode
 _read_pay = msgspec.json.Decoder(Pay).decode
 _read_redate = msgspec.json.Decoder(Redate).decode
@@ -93,10 +93,9 @@ Result = OrderEnded | Later | None
 class BoletoOrderWorker:
     """Does the orders about boletos of one mode. What the bank has registered is stored in batches."""
 
-    def __init__(self, context: Context, mode: Mode, *, at_once: int | None = None) -> None:
+    def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._at_once = at_once or context.settings.pace.bank_boleto_calls
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,
@@ -107,9 +106,8 @@ class BoletoOrderWorker:
         }
 
     async def drain(self) -> int:
-        return await drain_lane(
-            self._context, self._claim, self._ask, self._store, at_once=self._at_once, call_s=CALL_S
-        )
+        at_once = self._context.settings.pace.bank_boleto_calls
+        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once, call_s=CALL_S)
 
     async def _claim(self, limit: int) -> list[BoletoOrder]:
         now = self._context.now()
@@ -118,9 +116,7 @@ class BoletoOrderWorker:
 
     async def _ask(self, order: BoletoOrder) -> Result:
         # A reconciliation goes without the merchant's scenario: nothing may stay behind a test.
-        scenario = None
-        if order.kind != OrderKind.BOLETO_RECONCILE:
-            scenario = _read_scenario(order.request).scenario
+        scenario = None if order.kind == OrderKind.BOLETO_RECONCILE else read_scenario(order.request)
         bank = self._context.banks.of(order.mode, order.bank, ahead_s=order.ahead_s)
         return await self._kinds[order.kind](acting(bank, scenario, attempt=order.attempts), order)
 

@@ -69,6 +69,10 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
         return self.deadline is not None and self.deadline <= now
 
 
+class _Acted(Struct, frozen=True, gc=False):
+    scenario: str | None = None
+
+
 class _Caused(Struct, frozen=True, gc=False):
     request_id: str | None = None
     request: "_Caused | None" = None
@@ -81,6 +85,11 @@ def read_request_id(request: bytes) -> str | None:
     if caused.request_id is None and caused.request is not None:
         return caused.request.request_id
     return caused.request_id
+
+
+def read_scenario(request: bytes) -> str | None:
+    """X-Sandbox-Bank of the merchant's request, where the order keeps it."""
+    return _read_acted(request).scenario
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -116,6 +125,7 @@ _put_off = sql.run("bank_order.put_off")
 _release = sql.many("bank_order.release", _Released)
 
 _read_caused = msgspec.json.Decoder(_Caused).decode
+_read_acted = msgspec.json.Decoder(_Acted).decode
 
 Order = TypeVar("Order", bound=ClaimedOrder)
 Result = TypeVar("Result")

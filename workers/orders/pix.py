@@ -17,7 +17,7 @@ from msgspec import Struct
 import sql
 from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
-from commands.bank_orders.kinds import CobRemoval, CobRevision, OrderKind
+from commands.bank_orders.kinds import CobRevision, OrderKind
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from commands.journal import BANK
@@ -37,6 +37,7 @@ from workers.orders.lease import (
     do_order,
     put_off,
     read_request_id,
+    read_scenario,
     settle,
     store_with_retry,
     traced_as,
@@ -78,7 +79,6 @@ find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 
 _read_revision = msgspec.json.Decoder(CobRevision).decode
-_read_scenario = msgspec.json.Decoder(CobRemoval).decode  # of any request of this lane: X-Sandbox-Bank
 
 Answer = Done[None] | Rejected | Unknown
 """What became of an order."""
@@ -86,7 +86,7 @@ Answer = Done[None] | Rejected | Unknown
 DONE: Final = Done(None)
 
 
-async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = None) -> int:
+async def drain_orders(context: Context, mode: Mode) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     pace = context.settings.pace
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
@@ -116,7 +116,7 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
     return await run_batched(
         claim_some,
         begin,
-        at_once=at_once or pace.bank_pix_calls,
+        at_once=pace.bank_pix_calls,
         batch_max=pace.orders_claimed,
         look_s=_LOOK_S,
         stopping=context.stopping,
@@ -129,7 +129,7 @@ async def drain_orders(context: Context, mode: Mode, *, at_once: int | None = No
 async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None]) -> None:
     async def ask(order: PixOrder) -> Answer:
         bank = context.banks.of(order.mode, order.bank)
-        acted = acting(bank, _read_scenario(order.request).scenario, attempt=order.attempts)
+        acted = acting(bank, read_scenario(order.request), attempt=order.attempts)
         return await _KINDS[order.kind](context, acted, order)
 
     await do_order(context, order, ask, partial(_end, context, done))

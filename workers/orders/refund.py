@@ -50,14 +50,14 @@ _READ: Final[dict[str, Callable[[bytes], Request]]] = {
 class RefundOrderWorker:
     """Does the orders about refunds of one mode. What has ended is stored in batches."""
 
-    def __init__(self, context: Context, mode: Mode, *, at_once: int | None = None) -> None:
+    def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._at_once = at_once or context.settings.pace.bank_refund_calls
         self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
 
     async def drain(self) -> int:
-        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=self._at_once)
+        at_once = self._context.settings.pace.bank_refund_calls
+        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once)
 
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.REFUND, self._mode, limit)
