@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from litestar import MediaType, Request, get
 from litestar.exceptions import NotFoundException
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from litestar.response import Redirect, Response
 from litestar.types import ControllerRouterHandler
@@ -72,7 +73,7 @@ class Docs:
             self._indexes[language] = Index(search.entries(self.reference, language, start_of(language)))
         return self._indexes[language]
 
-    def page(self, path: str, make: Callable[[], Made], language: Language = "en") -> Response[str]:
+    def page(self, path: str, make: Callable[[], Made], language: Language) -> Response[str]:
         """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
         html = self._pages.get(path)
         if html is None:
@@ -141,28 +142,12 @@ async def first_page(request: AnyRequest) -> Response[Any]:
     headers = {**_KEPT, "Vary": "Accept-Language"}
     if language == "pt":
         return Redirect(ROOTS["pt"], status_code=302, headers=headers)
-    answer = _guide_page(_docs(request), GUIDES["en"][START], start_of("en"), "en")
+    answer = _quick_start(request, "en")
     return Response(answer.content, headers=headers, media_type=MediaType.HTML)
 
 
-@get("/docs/en")
-async def quick_start(request: AnyRequest) -> Response[str]:
-    return _guide_page(_docs(request), GUIDES["en"][START], start_of("en"), "en")
-
-
-@get("/docs/pt")
-async def quick_start_pt(request: AnyRequest) -> Response[str]:
-    return _guide_page(_docs(request), GUIDES["pt"][START], ROOTS["pt"], "pt")
-
-
-@get("/docs/{name:str}")
-async def guide(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _named(request, name, "en")
-
-
-@get("/docs/pt/{name:str}")
-async def guide_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _named(request, name, "pt")
+def _quick_start(request: AnyRequest, language: Language) -> Response[str]:
+    return _guide_page(_docs(request), GUIDES[language][START], start_of(language), language)
 
 
 def _named(request: AnyRequest, name: str, language: Language) -> Response[str]:
@@ -172,32 +157,12 @@ def _named(request: AnyRequest, name: str, language: Language) -> Response[str]:
     return _guide_page(_docs(request), found, f"{ROOTS[language]}/{name}", language)
 
 
-@get("/docs/api")
-async def api_index(request: AnyRequest) -> Response[str]:
-    return _api_index(request, "en")
-
-
-@get("/docs/pt/api")
-async def api_index_pt(request: AnyRequest) -> Response[str]:
-    return _api_index(request, "pt")
-
-
 def _api_index(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
     found = docs.reference(language)
     if found is None:
         raise NotFoundException
     return docs.page(f"{ROOTS[language]}/api", lambda: ("docs_api.html", {"reference": found}), language)
-
-
-@get("/docs/api/{name:str}")
-async def api_part(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _api_part(request, name, "en")
-
-
-@get("/docs/pt/api/{name:str}")
-async def api_part_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _api_part(request, name, "pt")
 
 
 def _api_part(request: AnyRequest, name: str, language: Language) -> Response[str]:
@@ -223,16 +188,6 @@ async def openapi_pt(request: AnyRequest) -> Response[bytes]:
     return Response(found, headers=_KEPT, media_type=MediaType.JSON)
 
 
-@get("/docs/events")
-async def events(request: AnyRequest) -> Response[str]:
-    return _events(request, "en")
-
-
-@get("/docs/pt/events")
-async def events_pt(request: AnyRequest) -> Response[str]:
-    return _events(request, "pt")
-
-
 def _events(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
     found = docs.reference(language)
@@ -246,24 +201,8 @@ def _events(request: AnyRequest, language: Language) -> Response[str]:
     return docs.page(f"{ROOTS[language]}/events", make, language)
 
 
-@get("/docs/errors")
-async def error_index(request: AnyRequest) -> Response[str]:
-    return _docs(request).page("/docs/errors", lambda: ("docs_errors.html", {"codes": _CODES}))
-
-
-@get("/docs/pt/errors")
-async def error_index_pt(request: AnyRequest) -> Response[str]:
-    return _docs(request).page("/docs/pt/errors", lambda: ("docs_errors.html", {"codes": _CODES}), "pt")
-
-
-@get("/docs/errors/{name:str}")
-async def error_page(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _error(request, name, "en")
-
-
-@get("/docs/pt/errors/{name:str}")
-async def error_page_pt(request: AnyRequest, name: FromPath[str]) -> Response[str]:
-    return _error(request, name, "pt")
+def _error_index(request: AnyRequest, language: Language) -> Response[str]:
+    return _docs(request).page(f"{ROOTS[language]}/errors", lambda: ("docs_errors.html", {"codes": _CODES}), language)
 
 
 def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
@@ -286,16 +225,6 @@ def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
     return docs.page(f"{ROOTS[language]}/errors/{name}", make, language)
 
 
-@get("/docs/search")
-async def search_page(request: AnyRequest) -> Response[str]:
-    return _search(request, "en")
-
-
-@get("/docs/pt/search")
-async def search_page_pt(request: AnyRequest) -> Response[str]:
-    return _search(request, "pt")
-
-
 def _search(request: AnyRequest, language: Language) -> Response[str]:
     """With ?q= what holds all its words. Only the page without a query is kept: there is no end of queries."""
     docs, path = _docs(request), f"{ROOTS[language]}/search"
@@ -312,26 +241,39 @@ def _search(request: AnyRequest, language: Language) -> Response[str]:
     return Response(html, headers={**_KEPT, **WITH_FORM}, media_type=MediaType.HTML)
 
 
-DOCS_HANDLERS: list[ControllerRouterHandler] = [
-    first_page,
-    quick_start,
-    quick_start_pt,
-    guide,
-    guide_pt,
-    api_index,
-    api_index_pt,
-    api_part,
-    api_part_pt,
-    openapi_pt,
-    events,
-    events_pt,
-    error_index,
-    error_index_pt,
-    error_page,
-    error_page_pt,
-    search_page,
-    search_page_pt,
-]
+def _page(path: str, show: Callable[[AnyRequest, Language], Response[str]], language: Language) -> HTTPRouteHandler:
+    async def handle(request: AnyRequest) -> Response[str]:
+        return show(request, language)
+
+    return get(path)(handle)
+
+
+def _pages(
+    path: str, show: Callable[[AnyRequest, str, Language], Response[str]], language: Language
+) -> HTTPRouteHandler:
+    """Of one page for each name."""
+
+    async def handle(request: AnyRequest, name: FromPath[str]) -> Response[str]:
+        return show(request, name, language)
+
+    return get(f"{path}/{{name:str}}")(handle)
+
+
+def _of(language: Language) -> list[ControllerRouterHandler]:
+    root = ROOTS[language]
+    return [
+        _page(start_of(language), _quick_start, language),
+        _pages(root, _named, language),
+        _page(f"{root}/api", _api_index, language),
+        _pages(f"{root}/api", _api_part, language),
+        _page(f"{root}/events", _events, language),
+        _page(f"{root}/errors", _error_index, language),
+        _pages(f"{root}/errors", _error, language),
+        _page(f"{root}/search", _search, language),
+    ]
+
+
+DOCS_HANDLERS: Final[list[ControllerRouterHandler]] = [first_page, openapi_pt, *_of("en"), *_of("pt")]
 
 
 def _docs(request: AnyRequest) -> Docs:
