@@ -1,6 +1,7 @@
 """Which cell a request is for: read from its token, its cookie, or its path, all of which were made in the cell."""
 
 from base64 import b64decode, urlsafe_b64decode
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
@@ -54,6 +55,23 @@ class Buffered:
             return {"type": "http.disconnect"}
         self._given = True
         return {"type": "http.request", "body": self.content, "more_body": False}
+
+
+class Answered:
+    """A whole answer that is not sent yet."""
+
+    def __init__(self) -> None:
+        self.status = 503
+        self._messages: list[Any] = []
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        self._messages.append(message)
+
+    async def hand_on(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        for message in self._messages:
+            await send(message)
 
 
 def cell_named(scope: Any) -> int | None:

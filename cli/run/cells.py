@@ -10,7 +10,7 @@ answered as before until that is open.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -19,6 +19,7 @@ from api.context import ApiContext
 from cli.run.asgi_front import Front
 from cli.run.cell_requests import (
     EMAIL_FORMS,
+    Answered,
     Buffered,
     cell_chosen,
     cell_in_form,
@@ -393,20 +394,3 @@ class CellRouter:
                 await answer.hand_on(send)
                 return
         await self._forward(last, scope, body.again().receive, send)
-
-
-class Answered:
-    """A whole answer that is not sent yet."""
-
-    def __init__(self) -> None:
-        self.status = 503
-        self._messages: list[Any] = []
-
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        self._messages.append(message)
-
-    async def hand_on(self, send: Callable[[Any], Awaitable[None]]) -> None:
-        for message in self._messages:
-            await send(message)
