@@ -18,6 +18,7 @@ from runtime.postgres import session
 from runtime.seal import UNREADABLE
 from workers.context import Context
 from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowed, turned
+from workers.incoming.suspended import count_from_zero
 
 LEASE_S: Final = 120.0
 """Outlasts the slowest page, asked for and booked: the lease is renewed before each."""
@@ -61,6 +62,8 @@ read_after_all = sql.run("reconciled.read_after_all")
 
 async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> None:
     """By every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
+    _unreadable.labels(bank, method)  # from 0 on, as count_from_zero
+    count_from_zero(bank)
     async with session(context.pool) as conn:
         progress = await find_progress(conn, bank=bank, method=method, pass_name=asked.name)
     if progress is not None:

@@ -51,3 +51,10 @@ MEASURED = "quita_measured_timestamp_seconds"
 )
 def test_not_measured_fires_when_no_worker_measures(tmp_path: Path, shown: dict[str, str], fired: bool) -> None:
     assert fires(tmp_path, "NotMeasured", shown) is fired
+
+
+@pytest.mark.parametrize(("counted", "fired"), [("0+0x60 1+0x20", True), ("0+0x80", False)])
+def test_the_first_item_of_a_bank_that_cannot_be_read_fires(tmp_path: Path, counted: str, fired: bool) -> None:
+    """Each item is counted once: of a series that began with it nothing would have grown (test_operations.py)."""
+    shown = {'reconciler_unreadable_total{bank="001",method="pix"}': counted}
+    assert fires(tmp_path, "BankItemUnreadable", shown) is fired

@@ -21,8 +21,10 @@ from tests.support.system import ROOT, System, until
 OPERATIONS = ROOT / "docs" / "operations"
 # What Prometheus itself makes.
 PROMETHEUS_OWN = {"up"}
+# Without a rule of ours: docs/production.md has it among what raises an alarm when it grows.
+IN_PRODUCTION = {"money_suspended_total"}
 # Counted only when something is wrong, which nothing is here: looked for among what is registered.
-IN_TROUBLE = {"quita_pool_wait_seconds_total", "redis_skipped_total", "reconciler_unreadable_total"}
+IN_TROUBLE = {"quita_pool_wait_seconds_total", "redis_skipped_total"}
 _WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "offset", "bool"}
 
 
@@ -96,7 +98,7 @@ def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: Sys
 
     def missing() -> set[str]:
         said = httpx.get(url, timeout=30).text
-        return used() - IN_TROUBLE - set(re.findall(r"^([a-zA-Z_:][\w:]*)", said, re.M))
+        return (used() | IN_PRODUCTION) - IN_TROUBLE - set(re.findall(r"^([a-zA-Z_:][\w:]*)", said, re.M))
 
     until(lambda: not missing(), within_s=90, what=f"these metrics: {missing()}")
 
