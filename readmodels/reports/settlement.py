@@ -4,7 +4,7 @@ A day that does not add up is our fault, and is not shown. Its check sum is made
 it can be recomputed from the file.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
@@ -95,14 +95,10 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
     assert asked.account_id is not None, "checked by ask()"
     day = asked.first
     begins, ends = day_begins(asked.first), day_ends(asked.last)
-    async with lend() as conn:
-        before = await find_position(conn, account_id=asked.account_id, at=begins)
-    at = _Day(asked.account_id, day, before or _Position(0, 0))
-    yield at.begin()
-    from_at, from_sequence = begins, 0
-    while True:
+
+    async def page(from_at: datetime, from_sequence: int) -> Sequence[_Line]:
         async with lend() as conn:
-            lines = await find_lines(
+            return await find_lines(
                 conn,
                 account_id=asked.account_id,
                 from_at=from_at,
@@ -110,6 +106,14 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
                 before=ends,
                 limit=_LINES_PAGE,
             )
+
+    lines = await page(begins, 0)
+    # After the lines: once one of the first day is seen, no more of the day before can come.
+    async with lend() as conn:
+        before = await find_position(conn, account_id=asked.account_id, at=begins)
+    at = _Day(asked.account_id, day, before or _Position(0, 0))
+    yield at.begin()
+    while True:
         for line in lines:
             on = line.created_at.astimezone(SAO_PAULO).date()
             while day < on:
@@ -121,7 +125,7 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
             yield at.take(line)
         if len(lines) < _LINES_PAGE:
             break
-        from_at, from_sequence = lines[-1].created_at, lines[-1].sequence + 1
+        lines = await page(lines[-1].created_at, lines[-1].sequence + 1)
     while True:
         closing, position = at.end()
         yield closing

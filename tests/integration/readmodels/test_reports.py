@@ -55,7 +55,7 @@ from tests.support.partners import (
     refunds,
 )
 from tests.support.system import ROOT, System
-from tests.support.wallet import SEAL
+from tests.support.wallet import SEAL, put_money
 from tests.support.webhooks import happen, merchant_at, receiving, until, working
 from workers.housekeeping.reports import LEASE, fold_reports, follow_journal
 from workers.webhooks.attempt import ReceiverAnswer
@@ -494,6 +494,27 @@ async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: Wo
     middle = FIRST + timedelta(days=DAYS // 2)
     later = await rows_of(pool, "settlement", world.merchants[1], first=middle)
     assert later == [row for row in whole if row["day"] >= middle]
+
+
+async def test_a_settlement_that_is_made_while_the_day_begins_adds_up(pool: Pool) -> None:
+    """Of two payments the first is of the day before; both are booked between two statements of the report."""
+    merchant, begins = await make_account(pool), day_begins(TODAY)
+    asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=merchant, by=By.DAY)
+    lent = 0
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Connection]:
+        nonlocal lent
+        lent += 1
+        if lent == 2:
+            for at in (begins - timedelta(milliseconds=1), begins + timedelta(milliseconds=1)):
+                await put_money(pool, merchant, 500, now=at)
+        async with session(pool) as conn:
+            yield conn
+
+    rows = [row async for row in REPORTS["settlement"].rows(lend, asked)]
+    assert [row[1] for row in rows] == ["opening", "closing"]
+    assert [row[1] async for row in REPORTS["settlement"].rows(lend, asked)] == ["opening", "entry", "closing"]
 
 
 async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
