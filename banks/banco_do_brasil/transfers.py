@@ -4,6 +4,7 @@ API Pix only receives: PIX are sent over the wire of docs/decisions/0007, where 
 not plainly answered, GET by our own id decides.
 """
 
+import re
 from datetime import datetime
 from typing import Final, Literal
 from urllib.parse import quote
@@ -29,6 +30,10 @@ from domain.money import reais
 RETURNS = ("pix.read", "pix.write")
 
 _PIX_NOT_FOUND: Final = "PixNaoEncontrado"
+# API Pix has one code for all that can be wrong with a devolucao: which it is, the text tells.
+_ID_USED: Final = re.compile(
+    r"\bj[aá] (foi )?(utilizad|usad|existe|cadastrad)|\bid(entificador)? duplicad", re.IGNORECASE
+)
 # What becomes of a devolucao, and of a PIX sent.
 _SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
     "EM_PROCESSAMENTO": "processing",
@@ -158,6 +163,9 @@ class PixTransfers:
                 return Done(found)
             case Sent():
                 return Unknown("another amount under this id")
+            case NotFound() if no is not None and _ID_USED.search(no.message):
+                # By an earlier, lost attempt of ours, for nobody else chooses our ids: the bank does not show it yet.
+                return Unknown("the id is used, and not to be found")
             case NotFound():
                 return no or unknown(heard)
             case Unknown():

@@ -15,6 +15,7 @@ from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
+from banks.transfers import Return, Transfer
 from domain.boleto.terms import Fine, PaymentTerms
 from domain.pix.br_code import dynamic_br_code
 from tests.support.banking import adapter_at
@@ -235,6 +236,36 @@ async def test_a_bank_keeps_nobody_away_for_long(monkeypatch: pytest.MonkeyPatch
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         await asyncio.sleep(0.3)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
+# Money on its way
+
+
+def no_to_a_return(reason: str) -> Any:
+    said = {"title": "x", "detail": "A devolução é inválida.", "violacoes": [{"razao": reason, "propriedade": "id"}]}
+    return (400, {"type": "https://pix.bcb.gov.br/api/v2/error/PixDevolucaoInvalida", **said})
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [
+        ("O id já foi utilizado.", Unknown), ("Ja existe devolucao com este id para o e2eid.", Unknown),
+        ("Identificador duplicado.", Unknown), ("O prazo de 90 dias passou.", Rejected),
+        ("A soma das devoluções supera o valor do Pix.", Rejected),
+    ],
+)  # fmt: skip
+async def test_an_id_that_is_used_and_not_to_be_found_is_no_refusal(reason: str, wanted: type) -> None:
+    """Only an earlier attempt of ours can have used it: the money went, or may have, and stays out of the wallet."""
+    missing = (404, {"type": "https://pix.bcb.gov.br/api/v2/error/NaoEncontrado", "title": "x", "detail": "-"})
+    back, out = f"/pix/v2/pix/E1/devolucao/{TXID}", f"/transfers/v1/transferencia/{TXID}"
+    answers = {f"PUT {each}": no_to_a_return(reason) for each in (back, out)} | {
+        f"GET {each}": missing for each in (back, out)
+    }
+    async with saying(answers) as bank:
+        answer = await bank.transfers.return_pix(Return(id=TXID, end_to_end_id="E1", amount_cents=100))
+        assert isinstance(answer, wanted), answer
+        sent = Transfer(id=TXID, pix_key="a@b.br", document="52998224725", amount_cents=100)
+        assert isinstance(await bank.transfers.send_pix(sent), wanted)
 
 
 # Where we are called back
