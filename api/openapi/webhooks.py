@@ -9,7 +9,7 @@ from api.body.fields import DAY, INSTANT
 from api.openapi.answers import REAIS
 from api.openapi.examples import event
 from api.openapi.parts import ID, REFERENCE, or_null
-from domain.charge import CancelReason, Status
+from domain.charge import Anomaly, CancelReason, Status
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.refund import FailureCode
 from domain.withdrawal import WithdrawalFailure, WithdrawalStatus
@@ -67,7 +67,10 @@ _OF_REFUND: Final = (
 _OF_WITHDRAWAL: Final = ("withdrawal_id", "external_id", "end_to_end_id", "failure_code", "completed_at")
 _REASON: Final = _text("Why the charge was cancelled.", enum=[each.value for each in CancelReason])
 _REFUND_REASON: Final = {**or_null({"type": "string"}), "description": "As it was given with the refund."}
-_NO_ANOMALY: Final = {"type": "null", "description": "Always null: money that does not fit is payment.anomaly."}
+_OVERPAID: Final = {
+    **or_null({"type": "string", "enum": [Anomaly.AMOUNT_MISMATCH.value]}),
+    "description": "`amount_mismatch` where more came than was asked for: payment.anomaly tells of it too. Else null.",
+}
 _ANOMALY: Final = _text("What does not fit.", enum=list(ANOMALIES))
 _REFUND_FAILURE: Final = {
     **or_null({"type": "string", "enum": [each.value for each in FailureCode]}),
@@ -81,7 +84,7 @@ _WITHDRAWAL_FAILURE: Final = {
 # Of each kind: when it is sent, its fields beside those all have, and those that differ from _FIELDS.
 _KINDS: Final[dict[EventKind, tuple[str, tuple[str, ...], dict[str, Any]]]] = {
     EventKind.PAYMENT_RECEIVED: (
-        "A charge was paid.", (*_OF_CHARGE, "paid_at", "payment_id", "method", "anomaly"), {"anomaly": _NO_ANOMALY},
+        "A charge was paid.", (*_OF_CHARGE, "paid_at", "payment_id", "method", "anomaly"), {"anomaly": _OVERPAID},
     ),
     EventKind.CHARGE_CANCELLED: (
         "A charge was cancelled: it can no longer be paid.", (*_OF_CHARGE, "reason", "cancelled_at"),

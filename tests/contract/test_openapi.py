@@ -189,6 +189,29 @@ async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema
         conforms(document, "post", "/v1/oauth/token", await api.post("/v1/oauth/token", fields, token=None))
 
 
+async def test_real_events_are_as_their_webhooks_tell(api: Api, document: Schema) -> None:
+    """The feed has the webhooks' bodies word for word."""
+    token = await api.token()
+    for way, given in (
+        ("charges/{charge_id}/simulate-payment", None), ("charges/{charge_id}/cancel", None),
+        ("sandbox/charges/{charge_id}/expire", None), ("sandbox/charges/{charge_id}/fail", None),
+        ("sandbox/charges/{charge_id}/pay", {"times": 2}), ("sandbox/charges/{charge_id}/pay", {"amount": "0.01"}),
+        ("sandbox/charges/{charge_id}/pay", {"amount": "99.00"}),
+    ):  # fmt: skip
+        for reference in ({}, {"external_id": secrets.token_hex(6)}):
+            made = await api.post("/v1/charges/pix", api.pix(**reference), token=token, key=secrets.token_hex(8))
+            reply = await api.post("/v1/" + way.format(**made.json()), given, token=token)
+            assert reply.status == 200, (way, reply)
+            told = await api.get(f"/v1/events?charge_id={made.json()['charge_id']}", token=token)
+            assert told.json()["data"], way
+            for item in told.json()["data"]:
+                event = {name: value for name, value in item.items() if name not in ("type", "sequence", "created_at")}
+                content = document["webhooks"][event["event"]]["post"]["requestBody"]["content"]["application/json"]
+                schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+                found = list(validator(document, schema | {"additionalProperties": False}).iter_errors(event))
+                assert not found, (way, event, [error.message for error in found])
+
+
 def _client(api: Api) -> dict[str, str]:
     credential = api.first.test
     return {
