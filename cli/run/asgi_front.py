@@ -1,6 +1,7 @@
 """The API and the pages of one cell on one port: an ASGI application that forwards by path."""
 
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from api.app import make_api
@@ -64,17 +65,32 @@ class Front:
         await send({"type": "http.response.start", "status": 503, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _live(self, receive: Any, send: Any) -> None:
-        """Both lifespans, nested: the web application lives inside the API's."""
-        await receive()
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Both lifespans, nested: the web application lives inside the API's. What keeps one from starting is raised as
+        it is: the framework wraps it in a group, which says nothing."""
         try:
             async with self.api.lifespan(), self.web.lifespan():
+                yield
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        await receive()
+        try:
+            async with self.opened():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except BaseException as error:
             await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
             raise
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def make_front(settings: Settings) -> Front:

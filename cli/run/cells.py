@@ -125,7 +125,7 @@ class ServedCell:
         while not self._closing.is_set():
             front = self._make(self._settings)
             try:
-                async with front.api.lifespan(), front.web.lifespan():
+                async with front.opened():
                     front.web.state.cells = self._pages
                     self.front = front
                     self.tell()
@@ -221,7 +221,7 @@ class CellRouter:
     async def _live(self, receive: Any, send: Any) -> None:
         await receive()
         try:
-            async with self._home.api.lifespan(), self._home.web.lifespan():
+            async with self._home.opened():
                 context = self._home.api.state.context
                 context.other_cells = self.contexts
                 self._home.web.state.cells = self.pages
@@ -235,6 +235,8 @@ class CellRouter:
                 closing = [each.close() for each in served]
                 await asyncio.gather(watching, *closing, *self._leaving, return_exceptions=True)
         except BaseException as error:
+            if isinstance(error, Exception):
+                _log.exception("not_started")
             await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
             raise
         finally:

@@ -20,6 +20,11 @@ else:
 HOST_S: Final = 2.0
 """Of several hosts, how long one may take to accept a connection; half of what a request waits for one."""
 
+_UNREADABLE: Final = (
+    "the address of PostgreSQL must be such as postgresql://user:password@host:5432/quita;"
+    " in a password / ? # and @ are written as %2F %3F %23 and %40"
+)
+
 Target = Literal["primary", "any"]
 
 
@@ -64,6 +69,10 @@ class Hosts:
             conn: _Connection = await asyncpg.connect(url, target_session_attrs=self._target, **options)
         except asyncpg.TargetServerAttributeNotMatched:
             raise NoPrimary("the server is a standby, which takes no writes") from None
+        except asyncpg.ClientConfigurationError:
+            raise
+        except ValueError:  # which quotes what it takes for the port: a piece of the password
+            raise asyncpg.ClientConfigurationError(_UNREADABLE) from None
         return conn
 
 
