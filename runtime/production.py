@@ -34,10 +34,10 @@ def _faults(env: Mapping[str, str]) -> Iterator[str]:
     yield from _secret_faults(env)
     if env.get("DATABASE_OWNER_URL", "") not in ("", env.get("DATABASE_URL", "")):
         yield "DATABASE_OWNER_URL must not be set: only `quita migrate` needs it, and its owner may change the books"
-    for name in ("BASE_URL", "APP_URL", "BANK_URL"):
-        # The pages are where the API is, unless APP_URL says more.
-        given = env.get(name) or (env.get("BASE_URL", "") if name == "APP_URL" else "")
-        if urlsplit(given).scheme != "https":
+    for name in ("BASE_URL", "APP_URL", "BANK_URL", "BANK_TRANSFERS_URL"):
+        # The pages are where the API is, unless APP_URL says more; not every bank sends PIX for us.
+        optional = {"APP_URL": env.get("BASE_URL", ""), "BANK_TRANSFERS_URL": "https://"}
+        if not (env.get(name) or optional.get(name, "")).startswith("https://"):
             yield f"{name} must begin with https://"
     if not (bank := env.get("BANK_URL", "")) or is_loopback(bank) or urlsplit(bank).hostname == "bank":
         yield "BANK_URL must be a bank's: the simulated bank keeps no money"

@@ -17,6 +17,7 @@ from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
+from runtime.limits.variables import floats, number, switch, web_address
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -44,8 +45,7 @@ WITHDRAWAL_GRACE_S = 5.0
 # Of whole numbers: a thousand million reais in cents, and more connections and orders than there are.
 _WHOLE_MAX = 10**11
 _DAYS_MAX = 36_500
-# Of durations: ten years. Instants end with the year 9999.
-_SECONDS_MAX = 3_653 * 86_400.0
+_PROCESSES_MAX = 1_000
 # A location of the sandbox is this, "/pix/v2/cobv/" and 22 characters, and at most 77 in all.
 BASE_URL_HOST_MAX = 42
 # After banking hours: the day's boletos are in, and the merchant's own bank shows the money the same evening.
@@ -184,7 +184,10 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
     pix = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
     boleto = _application(env, "BANK_BOLETO", pix)
-    base_url = _base_url(env, port := _int(env, "PORT", 8000, 65_535))
+    base_url = _base_url(env, port := _count(env, "PORT", 8000, 65_535))
+    watching = read_watching(env)
+    if watching.metrics_port == port:
+        raise ValueError("METRICS_PORT must not be PORT: what answers there would be taken for the API")
     return Settings(
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
@@ -193,10 +196,10 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         port=port,
         host=env.get("HOST", "127.0.0.1"),
         base_url=base_url,
-        app_url=env.get("APP_URL", base_url).rstrip("/"),
-        docs_url=env.get("DOCS_URL", f"{base_url}/docs").rstrip("/"),
+        app_url=web_address(env, "APP_URL", base_url),
+        docs_url=web_address(env, "DOCS_URL", f"{base_url}/docs"),
         banks=_codes(env, "BANKS", "001"),
-        bank_url=env.get("BANK_URL", "http://127.0.0.1:8009").rstrip("/"),
+        bank_url=web_address(env, "BANK_URL", "http://127.0.0.1:8009"),
         bank_client_id=pix[0],
         bank_client_secret=pix[1],
         bank_app_key=pix[2],
@@ -211,44 +214,45 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_certificate=_file(env, "BANK_CERTIFICATE"),
         bank_certificate_key=_file(env, "BANK_CERTIFICATE_KEY"),
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
-        bank_transfers_url=env.get("BANK_TRANSFERS_URL", "").rstrip("/"),
-        bank_callback_token=env.get("BANK_CALLBACK_TOKEN", LOCAL_CALLBACK_TOKEN),
+        bank_transfers_url=web_address(env, "BANK_TRANSFERS_URL", ""),
+        bank_callback_token=env.get("BANK_CALLBACK_TOKEN") or LOCAL_CALLBACK_TOKEN,
         bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", 400),
         secret_key=read_keys(_required(env, "SECRET_KEY")),
-        api_processes=_count(env, "API_PROCESSES", 2),
-        worker_processes=_count(env, "WORKER_PROCESSES", 1),
+        api_processes=_count(env, "API_PROCESSES", 2, _PROCESSES_MAX),
+        worker_processes=_count(env, "WORKER_PROCESSES", 1, _PROCESSES_MAX),
         **_webhooks(env),
         smtp=(smtp := read_smtp(env)),
         mail_from=read_mail_from(env, required=smtp is not None),
-        mail_catcher=smtp is None and env.get("MAIL_CATCHER", "0") == "1",
+        mail_catcher=switch(env, "MAIL_CATCHER") and smtp is None,
         mail_kept_days=_days(env, "MAIL_KEPT_DAYS", 400),
         **_money(env),
         **_for_people(env),
-        cnpj_with_letters=env.get("CNPJ_WITH_LETTERS", "0") == "1",
+        cnpj_with_letters=switch(env, "CNPJ_WITH_LETTERS"),
         rate_per_s=_count(env, "RATE_PER_S", 1000),
         rate_burst=_count(env, "RATE_BURST", 2000),
         trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
         trusted_proxy_header=_proxy_header(env),
-        staff_totp_required=env.get("STAFF_TOTP_REQUIRED", "1") != "0",
-        money_totp_required=env.get("MONEY_TOTP_REQUIRED", "0" if environment(env) == "local" else "1") != "0",
+        staff_totp_required=switch(env, "STAFF_TOTP_REQUIRED", "1"),
+        money_totp_required=switch(env, "MONEY_TOTP_REQUIRED", "0" if environment(env) == "local" else "1"),
         pace=read_pace(env),
         http=read_http_bounds(env),
         rates=read_rates(env),
-        watching=read_watching(env),
+        watching=watching,
         kept=read_kept(env),
     )
 
 
 def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "webhook_allow_private": env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1",
-        "webhook_delays_s": _floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
+        "webhook_allow_private": switch(env, "WEBHOOK_ALLOW_PRIVATE"),
+        "webhook_delays_s": floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
         # A larger share would make a pause end before it begins.
-        "webhook_jitter": _floats(env, "WEBHOOK_JITTER", (0.2,), most=1.0)[0],
-        "webhook_lease_s": _floats(env, "WEBHOOK_LEASE_S", (WEBHOOK_LEASE_S,))[0],
-        "webhook_pause_after_s": _floats(env, "WEBHOOK_PAUSE_AFTER_S", (WEBHOOK_PAUSE_AFTER_S,))[0],
-        "webhook_held_s": _floats(env, "WEBHOOK_HELD_S", (WEBHOOK_HELD_S,))[0],
-        "webhook_paused_probe_s": _floats(env, "WEBHOOK_PAUSED_PROBE_S", (WEBHOOK_PAUSED_PROBE_S,))[0],
+        "webhook_jitter": number(env, "WEBHOOK_JITTER", 0.2, most=1.0),
+        # With no lease each worker sends what another is sending; with no pause an endpoint is probed without end.
+        "webhook_lease_s": number(env, "WEBHOOK_LEASE_S", WEBHOOK_LEASE_S, least=1.0),
+        "webhook_pause_after_s": number(env, "WEBHOOK_PAUSE_AFTER_S", WEBHOOK_PAUSE_AFTER_S),
+        "webhook_held_s": number(env, "WEBHOOK_HELD_S", WEBHOOK_HELD_S),
+        "webhook_paused_probe_s": number(env, "WEBHOOK_PAUSED_PROBE_S", WEBHOOK_PAUSED_PROBE_S, least=1.0),
         "webhook_nameservers": tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
     }
 
@@ -268,7 +272,7 @@ def _application(env: Mapping[str, str], of: str, default: tuple[str, str, str])
 
 
 def _base_url(env: Mapping[str, str], port: int) -> str:
-    url = env.get("BASE_URL", f"http://127.0.0.1:{port}").rstrip("/")
+    url = web_address(env, "BASE_URL", f"http://127.0.0.1:{port}")
     if len(url.partition("://")[2]) > BASE_URL_HOST_MAX:
         raise ValueError(
             f"BASE_URL must have at most {BASE_URL_HOST_MAX} characters after ://;"
@@ -312,8 +316,8 @@ def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX
     return int(text)
 
 
-def _count(env: Mapping[str, str], name: str, default: int) -> int:
-    count = _int(env, name, default)
+def _count(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
+    count = _int(env, name, default, most)
     if not count:
         raise ValueError(f"{name} must be at least 1")
     return count
@@ -349,7 +353,7 @@ def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
 
 def _money(env: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "withdrawal_grace_s": _floats(env, "WITHDRAWAL_GRACE_S", (WITHDRAWAL_GRACE_S,))[0],
+        "withdrawal_grace_s": number(env, "WITHDRAWAL_GRACE_S", WITHDRAWAL_GRACE_S),
         "daily_withdrawal_hour": _hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
         "partner_share_held_days": _int(
@@ -382,19 +386,3 @@ def _hour(env: Mapping[str, str], name: str, default: int) -> int:
     if hour > 23:
         raise ValueError(f"{name} must be an hour from 0 to 23, not {hour}")
     return hour
-
-
-def _floats(
-    env: Mapping[str, str], name: str, default: tuple[float, ...], *, most: float = _SECONDS_MAX
-) -> tuple[float, ...]:
-    """At least one number."""
-    text = env.get(name)
-    if not text:
-        return default
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{name} must be numbers with commas between them, not {text!r}") from None
-    if not all(0 <= each <= most for each in found):
-        raise ValueError(f"{name} must be from 0 to {most:g}, and is {text!r}")
-    return found

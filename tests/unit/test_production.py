@@ -43,6 +43,7 @@ def test_what_is_set_for_production_starts() -> None:
         ("BANK_URL", "https://[::1]"),
         ("BANK_URL", "https://localhost"),
         ("BANK_URL", ""),
+        ("BANK_TRANSFERS_URL", "http://transfers.example.com"),
         ("BANK_CLIENT_ID", ""),
         ("BANK_APP_KEY", ""),
         ("BANK_CLIENT_SECRET", "quita-local-secret"),

@@ -41,6 +41,55 @@ def test_a_number_beyond_what_can_be_counted_with_is_refused(name: str, given: s
         read_settings(GOOD | {name: given})
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PORT", "0"), ("WEBHOOK_LEASE_S", "0"), ("WEBHOOK_PAUSED_PROBE_S", "0"), ("WEBHOOK_LEASE_S", "30,60"),
+        ("WITHDRAWAL_GRACE_S", "5,10"), ("API_PROCESSES", "99999999999"),
+    ],
+)  # fmt: skip
+def test_a_number_with_which_nothing_goes_right_is_refused(name: str, given: str) -> None:
+    """Of port 0 each process would have another; without a lease each worker sends what another is sending."""
+    with pytest.raises(ValueError, match=f"{name} must"):
+        read_settings(GOOD | {name: given})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["WEBHOOK_ALLOW_PRIVATE", "MAIL_CATCHER", "CNPJ_WITH_LETTERS", "STAFF_TOTP_REQUIRED", "MONEY_TOTP_REQUIRED"],
+)
+@pytest.mark.parametrize("given", ["true", "yes", "off", "2"])
+def test_a_switch_is_0_or_1(name: str, given: str) -> None:
+    """It would silently be the other one."""
+    with pytest.raises(ValueError, match=f"{name} must be 0 or 1"):
+        read_settings(GOOD | {name: given})
+
+
+@pytest.mark.parametrize("name", ["BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_TRANSFERS_URL"])
+@pytest.mark.parametrize(
+    "given",
+    ["api.example.com", "https://", "ftp://api.example.com", "https://api.example.com ", "https://a:99999", "1"],
+)
+def test_what_is_no_web_address_is_refused(name: str, given: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be such as https://"):
+        read_settings(GOOD | {name: given})
+
+
+@pytest.mark.parametrize("name", ["BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_CALLBACK_TOKEN", "MAIL_CATCHER"])
+def test_a_variable_that_is_empty_is_as_one_that_is_not_set(name: str) -> None:
+    """Files of variables name what they leave open: payers' links would have no host."""
+    given, without = read_settings(GOOD | {name: ""}), read_settings(GOOD)
+    assert [getattr(given, each) for each in given.__struct_fields__] == [
+        getattr(without, each) for each in without.__struct_fields__
+    ]
+
+
+def test_metrics_do_not_take_the_port_of_the_api() -> None:
+    assert read_settings(GOOD | {"METRICS_PORT": "8001"}).watching.metrics_port == 8001
+    with pytest.raises(ValueError, match="METRICS_PORT must not be PORT"):
+        read_settings(GOOD | {"METRICS_PORT": "8000"})
+
+
 def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
     longest = "https://" + "a" * BASE_URL_HOST_MAX
     assert read_settings(GOOD | {"BASE_URL": longest}).base_url == longest

@@ -1,0 +1,59 @@
+"""One variable of the environment: read, or refused by its name. One that is empty is as one that is not set."""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+_SECONDS_MAX: Final = 3_653 * 86_400.0
+"""Of durations: ten years. Instants end with the year 9999."""
+
+
+def floats(
+    env: Mapping[str, str], name: str, default: tuple[float, ...], *, least: float = 0.0, most: float = _SECONDS_MAX
+) -> tuple[float, ...]:
+    """At least one number."""
+    text = env.get(name)
+    if not text:
+        return default
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{name} must be numbers with commas between them, not {text!r}") from None
+    if not all(least <= each <= most for each in found):
+        raise ValueError(f"{name} must be from {least:g} to {most:g}, and is {text!r}")
+    return found
+
+
+def number(
+    env: Mapping[str, str], name: str, default: float, *, least: float = 0.0, most: float = _SECONDS_MAX
+) -> float:
+    found = floats(env, name, (default,), least=least, most=most)
+    if len(found) > 1:
+        raise ValueError(f"{name} must be one number, not {env[name]!r}")
+    return found[0]
+
+
+def switch(env: Mapping[str, str], name: str, default: str = "0") -> bool:
+    """A `true` or `yes` that was silently no would be found out too late."""
+    text = env.get(name) or default
+    if text not in ("0", "1"):
+        raise ValueError(f"{name} must be 0 or 1, not {text[:20]!r}")
+    return text == "1"
+
+
+def web_address(env: Mapping[str, str], name: str, default: str) -> str:
+    """Without the slash at its end."""
+    text = env.get(name) or default
+    if text and not _is_web_address(text):
+        raise ValueError(f"{name} must be such as https://api.example.com, not {text[:80]!r}")
+    return text.rstrip("/")
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    bare = text.isascii() and text.isprintable() and not set(text) & set(' "<>\\#?')
+    return whole and bare and parts.scheme in ("http", "https")
