@@ -225,7 +225,7 @@ CREATE TABLE bank_reconciled (
     window_until timestamp with time zone,
     after text,
     width_s integer NOT NULL,
-    CONSTRAINT bank_reconciled_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
+    CONSTRAINT bank_reconciled_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text, 'transfer'::text])),
     CONSTRAINT bank_reconciled_pkey PRIMARY KEY (bank, method, pass),
     CONSTRAINT bank_reconciled_width_s_check CHECK (width_s > 0)
 );
@@ -236,7 +236,7 @@ CREATE TABLE bank_unreadable (
     about text NOT NULL,
     item_sealed bytea NOT NULL,
     found_at timestamp with time zone NOT NULL,
-    CONSTRAINT bank_unreadable_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text])),
+    CONSTRAINT bank_unreadable_method_check CHECK (method = ANY (ARRAY['pix'::text, 'boleto'::text, 'transfer'::text])),
     CONSTRAINT bank_unreadable_pkey PRIMARY KEY (bank, method, about)
 );
 CREATE INDEX bank_unreadable_found ON bank_unreadable USING btree (found_at, bank, method, about);

@@ -48,7 +48,8 @@ NEXT: Final[dict[str, frozenset[str]]] = {
     WithdrawalStatus.PENDING: frozenset({WithdrawalStatus.PROCESSING, WithdrawalStatus.CANCELLED}),
     WithdrawalStatus.PROCESSING: frozenset({WithdrawalStatus.SUCCEEDED, WithdrawalStatus.FAILED}),
     WithdrawalStatus.SUCCEEDED: frozenset(),
-    WithdrawalStatus.FAILED: frozenset(),
+    # The bank said no, and lists it as sent: the money went after all.
+    WithdrawalStatus.FAILED: frozenset({WithdrawalStatus.SUCCEEDED}),
     WithdrawalStatus.CANCELLED: frozenset(),
 }
 

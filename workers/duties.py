@@ -42,6 +42,7 @@ from workers.housekeeping.request_log_days import keep_days
 from workers.housekeeping.verification import verify_nightly
 from workers.incoming.hints import drain_hints
 from workers.incoming.reconciler import reconcile, reconcile_boletos
+from workers.incoming.sent_transfers import reconcile_sent
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.lease import release_orders
@@ -93,6 +94,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         for duty in (
             Duty(f"reconciler_{bank}",        partial(reconcile, context, bank),         30),
             Duty(f"boleto_reconciler_{bank}", partial(reconcile_boletos, context, bank), 60),
+            Duty(f"sent_reconciler_{bank}",   partial(reconcile_sent, context, bank),   600),
         )
     ]
     return [

@@ -5,8 +5,9 @@ The wallet is debited whatever is in it: the money is gone. The charge stays wha
 merchant; what is gone cannot be refunded again, and a partner's share of it is taken back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -68,6 +69,7 @@ class _Booked(Struct, frozen=True, gc=False, kw_only=True):
 
 
 find_unbooked = sql.many("reversal.unbooked", _Unbooked)
+find_unbooked_transfers = sql.many("reversal.unbooked_transfers", _Unbooked)
 add_reversals = sql.run("reversal.add")
 store_reversed = sql.run("reversal.store")
 
@@ -75,14 +77,29 @@ store_reversed = sql.run("reversal.store")
 async def book_reversals(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> int:
     """Book each that no refund of ours began, once; answers how many were new. Those of money that is no payment of
     ours, or not yet, are passed over."""
+    return await _book(conn, returns, partial(find_unbooked, conn, bank=bank, returns=returns), now=now)
+
+
+async def book_sent_refunds(conn: Connection, sent: Sequence[BankReturn], *, now: datetime) -> int:
+    """The same of refunds by transfer that failed here, and that the bank sent after all."""
+    return await _book(conn, sent, partial(find_unbooked_transfers, conn, returns=sent), now=now)
+
+
+async def _book(
+    conn: Connection,
+    returns: Sequence[BankReturn],
+    find: Callable[[], Awaitable[Sequence[_Unbooked]]],
+    *,
+    now: datetime,
+) -> int:
     assert len(returns) <= REVERSALS_MAX
     now = to_millisecond(now)
-    seen = await find_unbooked(conn, bank=bank, returns=returns)
+    seen = await find()
     if not seen:
         return 0
     await lock_charges(conn, charge_ids=sorted({row.charge_id for row in seen}))
     # Again, now that nobody else can book them.
-    rows = await find_unbooked(conn, bank=bank, returns=returns)
+    rows = await find()
     booked = _booked(rows, {each.position: each for each in returns})
     if not booked:
         return 0

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 import sql
 from commands.bank_orders.kinds import SendOrder
@@ -23,6 +24,7 @@ from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX
 from domain.withdrawal import (
     MINIMUM_CENTS,
+    NEXT,
     Withdrawal,
     WithdrawalFailure,
     WithdrawalStatus,
@@ -231,13 +233,15 @@ async def check_approved(conn: Connection, account_id: UUID) -> None:
 
 
 async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> None:
-    """End it as the bank says it ended; one that has ended before stays as it is."""
+    """End it as the bank says it ended; one that has ended before stays as it is. One that failed here and was sent
+    after all is debited again, whatever is in the wallet: the money is gone."""
     found = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
     assert found is not None, "orders are written with their withdrawals"
-    if found.status != WithdrawalStatus.PROCESSING:
+    failed, failed_before = ended.failure is not None, found.status == WithdrawalStatus.FAILED
+    status = WithdrawalStatus.FAILED if failed else WithdrawalStatus.SUCCEEDED
+    if status not in NEXT[found.status]:
         return
-    failed = ended.failure is not None
-    withdrawal = after(found, WithdrawalStatus.FAILED if failed else WithdrawalStatus.SUCCEEDED)
+    withdrawal = after(found, status)
     await _store(conn, withdrawal)
     doc = await _found(conn, withdrawal)
     kind = EventKind.WITHDRAWAL_FAILED if failed else EventKind.WITHDRAWAL_SUCCEEDED
@@ -252,13 +256,14 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> No
         failure_code=ended.failure,
     )
     fields = {"completed_at": iso(now), "end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
+    fields = {name: value for name, value in fields.items() if value is not None}
     await _post(
         conn,
         withdrawal,
         kind,
         doc,
-        {name: value for name, value in fields.items() if value is not None},
-        entry=_reversal(withdrawal) if failed else None,
+        {**fields, "failure_code": None} if failed_before else fields,
+        entry=_reversal(withdrawal) if failed else _debit(withdrawal) if failed_before else None,
         event=Event(event_id, body),
         actor=BANK,
         request_id=ended.request_id,
@@ -323,23 +328,21 @@ async def _found(conn: Connection, withdrawal: Withdrawal) -> WithdrawalDoc:
 async def _post_beginning(
     conn: Connection, withdrawal: Withdrawal, doc: WithdrawalDoc, *, actor: str, request_id: str | None, now: datetime
 ) -> None:
-    debit = Entry(
-        type="withdrawal",
-        amount_cents=-withdrawal.amount_cents,
-        withdrawal_id=withdrawal.withdrawal_id,
-        covered=True,
-    )
     await _post(
         conn,
         withdrawal,
         CREATED,
         doc,
         msgspec.to_builtins(doc),
-        entry=debit,
+        entry=replace(_debit(withdrawal), covered=True),
         actor=actor,
         request_id=request_id,
         now=now,
     )
+
+
+def _debit(withdrawal: Withdrawal) -> Entry:
+    return Entry(type="withdrawal", amount_cents=-withdrawal.amount_cents, withdrawal_id=withdrawal.withdrawal_id)
 
 
 def _reversal(withdrawal: Withdrawal) -> Entry:

@@ -98,10 +98,10 @@ CREATE TABLE bank_hint_done (
 CREATE INDEX bank_hint_done_about ON bank_hint_done (about, bank);
 CREATE TABLE bank_hint_done_other PARTITION OF bank_hint_done DEFAULT;
 
--- How far each pass of a reconciler has asked a bank for what it received (workers/incoming/intervals.py).
+-- How far each pass of a reconciler has asked a bank for what it received, or sent (workers/incoming/intervals.py).
 CREATE TABLE bank_reconciled (
     bank          text NOT NULL,
-    method        text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    method        text NOT NULL CHECK (method IN ('pix', 'boleto', 'transfer')),
     pass          text NOT NULL,
     -- What the bank listed before this is booked; the pass ends for now at `goal`.
     until         timestamptz NOT NULL,
@@ -130,7 +130,7 @@ CREATE TABLE bank_call_hour (
 -- What a bank listed and nobody here can read: set aside, so that it stops nothing. Gone once it is read.
 CREATE TABLE bank_unreadable (
     bank      text NOT NULL,
-    method    text NOT NULL CHECK (method IN ('pix', 'boleto')),
+    method    text NOT NULL CHECK (method IN ('pix', 'boleto', 'transfer')),
     -- Its own identifier (endToEndId, boleto's number), or a digest of it when that cannot be read either.
     about     text NOT NULL,
     -- As the bank listed it: it may name a person.

@@ -154,10 +154,13 @@ FROM w LEFT JOIN (
     FROM l WHERE withdrawal_id IS NOT NULL AND NOT test GROUP BY 1, 2) d
      ON d.account_id = w.account_id AND d.withdrawal_id = w.withdrawal_id
 CROSS JOIN LATERAL (
-    SELECT w.status IN ('failed', 'cancelled') AS undone, CASE WHEN w.fee_cents > 0 THEN 2 ELSE 1 END AS parts) e
+    -- One that failed here and was sent by the bank after all is credited back and debited again.
+    SELECT CASE WHEN w.status = 'succeeded' AND d.reversed > 0 THEN 2 ELSE 1 END AS out,
+           CASE WHEN w.status IN ('failed', 'cancelled') OR (w.status = 'succeeded' AND d.reversed > 0) THEN 1 ELSE 0 END AS back,
+           CASE WHEN w.fee_cents > 0 THEN 2 ELSE 1 END AS parts) e
 WHERE (d.debited, d.reversed, d.fee, d.fee_back, d.lines) IS DISTINCT FROM
-      (-w.amount_cents::numeric, CASE WHEN e.undone THEN w.amount_cents ELSE 0 END::numeric, w.fee_cents::numeric,
-       CASE WHEN e.undone THEN w.fee_cents ELSE 0 END::numeric, CASE WHEN e.undone THEN 2 * e.parts ELSE e.parts END::bigint)
+      (-(e.out * w.amount_cents)::numeric, (e.back * w.amount_cents)::numeric, (e.out * w.fee_cents)::numeric,
+       (e.back * w.fee_cents)::numeric, ((e.out + e.back) * e.parts)::bigint)
 UNION ALL
 SELECT 'books', 'withdrawals that look otherwise than they are', count(*)
 FROM w LEFT JOIN read_withdrawal r ON r.withdrawal_id = w.withdrawal_id AND r.account_id = w.account_id

@@ -34,6 +34,17 @@ WHERE NOT EXISTS (SELECT FROM refund f
                   WHERE o.charge_id = c.charge_id AND v.end_to_end_id = g.end_to_end_id AND v.bank_id = g.bank_id)
 ORDER BY g.position;
 
+-- name: unbooked_transfers
+-- Of refunds by transfer that have failed here and that the bank lists as sent all the same, those that are not on the books:
+-- their money is in the wallet again.
+SELECT g.position, f.charge_id, f.account_id, f.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
+FROM unnest(:returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[]) AS g (refund_id, bank_id, position)
+JOIN refund f ON f.refund_id = g.refund_id AND f.status = 'failed' AND NOT f.test
+JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id
+WHERE NOT EXISTS (SELECT FROM payment_reversal v
+                  WHERE v.payment_id = f.payment_id AND v.account_id = f.account_id AND v.bank_id = g.bank_id)
+ORDER BY g.position;
+
 -- name: add
 INSERT INTO payment_reversal (account_id, reversal_id, payment_id, charge_id, end_to_end_id, bank_id, return_id,
                               amount_cents, booked_at)

@@ -43,6 +43,11 @@ SELECT account_id, withdrawal_id, status, version, amount_cents, created_at, fee
 FROM withdrawal WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id
 FOR UPDATE;
 
+-- name: failed
+-- Of these those that have failed here.
+SELECT withdrawal_id, account_id, amount_cents FROM withdrawal
+WHERE withdrawal_id = ANY(:withdrawal_ids::uuid[]) AND status = 'failed';
+
 -- name: store
 UPDATE withdrawal SET status = :status, version = :version
 WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -44,6 +45,7 @@ from tests.support.boleto_merchant import boleto_issued_before, today
 from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
+from workers.incoming.sent_transfers import reconcile_sent
 from workers.orders.lease import release_orders
 from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, WATCH, Known, money_wait
 from workers.orders.pix import drain_orders
@@ -488,6 +490,32 @@ async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(env: Enviro
     await env.works(charge_id)
     assert await env.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await env.balance() == 1000
+
+
+async def test_a_refund_that_failed_and_was_sent_after_all_is_taken_from_the_wallet(env: Environment) -> None:
+    charge_id = await env.paid_boleto()
+    refund_id = await env.refund(charge_id, 400, to=TO)
+    env.bank.wire.fault = "refuse"
+    await env.works(charge_id)
+    assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
+    assert await env.balance() == 1000
+    env.bank.wire.fault = "up"
+    await env.bank.bank.transfers.put_transfer(
+        Transfer(id=refund_id.hex, pix_key=TO.pix_key, document=TO.document, amount_cents=400)
+    )
+    await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
+    for day in (utc_now() + timedelta(days=days) for days in (2, 3)):
+        env.context.now = partial(to_millisecond, day)
+        while await reconcile_sent(env.context, BANK):
+            pass
+    assert await env.balance() == 600
+    lines = "SELECT type, amount_cents FROM read_ledger WHERE account_id = $1 ORDER BY sequence"
+    assert [tuple(row) for row in await env.pool.fetch(lines, env.account)] == [
+        ("payment", 1000), ("refund", -400), ("refund_reversal", 400), ("adjustment", -400)
+    ]  # fmt: skip
+    env.context.now = utc_now
+    rest = await env.refund(charge_id, to=TO)
+    assert (await env.found(rest)).amount == "6.00", "what is gone is not refunded again"
 
 
 async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(env: Environment) -> None:

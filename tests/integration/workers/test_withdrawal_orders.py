@@ -5,6 +5,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from commands.money.withdraw import (
 )
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
-from domain.merchants.fees import NO_FEES
+from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.mode import Mode
 from domain.refund import FailureCode
 from domain.withdrawal import NEXT, Withdrawal, WithdrawalStatus
@@ -42,6 +43,7 @@ from tests.support.orders import ever
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
+from workers.incoming.sent_transfers import reconcile_sent
 from workers.orders.lease import do_order, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, WATCH, Known
 from workers.orders.pix import drain_orders
@@ -59,6 +61,10 @@ async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
     assert await verify(servers.database_url) == before
 
 
+def after(days: int) -> datetime:
+    return utc_now() + timedelta(days=days)
+
+
 class Environment:
     """A worker and its bank on a real socket, with one merchant's wallet."""
 
@@ -68,17 +74,17 @@ class Environment:
         self.bank = bank
         self.pool = context.pool
 
-    async def withdraw(self, cents: int = 1000, *, conn: Any = None) -> UUID:
+    async def withdraw(self, cents: int = 1000, *, conn: Any = None, fees: FeeTerms = NO_FEES) -> UUID:
         if conn is None:
             async with transaction(self.pool) as its_own:
-                return await self.withdraw(cents, conn=its_own)
+                return await self.withdraw(cents, conn=its_own, fees=fees)
         withdrawal_id = new_id()
         asked = NewWithdrawal(
             account_id=self.account, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
             amount_cents=cents, description="Saque nº 1", external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         assert (
-            await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0, fees=NO_FEES)
+            await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0, fees=fees)
             is not None
         )
         return withdrawal_id
@@ -165,7 +171,8 @@ async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Envi
 
 def test_what_has_ended_stays_as_it_is() -> None:
     assert set(NEXT) == set(WithdrawalStatus)
-    assert {status for status in NEXT if not NEXT[status]} == {"succeeded", "failed", "cancelled"}
+    assert {status for status in NEXT if not NEXT[status]} == {"succeeded", "cancelled"}
+    assert NEXT[WithdrawalStatus.FAILED] == {"succeeded"}, "what the bank sent after all"
 
 
 async def test_it_is_pending_until_its_moment_and_then_sent(env: Environment) -> None:
@@ -288,6 +295,38 @@ async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
+
+
+async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env: Environment) -> None:
+    withdrawal_id = await env.withdraw(fees=FeeTerms(withdrawal_cents=50))
+    env.bank.wire.fault = "refuse"
+    await env.works()
+    assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
+    assert await env.balance() == 10_000
+    env.bank.wire.fault = "up"
+    await env.bank.bank.transfers.put_transfer(
+        Transfer(id=withdrawal_id.hex, pix_key=str(env.account), document="52998224725", amount_cents=1000)
+    )
+    await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
+    booked = 0
+    for days in (0, 2, 3):
+        env.context.now = partial(after, days)
+        while found := await reconcile_sent(env.context, BANK):
+            booked += found > 1
+    assert booked == 1
+    assert await env.status(withdrawal_id) == ("succeeded", None)
+    assert (await env.found(withdrawal_id)).end_to_end_id is not None
+    assert await env.balance() == 10_000 - 1000 - 50
+    assert await env.events() == ["withdrawal.failed", "withdrawal.succeeded"]
+
+
+async def test_a_bank_that_lists_nothing_of_what_it_sent_is_left_alone(env: Environment) -> None:
+    env.context.banks.production[BANK] = env.bank.adapter(transfers_url=f"{env.bank.url}/elsewhere/v1")
+    await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
+    for _ in range(20):
+        await reconcile_sent(env.context, BANK)
+    asked = [each for each in env.bank.requests if each.startswith("GET")]
+    assert len(asked) == 7, "a day at a time, and then tomorrow"
 
 
 async def test_money_on_its_way_is_asked_about_until_it_arrives(env: Environment) -> None:

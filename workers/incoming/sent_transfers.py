@@ -1,0 +1,112 @@
+"""Find what a bank sent although it failed here, and book it. Production only.
+
+A bank may say no to money that it has taken, and not show it: by an answer that was lost, its no to the second attempt
+and a look-up that is too old. Its list of what it sent tells; the money is in a wallet that it is not in any more.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+import sql
+from banks.lists import BankPage
+from banks.protocol import Done, Rejected
+from banks.transfers import SentTransfer
+from commands.money.reversals import BankReturn, book_sent_refunds
+from commands.money.withdraw import Ended, end_withdrawal
+from domain.instants import to_millisecond
+from runtime.coordination.leases import release_lease
+from runtime.jobs import WEBHOOKS
+from runtime.postgres import session, transaction
+from workers.context import Context
+from workers.incoming.intervals import Pass
+from workers.incoming.passes import BankList, Page, advance, hold, lease_name
+from workers.incoming.pix_payments import charge_of_txid
+
+_DAY = timedelta(days=1)
+# fmt: off
+SENT_PASS: Final = Pass(name="nightly", behind=timedelta(hours=3), every=_DAY, reach=7 * _DAY, width_max=_DAY,
+                        width_min=timedelta(seconds=1))
+# fmt: on
+_METHOD: Final = "transfer"
+
+_log = structlog.get_logger()
+
+
+class _Failed(Struct, frozen=True, gc=False):
+    withdrawal_id: UUID
+    account_id: UUID
+    amount_cents: int
+
+
+find_failed = sql.many("withdrawal.failed", _Failed)
+
+
+async def reconcile_sent(context: Context, bank: str) -> int:
+    """One round over what this bank lists as sent; answers how much of it had failed here, plus 1 while there is more
+    to ask for. A bank that lists nothing is asked once a night."""
+    if not await hold(context, bank, _METHOD):
+        return 0
+    transfers = context.banks.production[bank].transfers
+
+    async def fetch(since: datetime, until: datetime, after: str | None, _: Pass) -> Page[SentTransfer]:
+        answer = await transfers.sent_page(since, until, after)
+        return Done(BankPage(items=[])) if isinstance(answer, Rejected) else answer
+
+    async def book(items: list[SentTransfer]) -> int:
+        return await book_sent(context, bank, items)
+
+    known_by: Callable[[SentTransfer], str] = attrgetter("id")
+    listed = BankList(bank=bank, method=_METHOD, fetch=fetch, book=book, known_by=known_by)
+    advanced = await advance(context, listed, SENT_PASS)
+    if not advanced.behind:
+        async with session(context.pool) as conn:
+            await release_lease(conn, name=lease_name(bank, _METHOD), holder=context.worker)
+    return advanced.found + advanced.behind
+
+
+async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) -> int:
+    """Book what of this has failed here, each once; answers how many that was. Amounts that differ are told alone."""
+    ids = {charge_of_txid(each.id): each for each in items if each.status == "done"}
+    sent = {id: each for id, each in ids.items() if id is not None}
+    if not sent:
+        return 0
+    found = 0
+    async with session(context.pool) as conn:
+        failed = await find_failed(conn, withdrawal_ids=list(sent))
+    for row in failed:
+        if sent[row.withdrawal_id].amount_cents != row.amount_cents:
+            _log.error("sent_another_amount", kind="withdrawal_send", order_id=str(row.withdrawal_id))
+            continue
+        ended = Ended(
+            account_id=row.account_id,
+            withdrawal_id=row.withdrawal_id,
+            end_to_end_id=sent[row.withdrawal_id].reference,
+        )
+        async with transaction(context.pool) as conn:
+            await end_withdrawal(conn, ended, now=to_millisecond(context.now()))
+        found += 1
+    refunds = [
+        BankReturn(
+            position=position,
+            charge_id=None,
+            boleto_number=None,
+            end_to_end_id=each.reference or each.id,
+            refund_id=id,
+            bank_id=each.id,
+            return_id=None,
+            amount_cents=each.amount_cents,
+        )
+        for position, (id, each) in enumerate(sent.items())
+    ]
+    async with transaction(context.pool) as conn:
+        found += await book_sent_refunds(conn, refunds, now=context.now())
+    if found:
+        _log.error("sent_after_all", bank=bank, count=found)
+        context.jobs.wake(WEBHOOKS)
+    return found
