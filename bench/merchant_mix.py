@@ -23,7 +23,7 @@ def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> in
     if base_url is not None:
         home = Path(os.environ.get("QUITA_HOME") or ".quita")
         return _drive(base_url, json.loads((home / "dev.json").read_text(encoding="utf-8")), seconds, rate, as_json)
-    system = System(temporary_home(), env={"QUITA_FSYNC": "on"})
+    system = System(temporary_home(on_disk=True), env={"QUITA_FSYNC": "on"})
     try:
         system.start()
         return _drive(system.base_url, system.dev, seconds, rate, as_json)

@@ -220,7 +220,7 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     import pwd
 
     nobody = pwd.getpwnam("nobody")
-    top = temporary_home().parent
+    top = temporary_home(on_disk=True).parent
     checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
     packages = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
     packages.add("docs")  # some of it is served
