@@ -5,7 +5,8 @@
 // A delivery is verified, stored under its event_id and answered; what your shop does with it, it does from the inbox,
 // after reading the charge again through the API. Environment: HOST and PORT (127.0.0.1, 9999), FOLDER (inbox).
 
-import { mkdir, writeFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { receiver } from "./verify.mjs";
 
@@ -19,10 +20,16 @@ await mkdir(folder, { recursive: true });
 
 async function remember(eventId, body) {
   if (!/^[0-9a-f-]{36}$/.test(eventId)) throw new Error("no event_id");
-  // "wx" fails when the file is there: an event is stored once, however often it comes.
-  await writeFile(join(folder, `${eventId}.json`), body, { flag: "wx" }).catch((error) => {
-    if (error.code !== "EEXIST") throw error;
-  });
+  // Under another name until it is whole: a disk that is full, or a crash, leaves no half of an event. One that comes
+  // again replaces the same bytes.
+  const part = join(folder, `${eventId}.${randomUUID()}`);
+  try {
+    await writeFile(part, body);
+    await rename(part, join(folder, `${eventId}.json`));
+  } catch (error) {
+    await rm(part, { force: true });
+    throw error;
+  }
 }
 
 const port = Number(process.env.PORT ?? 9999);

@@ -24,15 +24,12 @@ $remember = function (string $eventId, string $body) use ($folder): void {
     if (!is_dir($folder)) {
         @mkdir($folder, 0700, true);
     }
-    $path = "$folder/$eventId.json";
-    // 'x' fails when the file is there: an event is stored once, however often it comes.
-    $file = @fopen($path, 'xb');
-    if ($file === false && !is_file($path)) {
+    // Under another name until it is whole: a disk that is full, or a crash, leaves no half of an event. One that comes
+    // again replaces the same bytes.
+    $part = "$folder/$eventId." . bin2hex(random_bytes(8));
+    if (@file_put_contents($part, $body) !== strlen($body) || !@rename($part, "$folder/$eventId.json")) {
+        @unlink($part);
         throw new RuntimeException('the inbox takes nothing');
-    }
-    if ($file !== false) {
-        fwrite($file, $body);
-        fclose($file);
     }
 };
 
