@@ -79,7 +79,7 @@ _SENTENCES: Final[dict[Code, tuple[str, ...]]] = {
     Code.CHARGE_NOT_PENDING: ("The charge is no longer pending: it is {status}.",),
     Code.CHARGE_NOT_REFUNDABLE: (
         "The charge cannot be refunded: it is {status}.",
-        "The charge cannot be refunded: it was paid on {paid_at:%Y-%m-%d}, and a PIX goes back within 90 days, the "
+        "The charge cannot be refunded: it was paid on {paid_on:%Y-%m-%d}, and a PIX goes back within 90 days, the "
         "money of a boleto within 180.",
     ),
     Code.REFUND_EXCEEDS: ("The refund is larger than what remains of the payment: {remaining_cents}.",),

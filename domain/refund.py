@@ -221,7 +221,7 @@ def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> Refun
         return RefundMethod.RETURN
     if _of_boleto(charge, fund) and age <= TRANSFER_WITHIN:
         return RefundMethod.TRANSFER
-    raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_at=fund.paid_at)
+    raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_on=fund.paid_at.astimezone(SAO_PAULO))
 
 
 def _of_boleto(charge: Charge, fund: RefundablePayment) -> bool:

@@ -367,6 +367,15 @@ async def test_a_boleto_of_the_past_and_one_that_is_over_say_so(merchant: ApiMer
     )  # fmt: skip
 
 
+async def test_the_day_of_a_payment_that_is_too_old_is_that_of_sao_paulo(api: Api) -> None:
+    token = await api.token()
+    charge_id = (await api.create())["charge_id"]
+    paid = await api.post(f"/v1/sandbox/charges/{charge_id}/pay", {"paid_at": "2020-06-02T01:30:00Z"}, token=token)
+    assert paid.json()["paid_at"] == "2020-06-02T01:30:00.000Z", paid
+    reply = await api.post(f"/v1/charges/{charge_id}/refunds", {}, token=token, key=secrets.token_hex(8))
+    repaired_by(reply, "CHARGE_NOT_REFUNDABLE", "it was paid on 2020-06-01, ")
+
+
 async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) -> None:
     token = await api.token(api.second)
     path = PIX, api.pix() | {"account_id": str(api.second.account_id)}
