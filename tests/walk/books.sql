@@ -56,6 +56,13 @@ LEFT JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l
 WHERE p.account_id = ANY($1::uuid[]) GROUP BY 1, 2
 HAVING array_agg(l.amount_cents) IS DISTINCT FROM ARRAY[p.amount_cents];
 
+-- wrong: a payment that is credited at another instant than its line
+SELECT p.payment_id, p.credited_at, r.doc ->> 'credited_at', l.created_at FROM payment p
+JOIN payment_view r USING (account_id, test, paid_at, payment_id)
+JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'
+WHERE p.account_id = ANY($1::uuid[])
+  AND (p.credited_at <> l.created_at OR (r.doc ->> 'credited_at')::timestamptz <> l.created_at);
+
 -- wrong: a payment whose fee was not debited once, to the cent, right behind the payment
 SELECT p.payment_id, p.amount_cents, p.fee_cents, array_agg(f.amount_cents) FROM payment p
 JOIN read_ledger l ON l.account_id = p.account_id AND l.test = p.test AND l.payment_id = p.payment_id AND l.type = 'payment'

@@ -17,7 +17,12 @@ WITH clock AS (
         latest_at      = greatest(c.latest_at, excluded.latest_at)
     RETURNING account_id, test, event_sequence, entry_sequence, balance_cents, latest_at
 ), numbered AS MATERIALIZED (
-    SELECT g.*, i.item -> 'payload' AS payload, i.place, k.balance_cents - coalesce(g.cents_back, 0) AS balance_after_cents,
+    -- A payment is credited when its line is written, also where another's was dated later before it.
+    SELECT g.*, CASE WHEN k.latest_at > g.at
+                     THEN jsonb_set(i.item -> 'payload', '{payment,credited_at}',
+                                    to_jsonb(to_char(k.latest_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')), false)
+                     ELSE i.item -> 'payload' END AS payload,
+           i.place, k.balance_cents - coalesce(g.cents_back, 0) AS balance_after_cents,
            k.event_sequence - coalesce(g.events_back, 0) AS event_sequence,
            k.entry_sequence - coalesce(g.entries_back, 0) AS entry_sequence,
            coalesce(k.latest_at, g.at) AS recorded_at
@@ -37,6 +42,10 @@ WITH clock AS (
            event_id, CASE WHEN event_id IS NOT NULL THEN event_sequence END, decode(event_body, 'base64')
     FROM numbered ORDER BY place
     RETURNING journal_id
+), credited AS (
+    UPDATE payment p SET credited_at = n.recorded_at
+    FROM numbered n
+    WHERE n.recorded_at > n.at AND p.payment_id = (n.payload #>> '{payment,payment_id}')::uuid AND p.account_id = n.account_id
 ), mailed AS (
     -- Their payers are mailed when there is something new: a key look-up for each charge, and seldom a row.
     UPDATE mail_request r SET due_at = :now::timestamptz

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.errors import Code, Refused
-from domain.instants import iso, to_millisecond
+from domain.instants import SAO_PAULO, day_begins, iso, to_millisecond
 from tests.support.merchant import (
     ApiClient,
     ApiMerchant,
@@ -200,6 +200,26 @@ async def test_money_paid_after_expiry_pays_late(system: System, merchant: ApiMe
     await money_arrives(system, books, charge_id, 1000)
     assert (await _money(client, charge_id))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
     assert (await client.charge(charge_id))["payment"]["late"] is True
+
+
+async def test_a_payment_is_credited_at_the_instant_of_its_line(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    """Who waited for the account's clock longer, or whose own clock is behind, writes his line after a later one."""
+    client = merchant.production
+    midnight = day_begins((datetime.now(UTC) - timedelta(days=1)).astimezone(SAO_PAULO).date())
+    first, behind = [
+        await created_before(books, client, test=False, ago_s=3 * 86_400, lifetime_s=7 * 86_400) for _ in range(2)
+    ]
+    await money_arrives(system, books, first, 1000, now=midnight + timedelta(milliseconds=20))
+    await money_arrives(system, books, behind, 1000, 1000, now=midnight - timedelta(milliseconds=20))
+    payments, lines = await client.all("/v1/payments"), await assert_the_ledger_adds_up(client)
+    assert len(payments) == 3
+    at = {line["payment_id"]: line["created_at"] for line in lines}
+    assert {payment["payment_id"]: payment["credited_at"] for payment in payments} == at
+    assert (await client.charge(behind))["payment"]["credited_at"] == iso(midnight + timedelta(milliseconds=20))
+    stored = await books.fetch("SELECT payment_id, credited_at FROM payment WHERE account_id = $1", client.account_id)
+    assert {str(row["payment_id"]): iso(row["credited_at"]) for row in stored} == at
 
 
 async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(

@@ -27,6 +27,7 @@ _BY_KEY = {
     "anomaly.resolve": ("payment", "payment_pkey"),
     "bank_order.settle": ("bank_order", "bank_order_pkey"),
     "charge.lock": ("charge", "charge_pkey"),
+    "journal.post": ("payment", "payment_pkey"),
     "charge.overdue_of_account": ("charge", "charge_overdue"),
     "simulated_bank.conclude": ("simulated_cob", "simulated_cob_pkey"),
     "simulated_bank.pix": ("simulated_pix", "simulated_pix_pkey"),
