@@ -41,11 +41,12 @@ LIMIT :limit;
 
 -- name: by_id
 -- The primary key, one row at most. It is found before anything is asked of it: planned for all values at once, the
--- range of instants would look just as cheap and is the whole account.
+-- range of instants would look just as cheap and is the whole account. A boleto's id is nobody's txid.
 WITH named AS MATERIALIZED (
     SELECT created_at, charge_id, doc, status, payment_method, amount_cents, external_id, payer_document_hash,
            nosso_numero, integrador_code, due_date
     FROM charge_view WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test
+      AND payment_method IN ('pix', 'boleto_pix')
 )
 SELECT created_at AS at, charge_id AS id, doc, status, amount_cents FROM named
 WHERE status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
@@ -149,7 +150,7 @@ FROM charge c
 CROSS JOIN LATERAL (SELECT * FROM read_charge WHERE charge_id = c.charge_id OFFSET 0) AS r
 WHERE c.account_id = :account_id AND c.test = :test AND c.status = 'pending' AND c.expires_at <= :now
   AND r.status = 'pending' AND r.account_id = :account_id AND r.test = :test
-  AND r.charge_id = :charge_id -- when charge_id
+  AND r.charge_id = :charge_id AND r.payment_method IN ('pix', 'boleto_pix') -- when charge_id
   AND r.external_id = :external_id -- when external_id
   AND r.payer_document_hash = :payer_document_hash -- when payer_document_hash
   AND r.nosso_numero = :nosso_numero -- when nosso_numero

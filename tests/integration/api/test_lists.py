@@ -11,6 +11,7 @@ import pytest_asyncio
 from yarl import URL
 
 from domain.instants import SAO_PAULO
+from tests.support.boleto_merchant import boleto_issued_before
 from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, created_before, money_arrives, new_merchant
 from tests.support.system import System
 
@@ -104,6 +105,20 @@ async def test_charges_by_every_filter(seen: Seen) -> None:
     ]
     for asked, charge_ids in expected:
         assert await seen.ids("charges", **asked) == charge_ids, asked
+
+
+async def test_the_id_of_a_boleto_is_no_txid(system: System) -> None:
+    """A PIX charge's txid is its id, without the dashes; a boleto has none, or one that its bank chose."""
+    async with new_merchant(system) as merchant, books_of(system) as books:
+        client = merchant.sandbox
+        boleto = await boleto_issued_before(
+            system, books, client, test=True, due_on=datetime.now(SAO_PAULO).date() + timedelta(days=9)
+        )
+        txid = boleto.replace("-", "")
+        assert [row["charge_id"] for row in await client.all("/v1/charges")] == [boleto]
+        assert await client.all("/v1/charges", txid=txid) == []
+        summary = (await client.get("/v1/charges/summary", txid=txid)).body["data"]
+        assert {row["count"] for row in summary} == {0}
 
 
 async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
