@@ -15,6 +15,7 @@ from msgspec.structs import replace
 import sql
 from domain.instants import day_begins
 from readmodels.money.ledger import kept_sums
+from readmodels.reports.remade import half_up
 from readmodels.reports.report import (
     By,
     Column,
@@ -73,10 +74,10 @@ def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:
         match column.total:
             case Share(part, whole):
                 of = sums(whole)
-                return round(10_000 * sums(part) / of) if of else None
+                return half_up(10_000 * sums(part), of) if of else None
             case MeanOver(weight):
                 of = sums(weight)
-                return round(sum((row[at[column.name]] or 0) * row[at[weight]] for row in found) / of) if of else None
+                return half_up(sum((row[at[column.name]] or 0) * row[at[weight]] for row in found), of) if of else None
             case NoTotal():
                 return None
             case None:

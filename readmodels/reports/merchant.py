@@ -13,6 +13,7 @@ from msgspec import Struct
 import sql
 from domain.instants import day_begins, day_ends
 from domain.mode import Owner
+from readmodels.reports.remade import half_up
 from readmodels.reports.report import By
 from readmodels.reports.totals import AGES, age_bounds
 from readmodels.spans import span_ranges, totals_serve
@@ -38,7 +39,7 @@ class CohortOutcome(Struct, frozen=True, gc=False):
     @property
     def conversion(self) -> int:
         """Basis points."""
-        return round(10_000 * self.paid / self.issued) if self.issued else 0
+        return half_up(10_000 * self.paid, self.issued) if self.issued else 0
 
 
 class Age(Struct, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from domain.instants import SAO_PAULO
 from readmodels.reports.compare import before, plotted, total_of, whole
+from readmodels.reports.merchant import CohortOutcome
 from readmodels.reports.report import Column, ColumnKind, MeanOver, NoTotal, ReportQuery, Share, keeping
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import Pool, session
@@ -36,6 +37,13 @@ def test_a_ratio_of_a_total_is_that_of_its_parts_and_a_mean_is_weighed() -> None
     rows = [(TODAY, 99, 99, 10_000, 10, 5), (TODAY, 1, 0, 0, 1_010, 7)]
     assert total_of(columns, rows) == (None, 100, 99, 9_900, 20, None)
     assert total_of(columns, []) == (None, 0, 0, None, None, None)
+    # Halves are rounded as the rows' statements round them: the total of one row is that row's.
+    assert total_of(columns, [(TODAY, 64, 18, 2_813, 3, 5)])[3:5] == (2_813, 3)
+    assert total_of(columns, [(TODAY, 1, 0, 0, 2, 5), (TODAY, 1, 0, 0, 3, 5)])[4] == 3
+    day = CohortOutcome(
+        TODAY, issued=64, issued_cents=64, paid=18, paid_cents=18, open=0, expired=46, cancelled=0, failed=0
+    )
+    assert day.conversion == 2_813
 
 
 def test_every_report_has_something_to_plot_and_a_ratio_is_never_a_sum() -> None:
