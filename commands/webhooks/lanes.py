@@ -24,6 +24,7 @@ class LaneKey(NamedTuple):
 class LaneRow(Struct, frozen=True):
     endpoint_id: UUID
     test: bool
+    url: str
     state: str
     concurrency: int
     failures: int

@@ -190,6 +190,7 @@ async def _fold(
         cap_test=settings.pace.sandbox_webhook_requests,
     )
     before = {row.key: row.lane() for row in rows}
+    urls = {row.key: row.url for row in rows}
     after: dict[LaneKey, Lane] = {}
     outcomes: dict[int, DeliveryOutcome] = {}
     transitions: list[_Transition] = []
@@ -199,9 +200,12 @@ async def _fold(
         rules = rules_of(settings, key.mode)
         for at in places:
             attempt = attempts[at]
-            asked_s = retry_after_s(attempt.answer.retry_after, now=now)
-            lane, kinds = on_result(lane, _attempt_result(attempt, asked_s), rules, now=now)
-            transitions += [_Transition(key, kind, attempt, lane) for kind in kinds if key in before]
+            # What an address that was left answers says nothing of the one that took its place.
+            moved = attempt.due.url != urls.get(key, attempt.due.url)
+            asked_s = None if moved else retry_after_s(attempt.answer.retry_after, now=now)
+            if not moved:
+                lane, kinds = on_result(lane, _attempt_result(attempt, asked_s), rules, now=now)
+                transitions += [_Transition(key, kind, attempt, lane) for kind in kinds if key in before]
             outcomes[at] = _outcome(attempt, lane, settings, asked_s=asked_s, now=now)
         if key in before and lane != before[key]:
             after[key] = lane

@@ -3,11 +3,12 @@
 -- name: lock
 -- The lanes of a batch of finished attempts that may change by it: those with a failure, and those a success changes
 -- because they are not at rest. A healthy lane is read and neither locked nor written. Locked in key order, so that
--- two batches never deadlock.
-SELECT l.endpoint_id, l.test, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
-       l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
+-- two batches never deadlock. With the address as it is now: an attempt may have been at the one before.
+SELECT l.endpoint_id, l.test, e.url, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since,
+       l.strained_by, l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM unnest(:lanes.endpoint_id::uuid[], :lanes.mode.test::boolean[], :failed::boolean[]) AS g(endpoint_id, test, failed)
 JOIN webhook_lane l ON l.endpoint_id = g.endpoint_id AND l.test = g.test
+JOIN webhook_endpoint e ON e.endpoint_id = l.endpoint_id
 WHERE g.failed OR l.state <> 'open' OR l.consecutive_failures > 0
    OR l.concurrency < CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END
 ORDER BY l.endpoint_id, l.test
@@ -37,8 +38,8 @@ SELECT e.endpoint_id, e.account_id, e.url FROM webhook_endpoint e WHERE e.endpoi
 
 -- name: of_account
 -- Both lanes of the account's endpoint, held for the rest of the transaction.
-SELECT l.endpoint_id, l.test, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since, l.strained_by,
-       l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
+SELECT l.endpoint_id, l.test, e.url, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since,
+       l.strained_by, l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM webhook_endpoint e
 JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id
 WHERE e.account_id = :account_id

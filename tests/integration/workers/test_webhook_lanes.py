@@ -21,6 +21,7 @@ from commands.webhooks.endpoint import (
     set_endpoint,
 )
 from commands.webhooks.notices import claim_unmailed, mark_mailed
+from commands.webhooks.settings import move_endpoint
 from domain.errors import Refused
 from domain.events import EventKind
 from runtime.ids import new_id
@@ -337,6 +338,33 @@ async def test_a_new_address_opens_the_lanes(pool: Pool, redis_url: str) -> None
             await until(pool, merchant, "delivered")
     assert len(old.requests) == sent
     assert len(new.requests) == 5
+
+
+async def test_what_the_old_address_answers_after_a_move_is_held_against_nobody(pool: Pool, redis_url: str) -> None:
+    busy = "HTTP/1.1 429 Busy\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda _: busy, delay_s=0.5) as old, receiving() as new:
+        merchant = await merchant_at(pool, old.url)
+        endpoint_id = merchant.endpoint.endpoint_id
+        # One more failure in a row would be told.
+        await pool.execute("UPDATE webhook_lane SET consecutive_failures = 4 WHERE endpoint_id = $1", endpoint_id)
+        async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05) as worker:
+            (first,) = await happen(pool, merchant)
+            worker.jobs.wake(WEBHOOKS)
+            await old.reached(1)
+            async with transaction(pool) as conn:
+                await move_endpoint(conn, merchant.account_id, new.url, allow_private=True)
+            before = await lane_of(pool, merchant)
+
+            async def answered() -> bool:
+                return bool(await attempts_of(pool, merchant))
+
+            await eventually(answered)
+            assert await lane_of(pool, merchant) == before
+            (second,) = await happen(pool, merchant)
+            await new.heard([first, second])
+            await until(pool, merchant, "delivered")
+    assert (await attempts_of(pool, merchant))[0] == (1, "rejected", 429)
+    assert await notices_of(pool, merchant) == []
 
 
 async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(pool: Pool, redis_url: str) -> None:
