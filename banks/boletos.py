@@ -128,7 +128,6 @@ class BoletoState(Struct, frozen=True, kw_only=True):
     paid_cents: int = 0
     """All that was received so far: grows when a boleto is paid again."""
     paid_on: date | None = None
-    credited_on: date | None = None
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0

@@ -108,7 +108,6 @@ class _Detail(Struct, frozen=True):
     dataMultaTitulo: str | None = None
     quantidadeDiaPrazoLimiteRecebimento: int | None = None
     dataRecebimentoTitulo: str | None = None
-    dataCreditoLiquidacao: str | None = None
     valorPagoSacado: Raw = _NULL
     valorJuroMoraRecebido: Raw = _NULL
     valorMultaRecebido: Raw = _NULL
@@ -539,7 +538,6 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
         late_days=detail.quantidadeDiaPrazoLimiteRecebimento or 0,
         paid_cents=paid_cents if paid else 0,
         paid_on=_day(detail.dataRecebimentoTitulo) if paid else None,
-        credited_on=_day(detail.dataCreditoLiquidacao) if paid else None,
         interest_cents=(interest_cents or 0) if paid else 0,
         fine_cents=(fine_cents or 0) if paid else 0,
         discount_cents=(discount_cents or 0) if paid else 0,

@@ -604,7 +604,6 @@ def _state(booked: BookedBoleto) -> BoletoState:
         fine_cents=booked.fine_cents,
         discount_cents=booked.discount_cents,
         paid_on=None if booked.paid_at is None else day_of(booked.paid_at),
-        credited_on=None if booked.settled_at is None else day_of(booked.settled_at),
         paid_by_pix=booked.rail == "pix",
         txid=booked.txid if booked.rail == "pix" else None,
         qr_code=booked.emv if booked.rail == "pix" else None,

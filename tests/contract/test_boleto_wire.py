@@ -178,7 +178,7 @@ async def test_a_paid_boleto_says_how_much_when_and_by_which_way(bank: RunningBo
     state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12401, today())
-    assert (state.paid_by_pix, state.pix, state.credited_on) == (False, (), today())
+    assert (state.paid_by_pix, state.pix) == (False, ())
 
 
 async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningBoletoBank) -> None:
@@ -706,15 +706,15 @@ async def test_only_what_is_surely_paid_counts_as_paid(code: int, status: str) -
     boleto = new_boleto()
     said = detail(
         boleto, codigoEstadoTituloCobranca=code, valorPagoSacado=12.3, dataRecebimentoTitulo="20.11.2026",
-        dataCreditoLiquidacao="00.00.0000", valorJuroMoraRecebido="0.10", codigoCanalPagamento=23,
+        dataCreditoLiquidacao=None, valorJuroMoraRecebido="0.10", codigoCanalPagamento=23,
     )  # fmt: skip
     answers = {f"GET /cobrancas/v2/boletos/{boleto.number}": (200, said)}
     async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
         state = await adapter_at(http, url).boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == status
-    money = (state.paid_cents, state.interest_cents, str(state.paid_on), state.credited_on)
-    assert money == ((1230, 10, "2026-11-20", None) if status == "paid" else (0, 0, "None", None))
+    money = (state.paid_cents, state.interest_cents, str(state.paid_on))
+    assert money == ((1230, 10, "2026-11-20") if status == "paid" else (0, 0, "None"))
 
 
 async def test_paid_without_an_amount_is_not_told_yet() -> None:
