@@ -117,7 +117,6 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     request_id: str
     registered_at: datetime
     expires_at: str | None
-    outcome: msgspec.Raw = msgspec.Raw(b"{}")
     payload: Payload
     location: str | None = None
     cob_order_id: UUID | None = None

@@ -44,8 +44,8 @@ WITH taken_over AS (
     WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state <> 'working' AND :kind::text <> 'boleto_pay'
     RETURNING order_id, account_id, charge_id, test, bank, kind, attempts, created_at
 ), ended AS (
-    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
-    SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, NULL FROM taken_over
+    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at)
+    SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now FROM taken_over
 ), carried AS MATERIALIZED (
     SELECT bank FROM charge WHERE charge_id = :charge_id AND account_id = :account_id
 )
@@ -97,7 +97,7 @@ SELECT coalesce(outcome, '{}') AS outcome FROM bank_order_done WHERE order_id = 
 -- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
 WITH given AS (
     SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
-           decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.outcome, g.expires_at,
+           decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.expires_at,
            c.account_id, c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at,
            c.nosso_numero, c.due_date, c.terms, c.send_email, g.payer_document_hash, i.item -> 'payload' AS payload, g.location,
            g.cob_order_id, g.cob,
@@ -105,7 +105,7 @@ WITH given AS (
     FROM unnest(:items::jsonb[]) AS i (item)
     CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
         order_id uuid, attempts integer, reconcile_id uuid, key text, fingerprint text, payer_sealed text,
-        payer_document_hash text, actor text, request_id text, registered_at timestamptz, outcome jsonb, expires_at timestamptz, location text,
+        payer_document_hash text, actor text, request_id text, registered_at timestamptz, expires_at timestamptz, location text,
         cob_order_id uuid, cob jsonb, at timestamptz)
     CROSS JOIN LATERAL jsonb_to_record(i.item #> '{payload,charge}') AS c (
         account_id uuid, test boolean, charge_id uuid, payment_method text, amount_cents bigint, external_id text,
@@ -114,11 +114,10 @@ WITH given AS (
     DELETE FROM bank_order o USING given g
     WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
       AND o.state <> 'waiting'
-    RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at,
-              g.outcome, g.at
+    RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, g.at
 ), ended AS (
-    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
-    SELECT order_id, account_id, charge_id, test, bank, kind, 'done', attempts, created_at, at, outcome FROM held
+    INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at)
+    SELECT order_id, account_id, charge_id, test, bank, kind, 'done', attempts, created_at, at FROM held
 ), claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     SELECT g.account_id, g.test, g.key, g.fingerprint, 'charge', g.charge_id, g.at

@@ -58,8 +58,8 @@ WITH ended AS (
     DELETE FROM bank_order WHERE order_id = :withdrawal_id
     RETURNING order_id, account_id, charge_id, test, bank, kind, attempts, created_at
 )
-INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
-SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now, NULL FROM ended;
+INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at)
+SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now FROM ended;
 
 -- name: approved
 -- Whether the account's registration is approved, and stays so until this transaction ends: blocking it waits for those
