@@ -7,7 +7,7 @@ from uuid import UUID
 from asyncpg import LockNotAvailableError
 
 from commands.charges.change import COMMANDS_MAX, ChargeCommand, Outcome, change_charges
-from commands.charges.expire import expire_account
+from commands.charges.expire import expire_account, expiry
 from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
@@ -18,7 +18,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
 LOOKUPS_MAX = 200
 
 ChargeLookup = tuple[UUID, Owner]
-"""(charge_id, account_id, test)."""
+"""A charge's id, and whose it must be."""
 
 
 class Charges:
@@ -44,8 +44,7 @@ class Charges:
         if found is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
         if found.overdue(self._now()):
-            command = ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor="read")
-            await self._changes[owner.mode].submit(command)
+            await self._changes[owner.mode].submit(expiry(charge_id, owner, actor="read"))
             found = await self._lookups[owner.mode].submit((charge_id, owner))
             assert found is not None, "charges are never deleted"
         return found.doc

@@ -7,8 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.charges.change import COMMANDS_MAX, ChargeChange, ChargeCommand, change_charges
-from domain.charge import Charge
+from commands.charges.change import COMMANDS_MAX, ChargeCommand, change_charges
 from domain.instants import to_millisecond
 from domain.mode import Owner
 from runtime.postgres import Pool, session, transaction
@@ -36,17 +35,14 @@ find_overdue_ahead = sql.many("charge.overdue_ahead", Overdue)
 find_overdue_of_account = sql.many("charge.overdue_of_account", Overdue)
 
 
-def _nothing_more(charge: Charge, now: datetime) -> list[ChargeChange]:
-    """Being looked at is enough: change_charges expires what is overdue before it asks."""
-    return []
+def expiry(charge_id: UUID, owner: Owner | None, *, actor: str) -> ChargeCommand:
+    """Being looked at is enough: change_charges expires what is overdue before it asks what else is to change."""
+    return ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor=actor)
 
 
 async def expire_charges(conn: Connection, charge_ids: Sequence[UUID], *, now: datetime, actor: str) -> None:
     """Expire those of the charges that are pending and overdue; the others stay as they are."""
-    charge_commands = [
-        ChargeCommand(charge_id=each, owner=None, decide=_nothing_more, actor=actor) for each in charge_ids
-    ]
-    await change_charges(conn, charge_commands, now=to_millisecond(now))
+    await change_charges(conn, [expiry(each, None, actor=actor) for each in charge_ids], now=to_millisecond(now))
 
 
 async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
