@@ -122,7 +122,7 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
     cover a debit that it must cover, which is known only under the clock's lock. Nothing of the transaction may stay
     then; of several commands each is to be tried again alone.
     """
-    await _order(conn, [posting for posting in postings if posting.order is not None], now=now)
+    await _order(conn, postings, now=now)
     counts = _count(postings)
     owners = sorted(counts)  # so that no two transactions wait for each other's clocks in a circle
     totals = [counts[owner] for owner in owners]
@@ -211,13 +211,13 @@ def _row(posting: Posting, left: _Count | None) -> JournalRow:
 
 
 async def _order(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
-    orders = [posting.order for posting in postings if posting.order is not None]
-    if orders:
+    ordered = [(posting, posting.order) for posting in postings if posting.order is not None]
+    if ordered:
         await add_orders(
             conn,
-            order_ids=[new_id() for _ in postings],
-            postings=postings,
-            kinds=[kind_of(order) for order in orders],
-            requests=[_encode(order) for order in orders],
+            order_ids=[new_id() for _ in ordered],
+            postings=[posting for posting, _ in ordered],
+            kinds=[kind_of(order) for _, order in ordered],
+            requests=[_encode(order) for _, order in ordered],
             now=now,
         )
