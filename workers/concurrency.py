@@ -19,10 +19,10 @@ LOOK_S: Final = 0.02
 """How soon new orders are looked for while others are under way."""
 PACE_S: Final = 0.01
 """Between two claims: at hundreds of answers a second one claim takes up what several of them made room for."""
+_AWAY_S: Final = 0.2
+"""In place of LOOK_S while PostgreSQL does not answer."""
 _ASK_AT_ONCE: Final = 16
 _ASK_S: Final = 45.0
-_AWAY_S: Final = 0.2
-"""The same while PostgreSQL does not answer."""
 
 
 async def run_concurrently(

@@ -186,7 +186,7 @@ async def freshness(conn: Connection) -> Freshness | None:
 
 
 def as_csv(report: Report, row: Row) -> list[Field]:
-    """For readmodels.csv_lines."""
+    """For readmodels/reports/csv_lines.py."""
     fields: list[Field] = []
     for column, value in zip(report.columns, row, strict=True):
         if value is None:

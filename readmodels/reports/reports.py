@@ -1,8 +1,8 @@
 """Reports for the people who run the platform: production only, each a table of the same few kinds of column.
 
 All but the live ones are read from daily totals that a worker keeps (readmodels/reports/fold.py) and lag by seconds;
-`readmodels.report.freshness` says by how much. REPORTS names every report; the command line, the platform's pages and
-files show what is here and add nothing.
+`readmodels.reports.report.freshness` says by how much. REPORTS names every report; the command line, the platform's
+pages and files show what is here and add nothing.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -20,7 +20,6 @@ PAGE = 25
 _REPEATED_MAX = 20
 # Where a walk stands, and what the page before said: they filter nothing.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
-"""With which people punctuate a document or a number: what is stored are its letters and digits."""
 _TOO_LONG = f"Use até {TEXT_MAX} caracteres."
 _FAULTS = {
     Fault.TOO_LONG: _TOO_LONG,

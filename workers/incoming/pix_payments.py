@@ -26,7 +26,7 @@ from workers.context import Context
 from workers.incoming.own_share import read_share
 from workers.incoming.suspended import tell_suspended
 
-_BOOK_AT_ONCE: Final = 100  # one transaction; commands.change takes twice as many
+_BOOK_AT_ONCE: Final = 100  # one transaction; commands/charges/change.py takes twice as many
 
 _log = structlog.get_logger()
 
