@@ -63,8 +63,8 @@ class Bytes(Answer):
 
     __slots__ = ()
 
-    def __init__(self, body: bytes, media_type: bytes, status: int = 200) -> None:
-        super().__init__(body, status)
+    def __init__(self, body: bytes, media_type: bytes) -> None:
+        super().__init__(body)
         self.raw_headers[0] = (b"content-type", media_type)
 
 

@@ -67,12 +67,12 @@ def own_account(given: str | None) -> UUID | None:
     return None if given is None else parse_id(given)
 
 
-def boleto_cents(amount: str, field: str = "amount") -> int:
+def boleto_cents(amount: str) -> int:
     """Of an amount that is an `Amount`; Refused(AMOUNT_INVALID) for more than a boleto carries."""
     try:
         return parse_amount(amount, cents_max=BOLETO_CENTS_MAX)
     except ValueError:
-        raise Refused(Code.AMOUNT_INVALID, fields={field: _BOLETO_AMOUNT_FAULT}) from None
+        raise Refused(Code.AMOUNT_INVALID, fields={"amount": _BOLETO_AMOUNT_FAULT}) from None
 
 
 def pix_cents(amount: str) -> int:

@@ -15,7 +15,7 @@ from banks.banco_do_brasil.cobrancas import DETAIL_AGE_S, Cobrancas
 from banks.banco_do_brasil.cobv import ApiCobv
 from banks.banco_do_brasil.pix import ApiPix
 from banks.banco_do_brasil.transfers import PixTransfers
-from banks.banco_do_brasil.transport import READ_S, WRITE_S, Transport
+from banks.banco_do_brasil.transport import Transport
 from runtime.settings import Settings
 
 # Where the bank issues tokens for each of its API hosts; any other bank on its wire does it on its own.
@@ -50,8 +50,6 @@ def open_bank(
     http: aiohttp.ClientSession,
     now: Callable[[], datetime],
     *,
-    read_s: float = READ_S,
-    write_s: float = WRITE_S,
     detail_age_s: float = DETAIL_AGE_S,
 ) -> BancoDoBrasil:
     """The bank at BANK_URL. The portal keeps PIX and boletos as applications of their own, with a token each.
@@ -69,8 +67,6 @@ def open_bank(
             client_id=client_id,
             client_secret=client_secret,
             app_key=app_key,
-            read_s=read_s,
-            write_s=write_s,
             tls=tls,
         )
 

@@ -422,7 +422,6 @@ class SimulatedBoletos:
         due: tuple[date, date] = (_FIRST_DAY, _LAST_DAY),
         overdue: Sequence[bool] = (True, False),
         skip: int = 0,
-        limit: int = PAGE + 1,
     ) -> list[ListedBoleto]:
         async with session(self._pool) as conn:
             return await find_open_page(
@@ -435,7 +434,7 @@ class SimulatedBoletos:
                 overdue=list(overdue),
                 today=self.today(),
                 now=self.now(),
-                limit=limit,
+                limit=PAGE + 1,
                 skip=skip,
             )
 

@@ -67,9 +67,9 @@ class Filled:
         """Whether nothing is meant, as people type it: "0", "0,00", "R$ 0"."""
         return _ZERO.fullmatch(self.value(name)) is not None
 
-    def percent(self, name: str, bps_max: int, *, required: bool = False) -> int | None:
-        """Hundredths of a percent, typed as amounts are: "2", "2,5"."""
-        value = self._given(name, required=required)
+    def percent(self, name: str, bps_max: int) -> int | None:
+        """Hundredths of a percent, typed as amounts are: "2", "2,5"; it may be left out."""
+        value = self._given(name, required=False)
         try:
             return None if value is None else parse_brl(value.removesuffix("%").strip(), cents_max=bps_max)
         except ValueError:
@@ -105,9 +105,9 @@ class Filled:
             return None
         return int(value)
 
-    def digits(self, name: str, length: int, fault: str, *, required: bool = True) -> str | None:
+    def digits(self, name: str, length: int, fault: str) -> str | None:
         """So many digits, however they are punctuated."""
-        value = self._given(name, required=required, bare=True)
+        value = self._given(name, required=True, bare=True)
         if value is not None and not (value.isascii() and value.isdigit() and len(value) == length):
             self.wrong(name, fault)
         return value
