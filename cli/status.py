@@ -13,7 +13,7 @@ from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres
 from cli.cells.ask import Answers, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
-from cli.run.serve import answers, reachable
+from cli.run.serve import answers, answers_at, reachable
 from runtime.cells.number import current_cell
 
 _WORKERS_START_S = 30.0
@@ -34,9 +34,11 @@ def add_commands(commands: Commands) -> None:
 
 def status(args: argparse.Namespace) -> int:
     found = running.find()
-    ready = answers(found.host, found.port) if found.pids else False
+    # In a container no `quita up` runs: the API of this or other machines is where merchants reach it.
+    ready = answers(found.host, found.port) if found.pids else answers_at(found.base_url)
     everywhere = _workers_of_all() if takes_all(args) else None
-    workers = (_workers() if ready else []) if everywhere is None else _workers_in(everywhere)
+    asked = bool(found.database_url) and (ready or not found.pids)
+    workers = (_workers() if asked else []) if everywhere is None else _workers_in(everywhere)
     # Each is heard when it starts, some seconds after the API.
     starts = time.time() - found.ready_at < _WORKERS_START_S
     if everywhere is None:

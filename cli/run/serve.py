@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from cli.answer import Commands
 from cli.run.child import HAND_OVER, CannotRun, Child, Port
@@ -95,9 +96,22 @@ def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
 
 def answers(host: str, port: int) -> bool:
     """Whether the API that listens on this address of this machine is ready. No proxy is asked."""
-    with contextlib.closing(http.client.HTTPConnection(reachable(host), port, timeout=2)) as asking:
+    return _ready(http.client.HTTPConnection(reachable(host), port, timeout=2), "/readyz")
+
+
+def answers_at(base_url: str) -> bool:
+    """The same of an API elsewhere, at its BASE_URL; False where there is none."""
+    parts = urlsplit(base_url)
+    if not parts.hostname:
+        return False
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return _ready(kind(parts.hostname, parts.port, timeout=2), f"{parts.path.rstrip('/')}/readyz")
+
+
+def _ready(connection: http.client.HTTPConnection, path: str) -> bool:
+    with contextlib.closing(connection) as asking:
         try:
-            asking.request("GET", "/readyz")
+            asking.request("GET", path)
             return asking.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False

@@ -124,6 +124,25 @@ def _listening(system: System, *arguments: str) -> Iterator["subprocess.Popen[st
             listening.kill()
 
 
+def test_status_says_what_runs_also_where_no_quita_up_does(system: System, tmp_path: Path) -> None:
+    """In a container, as docs/operations/kubernetes.md has it."""
+    env = system.env | {
+        "QUITA_HOME": str(tmp_path), "DATABASE_URL": system.database_url, "BASE_URL": system.base_url,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "cli.main", "status", "--json"]
+
+    def said(**more: str) -> tuple[int, dict[str, Any]]:
+        done = subprocess.run(command, cwd=system.root, env=env | more, capture_output=True, text=True, check=False)
+        return done.returncode, json.loads(done.stdout)
+
+    code, there = said()
+    assert (code, there["ready"], there["working"]) == (0, True, True)
+    assert any(each["well"] for each in there["workers"])
+    code, away = said(BASE_URL="http://127.0.0.1:1")
+    assert (code, away["ready"], away["working"]) == (1, False, False)
+    assert any(each["well"] for each in away["workers"])
+
+
 def _line(listening: "subprocess.Popen[str]") -> Any:
     assert listening.stdout is not None
     line = listening.stdout.readline()
