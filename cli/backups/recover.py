@@ -54,6 +54,8 @@ def begin(args: argparse.Namespace) -> int:
     from commands.money.recovery import NUMBERS_MAX, begin_recovery
 
     restored_to = args.restored_to or _named(_state())
+    if args.restored_to and _instant(args.restored_to, "--restored-to") > datetime.now(UTC):
+        raise CannotRun("--restored-to must not be in the future")
     if not 1 <= args.numbers <= NUMBERS_MAX:
         raise CannotRun(f"--numbers is a whole number from 1 to {NUMBERS_MAX}")
 
@@ -154,15 +156,19 @@ def _tell(bank: str, of: str) -> None:
 
 def _since(given: str | None, restored_to: str) -> datetime:
     """From when on to compare: the instant, and an hour before it."""
-    try:
-        at = datetime.fromisoformat(given or restored_to)
-    except ValueError:
-        raise CannotRun(f"{given or restored_to!r} is no instant: name one with --since 2026-01-31T12:00:00Z") from None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    now = datetime.now(UTC)
+    at, now = _instant(given or restored_to, "--since"), datetime.now(UTC)
     if not now - _REACH_MAX <= at <= now:
         raise CannotRun(f"--since must be an instant of the last {_REACH_MAX.days} days")
     return (at if given else at - _MARGIN).replace(microsecond=0)
+
+
+def _instant(text: str, option: str) -> datetime:
+    """Without an offset it is UTC's."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise CannotRun(f"{text!r} is no instant: name one with {option} 2026-01-31T12:00:00Z") from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _state() -> "RecoveryState":

@@ -137,6 +137,15 @@ async def test_no_number_of_a_boleto_is_handed_out_again(restored: Restored) -> 
         assert (await take_block(conn)).control == after + 50
 
 
+@pytest.mark.parametrize("given", ["yesterday", "31/01/2026 12:00", "2026-13-01T00:00:00Z", "2999-01-01T00:00:00Z"])
+async def test_what_is_no_instant_of_the_past_begins_nothing(restored: Restored, given: str) -> None:
+    """It would hold payouts and raise numbers for a restore that can be compared with no bank, and once more for the
+    instant that was meant."""
+    assert "--restored-to" in restored.recover("begin", "--restored-to", given, code=1)
+    state = restored.recover("status", code=1)
+    assert (state["restored_to"], state["began_at"], state["boletos_to"]) == (INSTANT, None, None)
+
+
 async def test_the_application_cannot_release_what_is_held(restored: Restored) -> None:
     restored.recover("begin")
     async with restored.pool.acquire() as conn:
