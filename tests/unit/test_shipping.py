@@ -186,3 +186,11 @@ def test_no_process_that_serves_holds_what_few_requests_need() -> None:
              "SECRET_KEY": "5e" * 32},
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_the_port_of_dotenv_is_the_machines_and_not_the_containers() -> None:
+    """All of .env reaches the containers: with another PORT the API would listen where nobody asks."""
+    api = compose()["services"]["api"]
+    assert api["ports"] == ["${PORT:-8000}:8000"]
+    assert api["environment"]["PORT"] == "8000"
+    assert "http://127.0.0.1:8000/readyz" in api["healthcheck"]["test"][-1]
