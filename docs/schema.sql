@@ -1468,6 +1468,7 @@ CREATE TABLE suspense (
 CREATE INDEX suspense_of_charge ON suspense USING btree (charge_id) WHERE charge_id IS NOT NULL;
 CREATE INDEX suspense_page ON suspense USING btree (state, received_at, suspense_id);
 CREATE INDEX suspense_reference ON suspense USING btree (bank, reference) WHERE reference IS NOT NULL;
+CREATE INDEX suspense_returned ON suspense USING btree (settled_at) WHERE state = 'returned'::text AND payer_sealed IS NOT NULL;
 
 CREATE TABLE this_cell (
     one boolean DEFAULT true NOT NULL,

@@ -2,7 +2,8 @@
 
 A charge's id tells when it was made, so what is old is the beginning of `charge`'s key: one walk for each mode, whose
 place is a row, goes along it once. What is passed while its payer is still needed (it can be paid, or ended not long
-enough ago) is written down with the day to look again. A schedule that ended goes with the last of its charges.
+enough ago) is written down with the day to look again. A schedule that ended goes with the last of its charges, and who
+sent money that fitted none and went back as long after that.
 """
 
 from collections import defaultdict
@@ -48,6 +49,7 @@ _due = sql.many("payer_retention.due", PassedCharge)
 _keep = sql.run("payer_retention.keep")
 _done = sql.run("payer_retention.done")
 _erase_ended_schedules = sql.count("payer_retention.ended_schedules")
+_erase_returned = sql.count("payer_retention.returned_money")
 _move = sql.run("payer_retention.move")
 look_at_passed = sql.run("payer_retention.look_at_passed")
 """`account_id`: that its charges were added, some of them older than the walks are at."""
@@ -56,8 +58,8 @@ look_at_passed = sql.run("payer_retention.look_at_passed")
 async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
     """Erase payers of charges of this mode that could be paid for the last time `kept` ago or longer.
 
-    One slice, within the caller's transaction; answers how many charges and schedules were looked at, 0 when nothing is
-    left to do or another worker is at it.
+    One slice, within the caller's transaction; answers how much was looked at, 0 when nothing is left to do or another
+    worker is at it.
     """
     await _begin(conn, test=mode.test)
     place = await _place(conn, test=mode.test)
@@ -69,9 +71,12 @@ async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datet
         await _judge(conn, [each for each in found if each.test == mode.test], kept, now=now)
     if passed:
         await _move(conn, test=mode.test, charge_id=passed[-1].charge_id)
-    # Behind the charges: a schedule goes after the last of its own. There are none of test charges.
-    schedules = 0 if mode.test else await _erase_ended_schedules(conn, before=now - kept, limit=SLICE)
-    return len(passed) + len(due) + schedules
+    looked_at = len(passed) + len(due)
+    if not mode.test:
+        # Behind the charges: a schedule goes after the last of its own.
+        looked_at += await _erase_ended_schedules(conn, before=now - kept, limit=SLICE)
+        looked_at += await _erase_returned(conn, before=now - kept, limit=SLICE)
+    return looked_at
 
 
 async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:

@@ -169,6 +169,8 @@ CREATE TABLE suspense (
 ) WITH (fillfactor = 85);
 CREATE INDEX suspense_page ON suspense (state, received_at, suspense_id);
 CREATE INDEX suspense_of_charge ON suspense (charge_id) WHERE charge_id IS NOT NULL;
+-- Of money that went back no charge tells how long its sender is kept.
+CREATE INDEX suspense_returned ON suspense (settled_at) WHERE state = 'returned' AND payer_sealed IS NOT NULL;
 CREATE INDEX suspense_reference ON suspense (bank, reference) WHERE reference IS NOT NULL;
 
 -- The keys for which a bank was told our callback's address.

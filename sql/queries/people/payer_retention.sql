@@ -47,6 +47,14 @@ SET payer_sealed = CASE WHEN j.named THEN s.payer_sealed END, payer_document_has
     look_at = CASE WHEN j.named THEN :before::timestamptz + interval '1 day' ELSE s.look_at END
 FROM judged j WHERE s.schedule_id = j.schedule_id AND s.account_id = j.account_id;
 
+-- name: returned_money
+-- suspense_returned: who sent what fitted no charge and went back at :before or earlier.
+WITH gone AS MATERIALIZED (
+    SELECT suspense_id FROM suspense WHERE state = 'returned' AND payer_sealed IS NOT NULL AND settled_at <= :before
+    ORDER BY settled_at LIMIT :limit
+)
+UPDATE suspense s SET payer_sealed = NULL FROM gone g WHERE s.suspense_id = g.suspense_id;
+
 -- name: done
 DELETE FROM payer_kept WHERE charge_id = ANY(:charge_ids::uuid[]);
 

@@ -158,6 +158,28 @@ async def test_a_schedule_that_ended_goes_after_the_last_of_its_charges_and_no_o
     assert await named_schedules() == set(running)
 
 
+async def test_who_sent_money_that_went_back_goes_after_the_same_time(own: Pool) -> None:
+    """No charge has it, so no erasure of a payer reaches it."""
+    now = datetime.now(UTC)
+    for state, settled_at, reference in (("returned", now, "D1"), ("open", None, None)):
+        await own.execute(
+            "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at, payer_sealed,"
+            " state, settled_at, return_reference)"
+            " VALUES ($1, '001', 'pix_without_txid', $2, 100, $3, $3, 'x', $2, $4, $5)",
+            new_id(), state, now, settled_at, reference,
+        )  # fmt: skip
+
+    async def kept() -> list[str]:
+        rows = await own.fetch("SELECT state FROM suspense WHERE payer_sealed IS NOT NULL ORDER BY 1")
+        return [row["state"] for row in rows]
+
+    await until_done(worker(own, now + timedelta(days=31 * MONTHS - 1)))
+    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 1), months=0))
+    assert await kept() == ["open", "returned"]
+    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 1)))
+    assert await kept() == ["open"], "whose it is nobody has found out yet"
+
+
 async def test_payers_of_an_account_that_came_as_a_file_go_like_those_that_were_here(
     own: Pool, url: str, servers: Any, tmp_path: Path
 ) -> None:
