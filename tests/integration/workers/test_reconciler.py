@@ -150,133 +150,6 @@ async def strew(context: Context, charge_ids: list[UUID], paid_at: list[datetime
     )  # fmt: skip
 
 
-# Much
-
-
-async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
-    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bank.wire.pages_max = 20  # the bank refuses what is wider
-    monkeypatch.setattr(passes, "PAGES_MAX", 10)
-    await rounds(context)
-    charge_ids = [await registered(context, account, amount_cents=100) for _ in range(5)]
-    end = utc_now()
-    spread = [end - timedelta(hours=5) * (n / COUNT) ** 2 for n in range(COUNT)]  # ever denser towards the end
-    await strew(context, [charge_ids[n % 5] for n in range(COUNT)], spread)
-    await context.pool.execute(
-        "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
-        end - timedelta(hours=6),
-    )
-    began = time.monotonic()
-    context.now = lambda: utc_now() + timedelta(seconds=2)
-    pages, died = 0, 0
-    store = passes.set_progress
-
-    async def dies(*args: Any, **more: Any) -> Any:
-        """Once in seven pages the worker is gone after the page was booked and before that was written down."""
-        nonlocal pages, died
-        pages += 1
-        if pages % 7 == 0:
-            died += 1
-            raise ConnectionError
-        return await store(*args, **more)
-
-    monkeypatch.setattr(passes, "set_progress", dies)
-    for _ in range(20_000):
-        try:
-            if not await reconcile(context, BANK):
-                break
-        except ConnectionError:
-            pass
-    took_s = time.monotonic() - began
-    print(f"{COUNT} PIX in {took_s:.1f} s, {pages} times progress was stored, {died} deaths")
-    assert died > 2
-    rows = await context.pool.fetchrow(
-        "SELECT count(*) AS rows, count(DISTINCT source) AS sources FROM payment WHERE charge_id = ANY($1)", charge_ids
-    )
-    assert rows is not None
-    assert (rows["rows"], rows["sources"]) == (COUNT, COUNT)
-    assert await balance(context, account) == 100 * COUNT
-    await clean(url)
-
-
-async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
-    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account, amount_cents=100)
-    await strew(context, [charge_id] * 450, [utc_now()] * 450)
-    context.now = lambda: utc_now() + timedelta(seconds=2)
-    fetched: list[str | None] = []
-    fetch = context.banks.production[BANK].pix.received_page
-
-    async def counted(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
-        fetched.append(after)
-        if after == "2" and fetched.count("2") == 1:
-            raise ConnectionError  # dies while it asks for the third page
-        return await fetch(since, until, after, **more)
-
-    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", counted)
-    with pytest.raises(ConnectionError):
-        await reconcile(context, BANK)
-    context.worker = "another"
-    assert await reconcile(context, BANK) == 0  # the lease is the dead one's still
-    await context.pool.execute("UPDATE lease SET until = '-infinity'")
-    fetched.append("another worker")
-    await reconcile(context, BANK)
-    assert fetched[fetched.index("another worker") + 1] == "2"
-    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 450
-
-
-async def test_pages_are_asked_for_at_once_and_booked_in_their_order(
-    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account, amount_cents=100)
-    await strew(context, [charge_id] * 750, [utc_now()] * 750)
-    context.now = lambda: utc_now() + timedelta(seconds=2)
-    fetch = context.banks.production[BANK].pix.received_page
-    asked: dict[str, asyncio.Event] = {}
-    at_once = 0
-
-    async def held(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
-        nonlocal at_once
-        if after is not None:
-            asked[after] = asyncio.Event()
-            at_once = max(at_once, sum(not each.is_set() for each in asked.values()))
-            await asked[after].wait()
-        return await fetch(since, until, after, **more)
-
-    stored: list[str | None] = []
-    store = passes.set_progress
-
-    async def storing(*args: Any, **more: Any) -> Any:
-        if more["pass_name"] == "new":
-            stored.append(more["after"])
-        return await store(*args, **more)
-
-    monkeypatch.setattr(passes, "set_progress", storing)
-    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", held)
-    working = asyncio.create_task(reconcile(context, BANK))
-    async with asyncio.timeout(30):
-        while len(asked) < 4:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        for late in ("4", "3", "2"):
-            asked[late].set()
-        while not stored:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        assert stored == ["1"], "what comes later waits for the page that is not there yet"
-        while not working.done():
-            for each in asked.values():
-                each.set()
-            await asyncio.sleep(0.01)
-    assert await working >= 750
-    assert at_once == context.settings.pace.bank_list_pages == 4
-    assert stored == [*(str(page) for page in range(1, len(stored))), None]
-    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 750
-
-
 async def test_one_worker_of_the_installation_asks_at_a_time(context: Context, bank: RunningBank) -> None:
     await rounds(context)
     async with session(context.pool) as conn:
@@ -686,3 +559,130 @@ def refund_of(account: UUID, charge_id: UUID) -> NewRefund:
 
 async def gather_outcomes(*asked: Any) -> list[Any]:
     return list(await asyncio.gather(*asked, return_exceptions=True))
+
+
+# Much: the last of this file, because each round lists what the bank has of the day again
+
+
+async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
+    context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank.wire.pages_max = 20  # the bank refuses what is wider
+    monkeypatch.setattr(passes, "PAGES_MAX", 10)
+    await rounds(context)
+    charge_ids = [await registered(context, account, amount_cents=100) for _ in range(5)]
+    end = utc_now()
+    spread = [end - timedelta(hours=5) * (n / COUNT) ** 2 for n in range(COUNT)]  # ever denser towards the end
+    await strew(context, [charge_ids[n % 5] for n in range(COUNT)], spread)
+    await context.pool.execute(
+        "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
+        end - timedelta(hours=6),
+    )
+    began = time.monotonic()
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    pages, died = 0, 0
+    store = passes.set_progress
+
+    async def dies(*args: Any, **more: Any) -> Any:
+        """Once in seven pages the worker is gone after the page was booked and before that was written down."""
+        nonlocal pages, died
+        pages += 1
+        if pages % 7 == 0:
+            died += 1
+            raise ConnectionError
+        return await store(*args, **more)
+
+    monkeypatch.setattr(passes, "set_progress", dies)
+    for _ in range(20_000):
+        try:
+            if not await reconcile(context, BANK):
+                break
+        except ConnectionError:
+            pass
+    took_s = time.monotonic() - began
+    print(f"{COUNT} PIX in {took_s:.1f} s, {pages} times progress was stored, {died} deaths")
+    assert died > 2
+    rows = await context.pool.fetchrow(
+        "SELECT count(*) AS rows, count(DISTINCT source) AS sources FROM payment WHERE charge_id = ANY($1)", charge_ids
+    )
+    assert rows is not None
+    assert (rows["rows"], rows["sources"]) == (COUNT, COUNT)
+    assert await balance(context, account) == 100 * COUNT
+    await clean(url)
+
+
+async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account, amount_cents=100)
+    await strew(context, [charge_id] * 450, [utc_now()] * 450)
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    fetched: list[str | None] = []
+    fetch = context.banks.production[BANK].pix.received_page
+
+    async def counted(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
+        fetched.append(after)
+        if after == "2" and fetched.count("2") == 1:
+            raise ConnectionError  # dies while it asks for the third page
+        return await fetch(since, until, after, **more)
+
+    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", counted)
+    with pytest.raises(ConnectionError):
+        await reconcile(context, BANK)
+    context.worker = "another"
+    assert await reconcile(context, BANK) == 0  # the lease is the dead one's still
+    await context.pool.execute("UPDATE lease SET until = '-infinity'")
+    fetched.append("another worker")
+    await reconcile(context, BANK)
+    assert fetched[fetched.index("another worker") + 1] == "2"
+    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 450
+
+
+async def test_pages_are_asked_for_at_once_and_booked_in_their_order(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rounds(context)
+    charge_id = await registered(context, account, amount_cents=100)
+    await strew(context, [charge_id] * 750, [utc_now()] * 750)
+    context.now = lambda: utc_now() + timedelta(seconds=2)
+    fetch = context.banks.production[BANK].pix.received_page
+    asked: dict[str, asyncio.Event] = {}
+    at_once = 0
+
+    async def held(since: datetime, until: datetime, after: str | None = None, **more: Any) -> Any:
+        nonlocal at_once
+        if after is not None:
+            asked[after] = asyncio.Event()
+            at_once = max(at_once, sum(not each.is_set() for each in asked.values()))
+            await asked[after].wait()
+        return await fetch(since, until, after, **more)
+
+    stored: list[str | None] = []
+    store = passes.set_progress
+
+    async def storing(*args: Any, **more: Any) -> Any:
+        if more["pass_name"] == "new":
+            stored.append(more["after"])
+        return await store(*args, **more)
+
+    monkeypatch.setattr(passes, "set_progress", storing)
+    monkeypatch.setattr(context.banks.production[BANK].pix, "received_page", held)
+    working = asyncio.create_task(reconcile(context, BANK))
+    async with asyncio.timeout(30):
+        while len(asked) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for late in ("4", "3", "2"):
+            asked[late].set()
+        while not stored:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert stored == ["1"], "what comes later waits for the page that is not there yet"
+        while not working.done():
+            for each in asked.values():
+                each.set()
+            await asyncio.sleep(0.01)
+    assert await working >= 750
+    assert at_once == context.settings.pace.bank_list_pages == 4
+    assert stored == [*(str(page) for page in range(1, len(stored))), None]
+    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 750
