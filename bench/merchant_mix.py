@@ -14,6 +14,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 # Few enough that two cores can also run what is measured, enough that connections spread over the processes.
 _USERS = 60
 _MORE_S = 120.0
+# What tests of a system do without.
+_AS_IN_PRODUCTION = {
+    "QUITA_FSYNC": "on", "PIX_LOCATIONS_MIN": "2000", "PIX_LOCATIONS_MAX": "300000", "SANDBOX_LOCATIONS_MIN": "20000",
+}  # fmt: skip
 
 
 def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> int:
@@ -23,7 +27,7 @@ def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> in
     if base_url is not None:
         home = Path(os.environ.get("QUITA_HOME") or ".quita")
         return _drive(base_url, json.loads((home / "dev.json").read_text(encoding="utf-8")), seconds, rate, as_json)
-    system = System(temporary_home(on_disk=True), env={"QUITA_FSYNC": "on"})
+    system = System(temporary_home(on_disk=True), env=_AS_IN_PRODUCTION)
     try:
         system.start()
         return _drive(system.base_url, system.dev, seconds, rate, as_json)

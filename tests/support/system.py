@@ -58,8 +58,11 @@ class System:
             "PORT": str(self.port),
             "QUITA_FSYNC": "off",
             "PYTHONPATH": str(root),
-            # The reserve of production takes minutes of a core, beside the tests.
-            "PIX_LOCATIONS_MIN": "2000",
+            # The reserve of production takes minutes of a core, beside the tests, and what is otherwise always kept
+            # 3 s of each start.
+            "PIX_LOCATIONS_MIN": "500",
+            "PIX_LOCATIONS_MAX": "500",
+            "SANDBOX_LOCATIONS_MIN": "500",
             **QUICK_WEBHOOKS,
             **env,
         }
