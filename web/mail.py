@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from litestar import Request, get, post
+from litestar import MediaType, Request, get, post
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Response
@@ -83,7 +83,7 @@ async def show_one(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str
 @get("/correio/{mail_id:uuid}/html")
 async def show_html(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str]:
     found = await _found(request, mail_id)
-    return Response(found.html, media_type="text/html; charset=utf-8", headers=_AS_MAIL)
+    return Response(found.html, media_type=MediaType.HTML, headers=_AS_MAIL)
 
 
 @get("/correio/{mail_id:uuid}/anexos/{position:int}")

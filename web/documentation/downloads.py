@@ -60,7 +60,7 @@ def command_line() -> bytes:
 def download_receiver(name: FromPath[str]) -> Response[bytes]:
     if name not in FILES:
         raise NotFoundException
-    return _file(name, receiver(name), "text/plain; charset=utf-8")
+    return _file(name, receiver(name), "text/plain")
 
 
 @get(f"/docs/{CLI}", sync_to_thread=False)

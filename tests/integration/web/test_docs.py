@@ -44,6 +44,7 @@ class Shelf:
         self.pages: dict[str, str] = {}
         self.links: set[tuple[str, str]] = set()
         self.files: dict[str, bytes] = {}
+        self.types: dict[str, str] = {}
 
     async def read(self, http: aiohttp.ClientSession, client: str) -> None:
         waiting = ["/docs"]
@@ -52,6 +53,7 @@ class Shelf:
             path = waiting.pop()
             async with http.get(client + path) as answer:
                 assert answer.status == 200, (path, [page for page, to in self.links if to.startswith(path)])
+                self.types[path] = answer.headers["Content-Type"]
                 if "Content-Disposition" in answer.headers:
                     self.files[path] = await answer.read()
                     continue
@@ -76,6 +78,12 @@ async def shelf() -> AsyncIterator[Shelf]:
         found = Shelf()
         await found.read(http, client)
         yield found
+
+
+async def test_what_is_downloaded_and_what_is_shown_say_what_they_are(shelf: Shelf) -> None:
+    assert {shelf.types[path] for path in shelf.pages} == {"text/html; charset=utf-8"}
+    assert {path.rpartition(".")[2] for path in shelf.files} == {"py", "mjs", "php"}
+    assert {shelf.types[path] for path in shelf.files} == {"text/plain; charset=utf-8"}
 
 
 async def test_every_link_of_every_page_leads_somewhere(shelf: Shelf) -> None:
