@@ -19,6 +19,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
 from readmodels.dashboard.platform import queues
+from readmodels.reports.compare import whole
 from readmodels.reports.integrators import find_integrator
 from readmodels.reports.report import ask
 from readmodels.reports.reports import REPORTS
@@ -382,6 +383,19 @@ async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(p
     )
     assert "Nenhuma linha" in nothing.text
     assert "plot-bar" not in nothing.html
+
+
+async def test_rows_and_total_of_a_report_are_of_one_instant(pool: Pool, staff: Person, monkeypatch: Any) -> None:
+    merchant = await a_merchant(pool)
+    await received_on(pool, merchant.account_id, (0, 150_00))
+
+    async def read_later(*asked: Any) -> Any:
+        await received_on(pool, merchant.account_id, (0, 7_00))
+        return await whole(*asked)
+
+    monkeypatch.setattr(reports, "whole", read_later)
+    page = await staff.opened(f"/plataforma/relatorios/receipts?conta={merchant.account_id}")
+    assert f"Pix 1 {brl(150_00)} 0 0 Total 1 {brl(150_00)} 0 0" in page.text
 
 
 async def test_a_report_is_asked_of_a_merchant_by_its_name(pool: Pool, staff: Person) -> None:

@@ -1,6 +1,7 @@
 """Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 from litestar.exceptions import NotFoundException
@@ -31,7 +32,8 @@ from readmodels.reports.report import (
     today_at,
 )
 from readmodels.reports.reports import REPORTS
-from runtime.postgres import session
+from runtime.postgres import Pool, session
+from sql import Connection
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import xlsx_file
@@ -60,7 +62,7 @@ async def show(request: PageRequest) -> Response[Any]:
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
     if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
         return await _show_over(request, report, asked)
-    async with session(request.report_pool) as conn:
+    async with _one_instant(request.report_pool) as conn:
         picked = await pick(conn, asked)
         wanted = _wanted(request, report, asked, picked)
         names = await offered(conn)
@@ -76,7 +78,7 @@ async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> 
     wanted = _wanted(request, report, asked, picked)
     found: dict[str, Any] = {}
     if picked.cell is not None and wanted is not None and not report.spread:
-        async with session(picked.cell.state.report_pool) as conn:
+        async with _one_instant(picked.cell.state.report_pool) as conn:
             found = await _read(_Tables(report, report, report), keeping(conn), wanted)
             found["freshness"] = None if report.live else await freshness(conn)
         return _shown(request, report, asked, wanted, picked, found)
@@ -90,6 +92,14 @@ async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> 
                 break
         report = cells.report(report)
     return _shown(request, report, asked, wanted, picked, {**found, "away": cells.away, "over": True})
+
+
+@asynccontextmanager
+async def _one_instant(pool: Pool) -> AsyncIterator[Connection]:
+    """Rows, their total, a plot and how current they are, each read by a statement of its own: totals are brought up to
+    date between two of these."""
+    async with session(pool) as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        yield conn
 
 
 def _shown(
