@@ -164,6 +164,7 @@ class _Feed:
                 status, body = self._ask(
                     "POST", "/v1/oauth/token", {"grant_type": "client_credentials", **self._client}
                 )
+                _check_answers(status)
                 if status != 200:
                     raise CannotRun(f"the API refused the credential: {body.get('error')}")
                 self._token = body["access_token"]
@@ -171,12 +172,10 @@ class _Feed:
             if status == 200:
                 items: list[dict[str, Any]] = body["data"]
                 return items
-            if status == 401:
-                self._token = ""
-            elif status == 429 or status >= 500:
-                raise http.client.HTTPException(f"status {status}")
-            else:
+            _check_answers(status)
+            if status != 401:
                 break
+            self._token = ""
         raise CannotRun(f"the API refused the feed: {body['error']['message']}")
 
     def _ask(self, method: str, path: str, form: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
@@ -193,6 +192,12 @@ class _Feed:
             self._connection.close()
             self._connection = None
             raise http.client.HTTPException(_short(error)) from error
+
+
+def _check_answers(status: int) -> None:
+    """HTTPException when the same request may be answered later."""
+    if status == 429 or status >= 500:
+        raise http.client.HTTPException(f"status {status}")
 
 
 def _attempt(

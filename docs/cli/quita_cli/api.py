@@ -69,8 +69,8 @@ class Api:
             if status == 401 and not last:
                 self._token = ""
                 continue
-            if status == 429 or status >= 500:
-                raise Away(f"the API answers {status}: {answer['error']['message']}")
+            if _later(status):
+                raise Away(f"the API answers {status}: {_told(answer)}")
             break
         raise ApiRefused(answer["error"])
 
@@ -80,8 +80,10 @@ class Api:
             del form["url"]
             headers = {"Content-Type": "application/x-www-form-urlencoded"}
             status, answer = self._ask("POST", "/v1/oauth/token", urlencode(form).encode(), headers)
+            if _later(status):
+                raise Away(f"the API answers {status}: {_told(answer)}")
             if status != 200:
-                raise CannotRun(f"the API refuses the credential: {answer.get('error_description', answer)}")
+                raise CannotRun(f"the API refuses the credential: {_told(answer)}")
             self._token = answer["access_token"]
         return self._token
 
@@ -97,6 +99,19 @@ class Api:
             self._connection.close()
             self._connection = None
             raise Away(f"the API at {self._keys.url} does not answer: {short(error)}") from error
+
+
+def _later(status: int) -> bool:
+    """Whether the same request may be answered later."""
+    return status == 429 or status >= 500
+
+
+def _told(answer: Any) -> str:
+    """What an error says: ours, a token's (RFC 6749), or whatever stands in front of the API."""
+    given = answer if isinstance(answer, dict) else {}
+    error = given.get("error")
+    said = error.get("message") if isinstance(error, dict) else given.get("error_description")
+    return str(said or answer)[:200]
 
 
 def address(url: str) -> SplitResult:

@@ -1,0 +1,141 @@
+"""Both `listen` commands when the API or the receiver is odd: both are of the test."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from domain.webhooks.signature import secret_text
+from runtime.ids import new_id
+
+ROOT = Path(__file__).parents[3]
+SECRET = secret_text(bytes([7]) * 32)
+ENDS_S_MAX = 60.0
+COMMANDS = {
+    "quita listen": (["-m", "cli.main", "listen"], ["--client-id", "id", "--client-secret", "secret"]),
+    "quita-cli listen": (["-m", "quita_cli", "listen"], []),
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Both ends: asked as the API it answers by `api`, as the receiver by `receive`."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.tokens = 0
+        self.token: Callable[[int], tuple[int, dict[str, Any]]] = lambda n: (200, {"access_token": f"token-{n}"})
+        self.accepted = "token-1"
+        self.events = [_event(1)]
+        self.paths: list[str] = []
+        self.receive: Callable[[BaseHTTPRequestHandler], None] = _taken
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+def _event(sequence: int) -> dict[str, Any]:
+    event_id, charge_id = str(new_id()), str(new_id())
+    return {"event": "payment.received", "type": "payment.received", "event_id": event_id, "charge_id": charge_id,
+            "sequence": sequence, "created_at": "2026-11-26T09:00:00.000Z"}  # fmt: skip
+
+
+def _taken(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(204)
+    request.end_headers()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/oauth/token":
+            self.server.tokens += 1
+            self._answer(*self.server.token(self.server.tokens))
+        else:
+            self.server.paths.append(self.path)
+            self.server.receive(self)
+
+    def do_GET(self) -> None:
+        if self.headers["Authorization"] != f"Bearer {self.server.accepted}":
+            told = {"code": "TOKEN_INVALID", "message": "The token is not valid.", "documentation_url": "x"}
+            self._answer(401, {"error": told})
+            return
+        after = parse_qs(urlsplit(self.path).query).get("after_sequence")
+        events = self.server.events if after is None else self.server.events[int(after[0]) :]
+        self._answer(200, {"data": events, "next_cursor": None})
+
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
+        encoded = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        made.server_close()
+        thread.join()
+
+
+@contextmanager
+def listening(command: str, server: Server, url: str, *more: str) -> Iterator["subprocess.Popen[str]"]:
+    words, credential = COMMANDS[command]
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "docs" / "cli")]),
+        "BASE_URL": server.url, "QUITA_URL": server.url, "QUITA_CLIENT_ID": "id", "QUITA_CLIENT_SECRET": "secret",
+        "QUITA_WEBHOOK_SECRET": SECRET,
+    }  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, *words, url, *credential, "--json", "--after-sequence", "0", *more],
+        cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _until(true: Callable[[], bool]) -> None:
+    ends = time.monotonic() + ENDS_S_MAX
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_an_api_that_gives_no_token_for_a_while_is_waited_for(command: str, status: int, server: Server) -> None:
+    with listening(command, server, f"{server.url}/hook", "--once", "2") as process:
+        _until(lambda: len(server.paths) == 1)
+        away = {"error": {"code": "SERVICE_UNAVAILABLE", "message": "Try again.", "documentation_url": "x"}}
+        server.token = lambda n: (200, {"access_token": "token-3"}) if n >= 3 else (status, away)
+        server.accepted = "token-3"  # the one it has is over
+        server.events.append(_event(2))
+        assert process.wait(ENDS_S_MAX) == 0, process.communicate()
+    assert server.paths == ["/hook", "/hook"]
+    assert server.tokens == 3
