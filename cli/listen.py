@@ -31,6 +31,7 @@ _ABSENT_S = 0.25  # the first wait for a receiver that is away; doubled up to th
 _ABSENT_S_MAX = 2.0
 _PATIENCE_S = 600.0  # for one event; then the next one is tried
 _KEEP_BYTES = 1024  # of an answer, as deliveries keep (contract section 9)
+_READ_S = 2.0  # for which deliveries listen to it
 _ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
 
 
@@ -204,6 +205,8 @@ def _attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
     """POST one event: what came of it, in the words of --json, and whether the receiver was absent."""
+    from yarl import URL
+
     from domain.webhooks.signature import delivery_headers
 
     body = msgspec.json.encode({name: value for name, value in item.items() if name not in _ONLY_IN_FEED})
@@ -216,24 +219,32 @@ def _attempt(
         body=body,
         secret=secret,
     )
-    status, error, kept, absent = None, None, None, False
+    status, error, kept, absent, ms = None, None, None, False, 0
     began = time.monotonic()
-    parts = urlsplit(url)
     connection = _connect(url)
     try:
-        connection.request("POST", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""), body, headers)
+        connection.request("POST", URL(url).raw_path_qs, body, headers)
         answer = connection.getresponse()
         status = answer.status  # a redirect is not followed: it is a failure
-        with suppress(OSError, http.client.HTTPException):  # the status is the answer, whatever becomes of the body
-            kept = answer.read(_KEEP_BYTES).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException) as broken:
+        ms = round((time.monotonic() - began) * 1000)
+        kept = _beginning(answer).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException, UnicodeError) as broken:  # the last: a name with an empty label
         error = _short(broken)
         absent = isinstance(broken, OSError) and not isinstance(broken, TimeoutError)
+        ms = round((time.monotonic() - began) * 1000)
     finally:
         connection.close()
     said = {name: item[name] for name in ("sequence", "type", "event_id")}
-    ms = round((time.monotonic() - began) * 1000)
     return said | {"attempt": attempt, "status": status, "error": error, "answer": kept, "ms": ms}, absent
+
+
+def _beginning(answer: http.client.HTTPResponse) -> bytes:
+    """Of the body. The status is the answer, whatever becomes of that: a stream of events never ends."""
+    kept, until = b"", time.monotonic() + _READ_S
+    with suppress(OSError, http.client.HTTPException):
+        while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):
+            kept += part
+    return kept
 
 
 def _usable(secret: str) -> str:
@@ -251,7 +262,8 @@ def _usable(secret: str) -> str:
 def _connect(url: str) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=_ANSWER_S_MAX)
+    # An IPv6 address without a port would be taken for a name with one.
+    return kind(parts.hostname or "", parts.port or kind.default_port, timeout=_ANSWER_S_MAX)
 
 
 def _credential(args: argparse.Namespace) -> tuple[str, str]:

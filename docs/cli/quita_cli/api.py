@@ -5,11 +5,12 @@ import json
 import uuid
 from contextlib import suppress
 from typing import Any
-from urllib.parse import SplitResult, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from .keys import CannotRun, Keys
 
 _ANSWER_S = 30.0
+_AS_IT_IS = "%/:?@!$&'()*+,;=~[]"
 
 
 class Away(CannotRun):
@@ -115,19 +116,21 @@ def _told(answer: Any) -> str:
 
 
 def address(url: str) -> SplitResult:
-    """Its parts, when requests can be sent to it."""
-    with suppress(ValueError):  # a port that is no number, a bracket that stays open
+    """Its parts, when requests can be sent to it; path and query in the letters of a request line."""
+    with suppress(ValueError):  # a port that is no number, a bracket that stays open, a name with an empty label
         parts = urlsplit(url)
         whole = url.isprintable() and " " not in url and parts.port != 0
         if parts.scheme in ("http", "https") and parts.hostname and whole:
-            return parts
+            parts.hostname.encode("idna")
+            return parts._replace(path=quote(parts.path, _AS_IT_IS), query=quote(parts.query, _AS_IT_IS))
     raise CannotRun(f"{url!r} is no address to send requests to, such as https://shop.example.com/hooks")
 
 
 def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = address(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return kind(parts.hostname or "", parts.port, timeout=timeout_s)
+    # An IPv6 address without a port would be taken for a name with one.
+    return kind(parts.hostname or "", parts.port or kind.default_port, timeout=timeout_s)
 
 
 def short(error: BaseException) -> str:

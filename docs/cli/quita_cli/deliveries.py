@@ -14,6 +14,8 @@ from .api import address, connection_to, short
 ANSWER_S_MAX = 10.0
 """What the service waits for a receiver."""
 _KEEP_BYTES = 1024
+_READ_S = 2.0
+"""How long the service listens to what follows the status."""
 
 
 class Said(NamedTuple):
@@ -64,15 +66,22 @@ def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pau
         sent: bytes | Iterable[bytes] = body if pieces == 1 else _slowly(body, pieces, pause_s)
         connection.request("POST", path, sent, headers | {"Content-Length": str(len(body))})
         answer = connection.getresponse()
-        kept = b""
-        with suppress(OSError, http.client.HTTPException):  # the status is the answer, whatever becomes of the body
-            kept = answer.read(_KEEP_BYTES)
-        return Said(answer.status, "", kept.decode("utf-8", "replace"), time.monotonic() - began)
+        took_s = time.monotonic() - began
+        return Said(answer.status, "", _beginning(answer).decode("utf-8", "replace"), took_s)
     except (OSError, http.client.HTTPException) as error:
         absent = isinstance(error, OSError) and not isinstance(error, TimeoutError)
         return Said(None, short(error), "", time.monotonic() - began, absent)
     finally:
         connection.close()
+
+
+def _beginning(answer: http.client.HTTPResponse) -> bytes:
+    """Of the body. The status is the answer, whatever becomes of that: a stream of events never ends."""
+    kept, until = b"", time.monotonic() + _READ_S
+    with suppress(OSError, http.client.HTTPException):
+        while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):
+            kept += part
+    return kept
 
 
 def _slowly(body: bytes, pieces: int, pause_s: float) -> Iterator[bytes]:

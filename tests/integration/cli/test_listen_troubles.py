@@ -139,3 +139,53 @@ def test_an_api_that_gives_no_token_for_a_while_is_waited_for(command: str, stat
         assert process.wait(ENDS_S_MAX) == 0, process.communicate()
     assert server.paths == ["/hook", "/hook"]
     assert server.tokens == 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_answer_that_goes_on_and_on_keeps_no_event_back(command: str, server: Server) -> None:
+    server.events.append(_event(2))
+    over = threading.Event()
+
+    def stream(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.end_headers()
+        while not over.wait(0.5):  # a KiB of it takes minutes
+            request.wfile.write(b":")
+            request.wfile.flush()
+
+    server.receive = stream
+    try:
+        with listening(command, server, f"{server.url}/hook", "--once", "2") as process:
+            assert process.wait(ENDS_S_MAX) == 0, process.communicate()
+            assert process.stdout is not None
+            _, *items = [json.loads(line) for line in process.stdout]
+    finally:
+        over.set()
+    assert [(each["sequence"], each["status"]) for each in items] == [(1, 200), (2, 200)]
+    assert items[0]["answer"].startswith(":")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_address_may_have_any_letters(command: str, server: Server) -> None:
+    with listening(command, server, f"{server.url}/notificação%20nova?loja=ação", "--once", "1") as process:
+        assert process.wait(ENDS_S_MAX) == 0, process.communicate()
+    assert server.paths == ["/notifica%C3%A7%C3%A3o%20nova?loja=a%C3%A7%C3%A3o"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("url", ["http://loja..example/", f"http://{'a' * 70}.example/"])
+def test_a_name_that_can_be_none_is_told_in_one_line(command: str, url: str, server: Server) -> None:
+    with listening(command, server, url, "--once", "1") as process:
+        out, err = process.communicate(timeout=ENDS_S_MAX)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert len((out + err).splitlines()) <= 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_address_of_version_6_needs_no_port(command: str, server: Server) -> None:
+    with listening(command, server, "http://[::1]/", "--once", "1") as process:
+        out, _ = process.communicate(timeout=ENDS_S_MAX)
+    item = json.loads(out.splitlines()[1])
+    assert "not known" not in (item["error"] or ""), "it was looked up as a name"
