@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from runtime.limits.whole_numbers import read_numbers
+
 
 class Pace(Struct, frozen=True, kw_only=True):
     """Field `x_y` is the variable X_Y."""
@@ -72,15 +74,12 @@ _LOCATIONS_MAX = 10_000_000
 
 def read_pace(env: Mapping[str, str]) -> Pace:
     """ValueError names the variable that is no number from 1 to its bound."""
-    found: dict[str, int | float] = {}
-    for field in Pace.__struct_fields__:
-        if not (text := env.get(field.upper())):
-            continue
-        bound = _LOCATIONS_MAX if field.endswith(("locations_min", "locations_max")) else _MAX.get(field, _ELSE_MAX)
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= bound):
-            raise ValueError(f"{field.upper()} must be a whole number from 1 to {bound}, not {text!r}")
-        found[field] = int(text)
-    pace = Pace(**found)  # type: ignore[arg-type]
+
+    def bounds(field: str) -> tuple[int, int]:
+        locations = field.endswith(("locations_min", "locations_max"))
+        return 1, _LOCATIONS_MAX if locations else _MAX.get(field, _ELSE_MAX)
+
+    pace = Pace(**read_numbers(env, Pace.__struct_fields__, bounds))
     if pace.pix_locations_max < pace.pix_locations_min:
         raise ValueError("PIX_LOCATIONS_MAX must not be below PIX_LOCATIONS_MIN")
     return pace

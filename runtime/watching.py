@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from runtime.limits.whole_numbers import read_numbers
 from runtime.tracing.settings import Tracing, read_tracing
 
 DRAIN_S_MAX = 300
@@ -41,11 +42,4 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
 
 def read_watching(env: Mapping[str, str]) -> Watching:
     """ValueError names the variable that is out of its bounds."""
-    found: dict[str, int] = {}
-    for field, (low, high) in _BOUNDS.items():
-        if not (text := env.get(field.upper())):
-            continue
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
-            raise ValueError(f"{field.upper()} must be a whole number from {low} to {high}, not {text!r}")
-        found[field] = int(text)
-    return Watching(**found, tracing=read_tracing(env))
+    return Watching(**read_numbers(env, _BOUNDS, _BOUNDS.__getitem__), tracing=read_tracing(env))

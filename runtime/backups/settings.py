@@ -1,11 +1,12 @@
 """Where backups are kept, and how long (docs/operations/backups.md): settings of the process that makes them, which
 needs neither SECRET_KEY nor anything else of the API's."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+
+from runtime.limits.whole_numbers import read_number
 
 
 class BackupSettings(Struct, frozen=True, kw_only=True):
@@ -33,15 +34,8 @@ def read_backups(env: Mapping[str, str]) -> BackupSettings:
     return BackupSettings(
         folder=Path(env["BACKUP_DIR"]).resolve(),
         database_url=env.get("BACKUP_DATABASE_URL", ""),
-        every_h=_count(env, "BACKUP_EVERY_H", 24, 24 * 30),
-        kept_days=_count(env, "BACKUP_KEPT_DAYS", 14, 3_650),
+        every_h=read_number(env, "BACKUP_EVERY_H", 1, 24 * 30) or 24,
+        kept_days=read_number(env, "BACKUP_KEPT_DAYS", 1, 3_650) or 14,
         copy_command=env.get("BACKUP_COPY_COMMAND", ""),
         programs=env.get("BACKUP_PROGRAMS", ""),
     )
-
-
-def _count(env: Mapping[str, str], name: str, default: int, most: int) -> int:
-    text = env.get(name) or str(default)
-    if not re.fullmatch(r"[0-9]{1,6}", text) or not 1 <= int(text) <= most:
-        raise ValueError(f"{name} must be a whole number from 1 to {most}, not {text!r}")
-    return int(text)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runtime.limits.whole_numbers import read_numbers
+
 OPEN_FILES_MAX = 1_048_576
 """Where the hard limit is none at all: more than any process of ours has sockets."""
 _FILES_KEPT = 256
@@ -55,16 +57,11 @@ _ELSE_MAX = 1_000_000
 
 def read_http_bounds(env: Mapping[str, str]) -> HttpBounds:
     """ValueError names the variable that is no number from 1 to its bound."""
-    found: dict[str, int] = {}
-    for field in HttpBounds.__struct_fields__:
-        name = f"HTTP_{field.upper()}"
-        if not (text := env.get(name)):
-            continue
-        bound = _MAX.get(field, _ELSE_MAX)
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= bound):
-            raise ValueError(f"{name} must be a whole number from 1 to {bound}, not {text!r}")
-        found[field] = int(text)
-    return HttpBounds(**found)
+
+    def bounds(field: str) -> tuple[int, int]:
+        return 1, _MAX.get(field, _ELSE_MAX)
+
+    return HttpBounds(**read_numbers(env, HttpBounds.__struct_fields__, bounds, prefix="HTTP_"))
 
 
 def raise_open_files() -> int:

@@ -5,6 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from runtime.limits.whole_numbers import read_numbers
+
 _DAYS_MAX: Final = 36_500
 
 
@@ -19,12 +21,8 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 def read_kept(env: Mapping[str, str]) -> Kept:
     """ValueError names the variable that is no number from 0 to its bound."""
-    found: dict[str, int] = {}
-    for field in Kept.__struct_fields__:
-        if not (text := env.get(field.upper())):
-            continue
-        bound = _DAYS_MAX if field.endswith("_days") else _DAYS_MAX // 31
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= bound):
-            raise ValueError(f"{field.upper()} must be a whole number from 0 to {bound}, not {text!r}")
-        found[field] = int(text)
-    return Kept(**found)
+
+    def bounds(field: str) -> tuple[int, int]:
+        return 0, _DAYS_MAX if field.endswith("_days") else _DAYS_MAX // 31
+
+    return Kept(**read_numbers(env, Kept.__struct_fields__, bounds))

@@ -13,6 +13,7 @@ from msgspec import Struct
 from prometheus_client import Counter
 
 from domain.errors import Code, Refused
+from runtime.limits.whole_numbers import read_numbers
 
 _DAY_S: Final = 86_400.0
 _BURST_S: Final = 10.0
@@ -55,15 +56,7 @@ _RATE_MAX: Final = 10_000_000
 
 def read_rates(env: Mapping[str, str]) -> Rates:
     """ValueError names the variable that is no number from 1 to its bound."""
-    found: dict[str, int] = {}
-    for field in Rates.__struct_fields__:
-        name = f"RATE_{field.upper()}"
-        if not (text := env.get(name)):
-            continue
-        if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= _RATE_MAX):
-            raise ValueError(f"{name} must be a whole number from 1 to {_RATE_MAX}, not {text!r}")
-        found[field] = int(text)
-    return Rates(**found)
+    return Rates(**read_numbers(env, Rates.__struct_fields__, lambda _: (1, _RATE_MAX), prefix="RATE_"))
 
 
 class ClientRates:
