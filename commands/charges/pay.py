@@ -104,18 +104,32 @@ def simulated_payment(
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         if charge.status != Status.PENDING:
             raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
-        receipt = Confirmation(
-            charge_id=charge.charge_id,
-            end_to_end_id=end_to_end_id,
-            amount_cents=charge.amount_cents,
-            paid_at=now,
-            payer_name=SANDBOX_PAYER[0],
-            payer_document=SANDBOX_PAYER[1],
-        )
-        simulated = PixSimulation(end_to_end_id, charge.amount_cents, to_millisecond(now))
-        return book(charge, receipt, now=now, seal=seal, fees=fees, order=simulated)
+        return book_simulated(charge, end_to_end_id, charge.amount_cents, now, now=now, seal=seal, fees=fees)
 
     return ChargeCommand(charge_id=charge_id, owner=owner, decide=decide, actor=actor, request_id=request_id)
+
+
+def book_simulated(
+    charge: Charge,
+    end_to_end_id: str,
+    amount_cents: int,
+    paid_at: datetime,
+    *,
+    now: datetime,
+    seal: Seal,
+    fees: FeeTerms,
+) -> list[ChargeChange]:
+    """Credit what a sandbox payer pays, and have the simulated bank's books show it."""
+    received = Confirmation(
+        charge_id=charge.charge_id,
+        end_to_end_id=end_to_end_id,
+        amount_cents=amount_cents,
+        paid_at=paid_at,
+        payer_name=SANDBOX_PAYER[0],
+        payer_document=SANDBOX_PAYER[1],
+    )
+    simulated = PixSimulation(end_to_end_id, amount_cents, to_millisecond(paid_at))
+    return book(charge, received, now=now, seal=seal, fees=fees, order=simulated)
 
 
 def book(
@@ -141,34 +155,32 @@ def book(
         charge = after(charge, ChargeTransition.PAID)
         if charge.dual:
             order = CLOSE if confirmed.boleto is None else CobRemoval()
-    fields, payer_sealed = _payment_fields(charge, payment, confirmed, now=now), _seal_payer(payment, seal)
-    # An overpaid charge is paid and odd at once: the merchant is told of both.
-    kinds = [EventKind.PAYMENT_RECEIVED] if payment.settles else []
-    if payment.anomaly is not None:
-        kinds.append(EventKind.PAYMENT_ANOMALY)
-    changes = []
-    for position, kind in enumerate(kinds):
-        event_id = new_id()
-        body = payment_body(kind, charge, payment, event_id=event_id)
-        first = position == 0
-        changes.append(
-            ChargeChange(
-                charge=charge,
-                kind=kind,
-                event=Event(event_id, body),
-                charge_fields={"paid_at": iso(receipt.paid_at)} if first and payment.settles else None,
-                payment=payment if first else None,
-                payment_fields=fields if first else None,
-                payer_sealed=payer_sealed if first else None,
-                entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id)
-                if first
-                else None,
-                order=order if first else None,
-            )
+    kind = EventKind.PAYMENT_RECEIVED if payment.settles else EventKind.PAYMENT_ANOMALY
+    changes = [
+        ChargeChange(
+            charge=charge,
+            kind=kind,
+            event=_event(kind, charge, payment),
+            charge_fields={"paid_at": iso(receipt.paid_at)} if payment.settles else None,
+            payment=payment,
+            payment_fields=_payment_fields(charge, payment, confirmed, now=now),
+            payer_sealed=_seal_payer(payment, seal),
+            entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id),
+            order=order,
         )
+    ]
     if fee_cents:
-        changes.insert(1, _fee(charge, payment, terms))
+        changes.append(_fee(charge, payment, terms))
+    if payment.settles and payment.anomaly is not None:
+        # An overpaid charge is paid and odd at once: the merchant is told of both.
+        kind = EventKind.PAYMENT_ANOMALY
+        changes.append(ChargeChange(charge=charge, kind=kind, event=_event(kind, charge, payment)))
     return changes
+
+
+def _event(kind: EventKind, charge: Charge, payment: Payment) -> Event:
+    event_id = new_id()
+    return Event(event_id, payment_body(kind, charge, payment, event_id=event_id))
 
 
 def _receipt(confirmed: Confirmation) -> Receipt:

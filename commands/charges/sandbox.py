@@ -6,12 +6,11 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from commands.bank_orders.kinds import PixSimulation
 from commands.charges.change import ChargeChange, ChargeCommand, expire
-from commands.charges.pay import SANDBOX_PAYER, Confirmation, book
+from commands.charges.pay import book_simulated
 from domain.charge import Charge, Status
 from domain.errors import Code, Refused
-from domain.instants import iso, to_millisecond
+from domain.instants import iso
 from domain.merchants.fees import FeeTerms
 from domain.mode import Owner
 from runtime.seal import Seal
@@ -51,16 +50,8 @@ def paying(
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         changes: list[ChargeChange] = []
         for end_to_end_id in end_to_end_ids:
-            received = Confirmation(
-                charge_id=charge.charge_id,
-                end_to_end_id=end_to_end_id,
-                amount_cents=amount_cents or charge.amount_cents,
-                paid_at=paid_at or now,
-                payer_name=SANDBOX_PAYER[0],
-                payer_document=SANDBOX_PAYER[1],
-            )
-            simulated = PixSimulation(end_to_end_id, received.amount_cents, to_millisecond(received.paid_at))
-            changes += book(charge, received, now=now, seal=seal, fees=fees, order=simulated)
+            cents, at = amount_cents or charge.amount_cents, paid_at or now
+            changes += book_simulated(charge, end_to_end_id, cents, at, now=now, seal=seal, fees=fees)
             charge = changes[-1].charge
         return changes
 
