@@ -296,7 +296,7 @@ class _Statement:
             of_keys = {row.pix_key: row.account_id for row in await find_accounts_of_keys(conn, keys=keys)}
         here = {row.id: row for row in rows}
         for id, each in sent.items():
-            known = here.get(ids[id]) if ids[id] is not None else None  # type: ignore[arg-type]
+            known = None if (ours := ids[id]) is None else here.get(ours)
             if known is None or known.here_cents is None:
                 whose = of_keys.get(each.pix_key or "")
                 self._differ("transfer", "missing_here", id, bank=each.amount_cents, account_id=whose, at=each.asked_at)
