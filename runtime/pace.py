@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from runtime.limits.whole_numbers import read_numbers
+from runtime.limits.variables import whole_numbers
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ def read_pace(env: Mapping[str, str]) -> Pace:
         locations = field.endswith(("locations_min", "locations_max"))
         return 1, _LOCATIONS_MAX if locations else _MAX.get(field, _ELSE_MAX)
 
-    pace = Pace(**read_numbers(env, Pace.__struct_fields__, bounds))
+    pace = Pace(**whole_numbers(env, Pace.__struct_fields__, bounds))
     if pace.pix_locations_max < pace.pix_locations_min:
         raise ValueError("PIX_LOCATIONS_MAX must not be below PIX_LOCATIONS_MIN")
     return pace

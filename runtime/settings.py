@@ -17,7 +17,7 @@ from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
-from runtime.limits.variables import floats, number, switch, web_address
+from runtime.limits.variables import floats, one_number, switch, web_address
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -247,12 +247,12 @@ def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
         "webhook_allow_private": switch(env, "WEBHOOK_ALLOW_PRIVATE"),
         "webhook_delays_s": floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
         # A larger share would make a pause end before it begins.
-        "webhook_jitter": number(env, "WEBHOOK_JITTER", 0.2, most=1.0),
+        "webhook_jitter": one_number(env, "WEBHOOK_JITTER", 0.2, most=1.0),
         # With no lease each worker sends what another is sending; with no pause an endpoint is probed without end.
-        "webhook_lease_s": number(env, "WEBHOOK_LEASE_S", WEBHOOK_LEASE_S, least=1.0),
-        "webhook_pause_after_s": number(env, "WEBHOOK_PAUSE_AFTER_S", WEBHOOK_PAUSE_AFTER_S),
-        "webhook_held_s": number(env, "WEBHOOK_HELD_S", WEBHOOK_HELD_S),
-        "webhook_paused_probe_s": number(env, "WEBHOOK_PAUSED_PROBE_S", WEBHOOK_PAUSED_PROBE_S, least=1.0),
+        "webhook_lease_s": one_number(env, "WEBHOOK_LEASE_S", WEBHOOK_LEASE_S, least=1.0),
+        "webhook_pause_after_s": one_number(env, "WEBHOOK_PAUSE_AFTER_S", WEBHOOK_PAUSE_AFTER_S),
+        "webhook_held_s": one_number(env, "WEBHOOK_HELD_S", WEBHOOK_HELD_S),
+        "webhook_paused_probe_s": one_number(env, "WEBHOOK_PAUSED_PROBE_S", WEBHOOK_PAUSED_PROBE_S, least=1.0),
         "webhook_nameservers": tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
     }
 
@@ -353,7 +353,7 @@ def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
 
 def _money(env: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "withdrawal_grace_s": number(env, "WITHDRAWAL_GRACE_S", WITHDRAWAL_GRACE_S),
+        "withdrawal_grace_s": one_number(env, "WITHDRAWAL_GRACE_S", WITHDRAWAL_GRACE_S),
         "daily_withdrawal_hour": _hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
         "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
         "partner_share_held_days": _int(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from runtime.limits.whole_numbers import read_numbers
+from runtime.limits.variables import whole_numbers
 from runtime.tracing.settings import Tracing, read_tracing
 
 DRAIN_S_MAX = 300
@@ -42,4 +42,4 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
 
 def read_watching(env: Mapping[str, str]) -> Watching:
     """ValueError names the variable that is out of its bounds."""
-    return Watching(**read_numbers(env, _BOUNDS, _BOUNDS.__getitem__), tracing=read_tracing(env))
+    return Watching(**whole_numbers(env, _BOUNDS, _BOUNDS.__getitem__), tracing=read_tracing(env))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from runtime.limits.whole_numbers import read_number
+from runtime.limits.variables import whole_number
 
 
 class BackupSettings(Struct, frozen=True, kw_only=True):
@@ -34,8 +34,8 @@ def read_backups(env: Mapping[str, str]) -> BackupSettings:
     return BackupSettings(
         folder=Path(env["BACKUP_DIR"]).resolve(),
         database_url=env.get("BACKUP_DATABASE_URL", ""),
-        every_h=read_number(env, "BACKUP_EVERY_H", 1, 24 * 30) or 24,
-        kept_days=read_number(env, "BACKUP_KEPT_DAYS", 1, 3_650) or 14,
+        every_h=whole_number(env, "BACKUP_EVERY_H", 1, 24 * 30) or 24,
+        kept_days=whole_number(env, "BACKUP_KEPT_DAYS", 1, 3_650) or 14,
         copy_command=env.get("BACKUP_COPY_COMMAND", ""),
         programs=env.get("BACKUP_PROGRAMS", ""),
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from runtime.limits.whole_numbers import read_numbers
+from runtime.limits.variables import whole_numbers
 
 OPEN_FILES_MAX = 1_048_576
 """Where the hard limit is none at all: more than any process of ours has sockets."""
@@ -61,7 +61,7 @@ def read_http_bounds(env: Mapping[str, str]) -> HttpBounds:
     def bounds(field: str) -> tuple[int, int]:
         return 1, _MAX.get(field, _ELSE_MAX)
 
-    return HttpBounds(**read_numbers(env, HttpBounds.__struct_fields__, bounds, prefix="HTTP_"))
+    return HttpBounds(**whole_numbers(env, HttpBounds.__struct_fields__, bounds, prefix="HTTP_"))
 
 
 def raise_open_files() -> int:

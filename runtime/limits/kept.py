@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from runtime.limits.whole_numbers import read_numbers
+from runtime.limits.variables import whole_numbers
 
 _DAYS_MAX: Final = 36_500
 
@@ -25,4 +25,4 @@ def read_kept(env: Mapping[str, str]) -> Kept:
     def bounds(field: str) -> tuple[int, int]:
         return 0, _DAYS_MAX if field.endswith("_days") else _DAYS_MAX // 31
 
-    return Kept(**read_numbers(env, Kept.__struct_fields__, bounds))
+    return Kept(**whole_numbers(env, Kept.__struct_fields__, bounds))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from prometheus_client import Counter
 
 from domain.errors import Code, Refused
-from runtime.limits.whole_numbers import read_numbers
+from runtime.limits.variables import whole_numbers
 
 _DAY_S: Final = 86_400.0
 _BURST_S: Final = 10.0
@@ -56,7 +56,7 @@ _RATE_MAX: Final = 10_000_000
 
 def read_rates(env: Mapping[str, str]) -> Rates:
     """ValueError names the variable that is no number from 1 to its bound."""
-    return Rates(**read_numbers(env, Rates.__struct_fields__, lambda _: (1, _RATE_MAX), prefix="RATE_"))
+    return Rates(**whole_numbers(env, Rates.__struct_fields__, lambda _: (1, _RATE_MAX), prefix="RATE_"))
 
 
 class ClientRates:

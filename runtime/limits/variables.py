@@ -1,6 +1,6 @@
-"""One variable of the environment: read, or refused by its name. One that is empty is as one that is not set."""
+"""Variables of the environment: each is read, or refused by its name. One that is empty is as one that is not set."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,13 +24,30 @@ def floats(
     return found
 
 
-def number(
+def one_number(
     env: Mapping[str, str], name: str, default: float, *, least: float = 0.0, most: float = _SECONDS_MAX
 ) -> float:
     found = floats(env, name, (default,), least=least, most=most)
     if len(found) > 1:
         raise ValueError(f"{name} must be one number, not {env[name]!r}")
     return found[0]
+
+
+def whole_number(env: Mapping[str, str], name: str, low: int, high: int) -> int | None:
+    """None unless it is set; ValueError for what is no whole number from `low` to `high`."""
+    if not (text := env.get(name)):
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {text!r}")
+    return int(text)
+
+
+def whole_numbers(
+    env: Mapping[str, str], fields: Iterable[str], bounds: Callable[[str], tuple[int, int]], *, prefix: str = ""
+) -> dict[str, int]:
+    """Those that are set of a struct's fields: each is the variable of its name in capitals, behind the prefix."""
+    found = {field: whole_number(env, prefix + field.upper(), *bounds(field)) for field in fields}
+    return {field: number for field, number in found.items() if number is not None}
 
 
 def switch(env: Mapping[str, str], name: str, default: str = "0") -> bool:
