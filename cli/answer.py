@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -58,6 +59,15 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
         yield conn
     finally:
         await conn.close()
+
+
+async def known(conn: Any, account_id: UUID) -> UUID:
+    """The id itself; Refused(WALLET_ACCOUNT_NOT_FOUND) when it is no account's: of one that was mistyped nothing is
+    held, which is no answer."""
+    from domain.errors import Code, required
+    from readmodels.dashboard.platform import find_merchant
+
+    return required(await find_merchant(conn, account_id=account_id), Code.WALLET_ACCOUNT_NOT_FOUND).account_id
 
 
 @contextmanager

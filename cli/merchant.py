@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import merchants, running
-from cli.answer import Commands, answer, family, in_transaction, operator
+from cli.answer import Commands, answer, family, in_transaction, known, operator
 from cli.run.child import CannotRun
 
 
@@ -322,8 +322,11 @@ def fees(args: argparse.Namespace) -> int:
     if args.default and agreed:
         raise CannotRun("--default is all of the platform's fees: nothing else goes with it")
     if not args.default and not agreed:
-        found = in_transaction(lambda conn: own_terms(conn, args.account_id))
-        return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(found)})
+
+        async def found(conn: Any) -> FeeTerms | None:
+            return await own_terms(conn, await known(conn, args.account_id))
+
+        return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(in_transaction(found))})
     if not args.reason:
         raise CannotRun("--reason is missing")
     terms = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, operator
+from cli.answer import Commands, answer, connected, family, known, operator
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def erase(args: argparse.Namespace) -> int:
 
     async def run() -> ErasedPayer:
         async with connected() as conn:
+            await known(conn, args.account)
             origin = Origin(operator(), "terminal", "cli")
             now = datetime.now(UTC)
             return await erase_payer(conn, owner, document_hash, args.reason, origin, now=now, progress=_tell)
@@ -63,6 +64,7 @@ def export(args: argparse.Namespace) -> int:
 
     async def run() -> ExportedPayer:
         async with connected() as conn:
+            await known(conn, args.account)
             origin = Origin(operator(), "terminal", "cli")
             return await export_payer(conn, owner, document_hash, origin, now=datetime.now(UTC), seal=seal)
 

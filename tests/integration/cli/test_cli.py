@@ -222,6 +222,21 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
     ]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("merchant", "fees", "{id}"),
+        ("payer", "export", "--account", "{id}", "--document", "529.982.247-25"),
+        ("payer", "erase", "--account", "{id}", "--document", "529.982.247-25", "--yes"),
+    ],
+)
+def test_an_account_that_there_is_not_has_no_fees_and_no_payers(system: System, command: tuple[str, ...]) -> None:
+    """A mistyped id would be told that nothing is held."""
+    done = system.quita(*(each.format(id=uuid4()) for each in command))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "WALLET_ACCOUNT_NOT_FOUND" in done.stderr
+
+
 def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> None:
     own = system.create_merchant()
     account_id = own["account_id"]
