@@ -20,7 +20,7 @@ LEASE_S = 5.0
 """Keeps the other workers from looking who is writing the journal, up to 25 times a round. A round that outlasts it is
 safe: the position's row lock lets one fold."""
 
-_lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", multiprocess_mode="mostrecent")
+_lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", multiprocess_mode="livemostrecent")
 
 
 async def follow_journal(context: Context) -> int:

@@ -28,7 +28,7 @@ _lag = Gauge(
     "reconciler_lag_seconds",
     "How far the bank was not yet asked for what it received, as last seen.",
     ["bank", "method"],
-    multiprocess_mode="mostrecent",
+    multiprocess_mode="livemostrecent",
 )
 _unreadable = Counter("reconciler_unreadable", "Items a bank listed that could not be read.", ["bank", "method"])
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import yaml
+from prometheus_client import REGISTRY, Gauge
 
 from runtime.metrics import exposition
 from tests.support.receiving import receiving
@@ -111,6 +112,17 @@ def test_every_metric_of_trouble_is_one_that_is_registered() -> None:
     registered = set(re.findall(r"^# TYPE (\S+) ", exposition().decode(), re.M))
     assert registered >= IN_TROUBLE
     assert used() >= IN_TROUBLE
+
+
+def test_every_gauge_goes_with_its_process() -> None:
+    """Of another kind a worker that ended would show how far it was for ever, and leave a file for each that came."""
+    import api.app
+    import workers.duties
+
+    assert api.app, workers.duties
+    gauges = {each for each in REGISTRY._names_to_collectors.values() if isinstance(each, Gauge)}
+    assert len(gauges) > 8
+    assert {each._name for each in gauges if not each._multiprocess_mode.startswith("live")} == set()
 
 
 def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> None:
