@@ -78,6 +78,8 @@ class Buckets:
                 wait_ms = await self._refill(client_id, rate_per_s, burst)
             finally:
                 self._waiting[client_id] -= 1
+                if not self._waiting[client_id]:
+                    del self._waiting[client_id]
             lease = self._leases.get(client_id)
             if wait_ms and (lease is None or lease.left <= 0):
                 raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(wait_ms / 1000)))

@@ -136,6 +136,14 @@ async def test_a_busy_credential_waits_for_no_refill(api: Api, monkeypatch: pyte
     assert [each for each, _ in left] == [2_000 - 26 - number for number in range(1, 41)]
 
 
+async def test_nothing_is_kept_of_requests_that_waited(api: Api) -> None:
+    buckets = Buckets(api.app.state.context.redis)
+    for _ in range(20):
+        client_id = f"once-{uuid4().hex}"
+        await asyncio.gather(*(buckets.spend(client_id, rate_per_s=10, burst=20) for _ in range(3)))
+    assert buckets._waiting == {}
+
+
 async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
     body = {"account_id": str(api.second.account_id), "amount": "1.00"}
     charges = "SELECT count(*) FROM charge WHERE account_id = $1"
