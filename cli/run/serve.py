@@ -7,6 +7,7 @@ application has started. SIGHUP has the supervisor replace its processes one by 
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import http.client
 import os
 import shutil
@@ -49,7 +50,33 @@ def serve(_: argparse.Namespace) -> int:
     except ValueError as error:
         raise CannotRun(str(error)) from None
     logs = settings.home / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
+    with locked(settings.home):
+        return _supervised(settings, logs)
+
+
+@contextlib.contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """Lock the home: two supervisors would end each other's PostgreSQL, and empty each other's counts. The lock ends
+    with the process."""
+    try:
+        lock = (home / "up.lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CannotRun(
+                f"`quita up` or `quita serve` already runs in {home}; set QUITA_HOME and PORT for a second one"
+            ) from None
+        yield
+
+
+def _supervised(settings: "Settings", logs: Path) -> int:
     supervisor = Supervisor(logs)
     supervisor.drain_s = settings.watching.drain_s
     supervisor.replace_on(signal.SIGHUP, "api")

@@ -7,12 +7,11 @@ workers and the simulated bank as children. A second start in the same home keep
 import argparse
 import asyncio
 import contextlib
-import fcntl
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from cli.answer import Commands
 from cli.cells.upgrade import migrate_cells
 from cli.run.cell_workers import CellWatch
 from cli.run.child import CannotRun, Child, Port
-from cli.run.serve import answers, api_children, counters, reachable, serve_metrics
+from cli.run.serve import answers, api_children, counters, locked, reachable, serve_metrics
 from cli.run.supervise import Supervisor, say
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
@@ -53,7 +52,7 @@ def add_commands(commands: Commands) -> None:
 def up(_: argparse.Namespace) -> int:
     home = running.home()
     _make_home(home)
-    with _locked(home):
+    with locked(home):
         supervisor = Supervisor(home / "logs")
         try:
             return _run(home, supervisor)
@@ -199,21 +198,6 @@ def _make_home(home: Path) -> None:
         (home / "logs").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
-
-
-@contextlib.contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Lock the home: two supervisors would end each other's PostgreSQL. The lock ends with the process."""
-    try:
-        lock = (home / "up.lock").open("a+", encoding="ascii")
-    except OSError as error:
-        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CannotRun(f"`quita up` already runs in {home}; set QUITA_HOME and PORT for a second one") from None
-        yield
 
 
 def _environment(home: Path) -> dict[str, str]:

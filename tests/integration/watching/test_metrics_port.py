@@ -124,6 +124,23 @@ def test_a_process_that_is_to_stop_says_so_before_it_takes_no_more(servers: Any,
         assert time.monotonic() - asked >= 3
 
 
+def test_a_second_one_in_the_same_home_is_refused_and_takes_no_counts_away(servers: Any, tmp_path: Path) -> None:
+    metrics_port = free_port()
+    with serving(servers, tmp_path, API_PROCESSES="1", METRICS_PORT=str(metrics_port)) as (_port, _, own):
+        until(lambda: 'http_route="/readyz"' in said(metrics_port))
+        environment = Path(f"/proc/{own.pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
+        env = dict(each.split("=", 1) for each in environment) | {"PORT": str(free_port())}
+        del env["METRICS_PORT"]
+        second = subprocess.run(
+            [sys.executable, "-m", "cli.main", "serve"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+            check=False,
+        )  # fmt: skip
+        assert second.returncode == 1
+        assert "already runs in" in second.stderr
+        assert len(second.stderr.splitlines()) == 1
+        assert 'http_route="/readyz"' in said(metrics_port)
+
+
 async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(servers: Any) -> None:
     async with own_database(servers, "older_schema") as url:
         owner = await open_pool(owner_of(servers, url), name="tests as owner", size=1)
