@@ -58,7 +58,9 @@ async def confirmed(person: Person, page: Seen, path: str = IMPORT, *, again: bo
     """The page that confirms, with its tick, and with the one for what was made before."""
     carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
     assert carried, page.text[:600]
-    ticks = {"sure": "yes", "again": "yes" if again else ""}
+    more = re.search(r'name="again"[^>]* value="([^"]+)"', page.html)
+    assert more or not again, page.text[:600]
+    ticks = {"sure": "yes", "again": more[1] if more and again else ""}
     data = aiohttp.FormData({**page.hidden(), "sheet": carried[1], **ticks})
     data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
     return await person.ask("POST", path, data=data)
@@ -180,6 +182,29 @@ async def test_what_was_made_is_made_once_more_by_whoever_says_so(shop: Any) -> 
         done = await asyncio.gather(*(confirmed(owner, page, again=True) for _ in range(3)))
         assert all("1 de 1" in each.text for each in done), done[0].text[:600]
         assert await made(books) == [("mensal", 5_00)] * times
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_was_left_is_made_from_the_page_that_says_so_and_nothing_twice(
+    shop: Any, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    """Of a sheet that is made once more its file would make all of it once more."""
+    owner, books, *_ = shop
+    sheet = "tipo;valor;referencia\npix;5;a\npix;6;b\n"
+    if again:
+        assert "2 de 2" in (await confirmed(owner, await sent(owner, sheet))).text
+    before = await made(books)
+    asked = await sent(owner, sheet)
+    monkeypatch.setattr("web.painel.charges.charge_import.BEGUN_WITHIN_S", -1.0)
+    page = await confirmed(owner, asked, again=again)
+    assert "0 de 2" in page.text
+    monkeypatch.undo()
+    for _ in range(2):
+        fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.html))
+        data = aiohttp.FormData(fields)
+        data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
+        assert "2 de 2" in (await owner.ask("POST", IMPORT, data=data)).text
+    assert await made(books) == sorted([*before, ("a", 5_00), ("b", 6_00)])
 
 
 def workbook(*rows: Any) -> bytes:

@@ -21,8 +21,10 @@ from msgspec.structs import replace
 
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
+from domain.identifiers import parse_id
 from readmodels.charges.conditions import told_conditions
 from readmodels.dashboard.overview import made_of
+from runtime.ids import new_id
 from runtime.postgres import session
 from web.painel.charges import new_charge
 from web.painel.charges.boleto_terms import FIELDS
@@ -38,7 +40,7 @@ TOGETHER: Final = 10
 BEGUN_WITHIN_S: Final = 30.0
 """Rows that were not begun by then are left for the next sending: a silent bank holds each up."""
 _NAMES: Final = {field: column for column, field in COLUMNS.items()}
-_NOT_BEGUN: Final = "Não enviada: o banco demorou. Envie o arquivo de novo; o que já foi criado não se repete."
+_NOT_BEGUN: Final = "Não enviada: o banco demorou. Crie o que falta; o que já foi criado não se repete."
 
 
 class CheckedRow(Struct, frozen=True):
@@ -96,6 +98,7 @@ async def create(request: PageRequest) -> Response[Any]:
             "new": len(new),
             "new_cents": sum(each.cents for each in new),
             "sheet": b64encode(raw).decode(),
+            "again": new_id(),
             "sure_fault": "Confirme que quer criar." if request.field("confirmed") and not wrong else "",
             "waiting": not request.test and request.session.kyc != "approved",
         }
@@ -105,18 +108,25 @@ async def create(request: PageRequest) -> Response[Any]:
     until = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
     room = asyncio.Semaphore(TOGETHER)
 
-    again = request.field("again") == "yes"
+    # Of the page that asked for it, and of those that ask for what is missing: each makes a row once.
+    again = parse_id(request.field("again"))
 
     async def made(each: CheckedRow) -> ImportedRow:
-        if each.before is not None and not again:
+        if each.before is not None and again is None:
             return ImportedRow(each.row, each.before, before=True)
         async with room:
             if asyncio.get_running_loop().time() > until:
                 return ImportedRow(each.row, fault=_NOT_BEGUN)
-            return await _make(each.row, _part(request, each, again=again and each.before is not None))
+            return await _make(each.row, _part(request, each, again=None if each.before is None else again))
 
     ended = await asyncio.gather(*map(made, checked))
-    return request.show("import_made.html", {"ended": ended, "made": sum(not each.fault for each in ended)})
+    values = {
+        "ended": ended,
+        "made": sum(not each.fault for each in ended),
+        "sheet": b64encode(raw).decode(),
+        "again": again,
+    }
+    return request.show("import_made.html", values)
 
 
 def _raw(request: PageRequest) -> bytes | None:
@@ -129,10 +139,10 @@ def _raw(request: PageRequest) -> bytes | None:
     return request.files.get("file") or None
 
 
-def _part(request: PageRequest, of: CheckedRow, *, again: bool = False) -> PageRequest:
+def _part(request: PageRequest, of: CheckedRow, *, again: UUID | None = None) -> PageRequest:
     """A request of its own for this row: the form's fields are the row's, the key is the row's too, or, when it is made
-    once more, that of the page which confirms."""
-    key = uuid5(request.form_id if again else request.session.account_id, of.name)
+    once more, that of the page which asked for it."""
+    key = uuid5(again or request.session.account_id, of.name)
     return request.part(of.name, of.row.fields, key=key)
 
 
