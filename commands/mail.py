@@ -41,6 +41,10 @@ ASKED_OF_ACCOUNT_MAX: Final = 1_000
 ASKED_TO_MAX: Final = 20
 ASKED_DAY: Final = timedelta(hours=24)
 """Mails that a merchant may ask for in ASKED_DAY: about all charges, and to one address. They go out in our name."""
+_ASKED_TOO_OFTEN: Final = (
+    f"Too many mails: at most {ASKED_MAX} about one charge in an hour, and in a day {ASKED_TO_MAX} to one address and "
+    f"{ASKED_OF_ACCOUNT_MAX} of the account."
+)
 PAID_LATE: Final = timedelta(days=30)
 """How long after its expiry a charge's payment still gets a receipt."""
 
@@ -246,7 +250,7 @@ async def ask_for_mail(
         limit_account=ASKED_OF_ACCOUNT_MAX,
     )
     if state is None:
-        raise Refused(Code.RATE_LIMITED, retry_after_s=int(ASKED_IN.total_seconds()))
+        raise Refused(Code.RATE_LIMITED, message=_ASKED_TOO_OFTEN, retry_after_s=int(ASKED_IN.total_seconds()))
     return to, "queued" if state == "waiting" else "stopped"
 
 

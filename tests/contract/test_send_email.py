@@ -161,6 +161,7 @@ async def test_a_merchant_who_asks_and_asks_is_told_to_wait(merchant: ApiMerchan
     to = address()
     answers = [await ask(merchant.production, charge["charge_id"], to=to) for _ in range(21)]
     assert [answer.status for answer in answers] == [202] * 20 + [429]
+    assert "20 about one charge in an hour" in answers[-1].body["error"]["message"], "and not how to poll"
     assert int(answers[-1].headers["Retry-After"]) > 0
 
 
