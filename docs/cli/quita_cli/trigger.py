@@ -10,6 +10,7 @@ from .output import show
 
 AMOUNT: Final = "10.00"
 _DUE_DAYS: Final = 10
+_CLOCK: Final = "/v1/sandbox/clock"
 # Invented: the sandbox takes any well-formed document.
 _PAGADOR: Final = {
     "nome": "Pagador de Teste", "documento": "12345678909", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
@@ -24,13 +25,14 @@ def _pix(api: Api) -> str:
 
 
 def _boleto(api: Api) -> str:
-    # A day more than the shortest: nobody's today is the day before tomorrow everywhere.
-    body = {"tipo": "boleto", "valorCents": AMOUNT, "dataVencimento": _in_days(_DUE_DAYS), "pagador": _PAGADOR}
+    due = _in_days(api, _DUE_DAYS)
+    body = {"tipo": "boleto", "valorCents": AMOUNT, "dataVencimento": due, "pagador": _PAGADOR}
     return str(api.post("/v1/charges/boleto", body, key=True)["charge_id"])
 
 
-def _in_days(days: int) -> str:
-    return (date.today() + timedelta(days=days)).isoformat()  # noqa: DTZ011 - whoever sits here means his own day
+def _in_days(api: Api, days: int) -> str:
+    """By the sandbox's clock, which may be ahead of this machine's."""
+    return (date.fromisoformat(api.get(_CLOCK)["now"][:10]) + timedelta(days=days)).isoformat()
 
 
 def _after(path: str, body: Any = None) -> Callable[[Api], str]:
@@ -54,7 +56,7 @@ def _refused_refund(api: Api) -> str:
 
 def _redated(api: Api) -> str:
     charge_id = _boleto(api)
-    api.patch("/v1/charges/due-date", {"charge_id": charge_id, "due_date": _in_days(_DUE_DAYS + 10)})
+    api.patch("/v1/charges/due-date", {"charge_id": charge_id, "due_date": _in_days(api, _DUE_DAYS + 10)})
     return charge_id
 
 
@@ -74,7 +76,13 @@ KINDS: Final[dict[str, Callable[[Api], str]]] = {
 """Events about withdrawals are of production alone."""
 
 
+def happen(kind: str, api: Api) -> str:
+    """The charge of it. A credential of production is refused first: with it each call would make a real charge."""
+    api.get(_CLOCK)
+    return KINDS[kind](api)
+
+
 def trigger(args: argparse.Namespace, api: Api) -> int:
-    charge_id = KINDS[args.kind](api)
+    charge_id = happen(args.kind, api)
     show(args, {"type": args.kind, "charge_id": charge_id}, f"{args.kind}: charge {charge_id}")
     return 0

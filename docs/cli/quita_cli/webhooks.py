@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .api import Api
 from .output import show, show_rows
-from .trigger import KINDS
+from .trigger import happen
 
 _WAIT_S_MAX: Final = 60.0
 _NO_ENDPOINT_S: Final = 3.0
@@ -25,7 +25,7 @@ def list_deliveries(args: argparse.Namespace, api: Api) -> int:
 
 def try_out(args: argparse.Namespace, api: Api) -> int:
     """A test charge is paid, and its payment.received waited for; 1 unless the endpoint took it."""
-    charge_id = KINDS["payment.received"](api)
+    charge_id = happen("payment.received", api)
     (event,) = api.get("/v1/events", charge_id=charge_id, type=["payment.received"])["data"]
     begun = time.monotonic()
     while True:

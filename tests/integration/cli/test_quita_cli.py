@@ -149,6 +149,28 @@ async def test_trigger_makes_each_event_of_the_sandbox_happen(terminal: Terminal
     assert "charge.expired" in refused.stderr
 
 
+async def test_trigger_goes_by_the_sandboxs_clock(system: System, program: Path, tmp_path: Path) -> None:
+    async with new_merchant(system) as merchant:
+        terminal = terminal_of(merchant, system, program, tmp_path)
+        terminal.told("clock", "advance", "P60D")
+        (told,) = terminal.told("trigger", "charge.due_date_changed")
+        assert told["type"] == "charge.due_date_changed"
+
+
+async def test_what_makes_events_of_the_sandbox_makes_no_charge_in_production(
+    system: System, program: Path, tmp_path: Path
+) -> None:
+    async with new_merchant(system) as merchant:
+        terminal = terminal_of(merchant, system, program, tmp_path)
+        credential = merchant.record.production
+        terminal.env |= {"QUITA_CLIENT_ID": credential.client_id, "QUITA_CLIENT_SECRET": credential.client_secret}
+        for words in (("trigger", "charge.cancelled"), ("trigger", "charge.due_date_changed"), ("webhook", "test")):
+            refused = terminal.run(*words)
+            assert (refused.returncode, refused.stdout) == (1, ""), words
+            assert refused.stderr.startswith("quita-cli: SANDBOX_ONLY: "), refused.stderr
+        assert terminal.told("charges", "list") == []
+
+
 class Recording(ThreadingHTTPServer):
     """A receiver that believes everything, or whatever `status` says."""
 
