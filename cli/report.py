@@ -172,7 +172,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value)
+    """On the line it belongs to: a reference of a merchant may have line breaks, and what moves a terminal's cursor."""
+    return "" if value is None else "".join(each if each.isprintable() else " " for each in str(value))
 
 
 def _day(text: str) -> date:

@@ -1073,7 +1073,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         conn = await connect(system.database_url)
         try:
             # Credited by the commands the workers use; the bank is not asked.
-            made = await merchant.production.created("12.34")
+            made = await merchant.production.created("12.34", external_id="pedido 7\n2020-01-01  entry\u009b1m")
             received = confirmation(UUID(made["charge_id"]), 1_234, None)
             async with conn.transaction():
                 await confirm_payments(conn, [received], now=datetime.now(UTC), seal=SEAL, fees=NO_FEES)
@@ -1095,9 +1095,12 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         table = system.quita("report", "receipts", "--account", account_id).stdout
         assert table.splitlines()[1].split() == ["day", "method", "payments", "amount", "late", "anomalous"]
         assert table.splitlines()[2].split() == [TODAY.isoformat(), "pix", "1", "12.34", "0", "0"]
-        closing = system.json(
-            "report", "settlement", "--account", account_id, "--from", TODAY.isoformat(), "--to", TODAY.isoformat()
-        )["rows"][-1]
+        settlement = ("report", "settlement", "--account", account_id, "--from", str(TODAY), "--to", str(TODAY))
+        # What a merchant writes is a cell of a line, and moves no terminal's cursor.
+        lines = system.quita(*settlement).stdout.split("\n")
+        assert [line.split()[1] for line in lines[2:-1]] == ["opening", "entry", "closing"]
+        assert "pedido 7 2020-01-01  entry 1m" in lines[3]
+        closing = system.json(*settlement)["rows"][-1]
         assert (closing["record"], closing["balance"], closing["entries"]) == ("closing", "12.34", 1)
         # The merchant makes the check sum again from what the API tells him, by the lines of the guide.
         guide: dict[str, Any] = {}
