@@ -102,16 +102,17 @@ GROUP BY 1, 2, 3, 4
 ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.charges + excluded.charges;
 
 -- name: entries
--- The ledger's lines, on the day they were written. What a refund's payment was made with is looked up: it never changes.
+-- The ledger's lines, on the day they were written. What the payment was made with that a refund or the bank takes from is
+-- looked up: it never changes.
 WITH counted AS MATERIALIZED (
     SELECT j.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, e.type,
            coalesce(j.payload #>> '{payment,method}', j.payload #>> '{fee,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
            count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true') AS late,
            count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL) AS anomalous
     FROM journal j
-    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint, refund_id uuid)
-    LEFT JOIN read_refund f ON f.refund_id = e.refund_id AND f.account_id = j.account_id
-    LEFT JOIN read_payment p ON p.account_id = f.account_id AND p.test = f.test AND p.paid_at = f.paid_at
+    CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint)
+    CROSS JOIN LATERAL jsonb_to_record(coalesce(j.payload -> 'fund', '{}')) AS f (paid_at timestamptz, payment_id uuid)
+    LEFT JOIN read_payment p ON p.account_id = j.account_id AND p.test = j.test AND p.paid_at = f.paid_at
                             AND p.payment_id = f.payment_id
     WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'entry'
     GROUP BY 1, 2, 3, 4

@@ -25,6 +25,7 @@ from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.expire import expire_charges
 from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.money.reversals import BankReturn, book_reversals
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso, to_millisecond
@@ -378,6 +379,31 @@ async def test_refunds_are_counted_when_asked_for_and_when_they_end(pool: Pool, 
     for shown in found:
         cell = wanted[shown.pop("day"), shown.pop("method")]
         assert shown == {name: cell[name] for name in shown}
+
+
+async def test_lines_about_a_payment_are_told_by_how_it_was_made(pool: Pool) -> None:
+    merchant = await make_account(pool)
+    charge_id, payment_id = await paid(pool, merchant, 10_000, None)
+    source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
+    await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
+    await refunds(pool, merchant, [(charge_id, payment_id, 500)], failing=True)
+    returned = BankReturn(
+        position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None, bank_id="MED1",
+        return_id=None, amount_cents=2_000,
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        assert await book_reversals(conn, [returned], bank="001", now=datetime.now(UTC)) == 1
+    await fold_all(pool)
+    rows = await pool.fetch(
+        "SELECT type, method, entries, (amount * 100)::bigint AS cents FROM reporting_ledger_by_day"
+        " WHERE account_id = $1 ORDER BY type", merchant,
+    )  # fmt: skip
+    assert [tuple(row) for row in rows] == [
+        ("adjustment", "pix", 1, -2_000),
+        ("payment", "pix", 1, 10_000),
+        ("refund", "pix", 2, -1_500),
+        ("refund_reversal", "pix", 1, 500),
+    ]
 
 
 @pytest.mark.parametrize("by", list(By))
