@@ -1,0 +1,214 @@
+"""Sums are those of the charges and lines they are of, however far the kept totals lag: over midnights of São Paulo,
+the ends of months, years and a decade, with clocks that stand still or go back."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from commands.charges.expire import expire_charges
+from domain.instants import SAO_PAULO, day_begins, day_ends, to_millisecond
+from domain.merchants.fees import FeeTerms
+from domain.mode import Mode, Owner
+from readmodels.charges.charge_list import STATUSES, ChargeFilters, charge_sums
+from readmodels.dashboard.overview import CLOSINGS_MAX, closings
+from readmodels.money.ledger import LedgerFilters, ledger_sums
+from readmodels.money.payment_list import PaymentFilters, payment_sum
+from readmodels.reports import fold
+from readmodels.reports.merchant import settled_months
+from readmodels.reports.report import By, ReportQuery, keeping
+from readmodels.reports.reports import REPORTS
+from runtime.postgres import Connection, Pool, open_pool, session, transaction
+from tests.support.banking import make_account
+from tests.support.database import own_database
+from tests.support.partners import fold_all, fold_all_that_is_settled, new_charge, paid_again, refunds
+
+BEGINS: Final = datetime(2027, 12, 30, 2, 59, tzinfo=UTC)
+STEPS: Final = 60
+LOOK_EVERY: Final = 12
+FOLDED_AT_ONCE: Final = 5
+REFUNDED_WITHIN: Final = timedelta(days=80)
+FEES: Final = FeeTerms(pix_bps=150, pix_cents_min=20)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def pool(servers: Any) -> AsyncIterator[Any]:
+    async with own_database(servers, "sums_over_years") as url:
+        opened = await open_pool(url, name="tests", size=4)
+        yield opened
+        await opened.close()
+
+
+def _day(at: datetime) -> date:
+    return at.astimezone(SAO_PAULO).date()
+
+
+def _next(at: datetime, chance: Random) -> datetime:
+    """Often within two seconds of a midnight, of a month's or of a year's."""
+    day, near = _day(at), timedelta(milliseconds=chance.randint(-1_500, 1_500))
+    match chance.randrange(8):
+        case 0 | 1 | 2:
+            return at + timedelta(seconds=chance.randint(-2, 2))
+        case 3:
+            return at + timedelta(hours=chance.randint(1, 30))
+        case 4 | 5:
+            return day_begins(day + timedelta(days=1)) + near
+        case 6:
+            return day_begins((day.replace(day=1) + timedelta(days=32)).replace(day=1)) + near
+        case _:
+            return day_begins(date(day.year + 1, 1, 1)) + near
+
+
+class _History:
+    """What happens to two accounts, one of which is charged fees, in both modes."""
+
+    def __init__(self, pool: Pool, accounts: list[UUID], chance: Random) -> None:
+        self.pool, self.accounts, self.chance = pool, accounts, chance
+        self.at = BEGINS
+        self._charges: list[tuple[UUID, UUID, bool, int]] = []
+        self._payments: list[tuple[UUID, UUID, bool, UUID, int, datetime]] = []
+
+    async def begin(self) -> None:
+        """Wallets that cover what refunds do not bring back."""
+        for account_id in self.accounts:
+            for mode in Mode:
+                charge_id = await new_charge(self.pool, account_id, 10_000_00, test=mode.test, at=self.at)
+                await paid_again(self.pool, charge_id, 10_000_00, None, now=self.at)
+
+    async def step(self) -> None:
+        chance = self.chance
+        at = self.at = to_millisecond(_next(self.at, chance))
+        account_id, test, cents = chance.choice(self.accounts), chance.random() < 0.2, chance.randint(100, 90_000)
+        match chance.randrange(6):
+            case 0 | 1:
+                lifetime = timedelta(days=chance.choice([1, 400]))
+                charge_id = await new_charge(self.pool, account_id, cents, test=test, at=at, lifetime=lifetime)
+                self._charges.append((charge_id, account_id, test, cents))
+            case 2 | 3 if self._charges:  # some a second time, or too much
+                charge_id, account_id, test, cents = chance.choice(self._charges[-9:])
+                cents += chance.choice([0, 0, 7])
+                payment_id = await paid_again(self.pool, charge_id, cents, None, now=at)
+                self._payments.append((charge_id, account_id, test, payment_id, cents, at))
+            case 4 if self._payments and at - self._payments[-1][-1] < REFUNDED_WITHIN:
+                charge_id, account_id, test, payment_id, cents, _ = self._payments.pop()
+                failing, part = chance.random() < 0.3, max(1, cents // 3)
+                await refunds(
+                    self.pool, account_id, [(charge_id, payment_id, part)], test=test, failing=failing, now=at
+                )
+            case _ if self._charges:
+                overdue = [each[0] for each in self._charges[-20:]]
+                async with transaction(self.pool) as conn:
+                    await expire_charges(conn, overdue, now=at, actor="test")
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_sums_are_of_their_charges_and_lines(pool: Pool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "ROWS_MAX", FOLDED_AT_ONCE)
+    chance = Random(seed)
+    accounts = [await make_account(pool) for _ in range(2)]
+    await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", accounts[0], msgspec.json.encode(FEES))
+    history = _History(pool, accounts, chance)
+    await history.begin()
+    for number in range(1, STEPS + 1):
+        await history.step()
+        if chance.random() < 0.4:
+            await fold_all_that_is_settled(pool)
+        if number % LOOK_EVERY == 0:
+            await _look(pool, accounts, chance)
+    await fold_all(pool)
+    await _look(pool, accounts, chance)
+    for account_id in accounts:
+        await _reported(pool, account_id)
+
+
+async def _look(pool: Pool, accounts: list[UUID], chance: Random) -> None:
+    async with session(pool) as conn:
+        for account_id in accounts:
+            for mode in Mode:
+                owner = Owner(account_id, mode)
+                charges = await _rows(conn, "SELECT created_at AS at, * FROM charge", owner)
+                lines = await _rows(conn, "SELECT created_at AS at, * FROM read_ledger", owner)
+                await _charges_summed(conn, owner, charges, chance)
+                await _days_closed(conn, owner, lines, chance)
+                if mode is Mode.PRODUCTION:
+                    await _lines_summed(conn, owner, lines, chance)
+
+
+async def _rows(conn: Connection, select: str, owner: Owner) -> list[Any]:
+    rows = await conn.fetch(f"{select} WHERE account_id = $1 AND test = $2", owner.account_id, owner.test)
+    return sorted(rows, key=lambda row: row.get("sequence") or 0)
+
+
+def _range(rows: list[Any], chance: Random) -> tuple[date, date]:
+    days = [_day(row["at"]) for row in rows] or [_day(BEGINS)]
+    first, last = sorted(chance.choice(days) + timedelta(days=chance.randint(-1, 1)) for _ in range(2))
+    return first, last
+
+
+async def _charges_summed(conn: Connection, owner: Owner, charges: list[Any], chance: Random) -> None:
+    for first, last in [(date.min, date.max), *(_range(charges, chance) for _ in range(3))]:
+        filters = ChargeFilters(created_from=day_begins(first), created_to=day_ends(last))
+        found = await charge_sums(conn, owner, filters)
+        wanted: Counter[str] = Counter()
+        for row in charges:
+            if first <= _day(row["at"]) <= last:
+                wanted[row["status"]] += row["amount_cents"]
+        assert {status: found[status].cents for status in STATUSES} == {each: wanted[each] for each in STATUSES}
+
+
+async def _days_closed(conn: Connection, owner: Owner, lines: list[Any], chance: Random) -> None:
+    first, _ = _range(lines, chance)
+    days = [first + timedelta(days=number) for number in range(-1, chance.randint(0, CLOSINGS_MAX - 2))]
+    for day in await closings(conn, owner, days or [first]):
+        of_day = [row for row in lines if _day(row["at"]) == day.on]
+        before = sum(row["amount_cents"] for row in lines if _day(row["at"]) < day.on)
+        moved = Counter[str]()
+        for row in of_day:
+            moved[row["type"]] += row["amount_cents"]
+        assert (day.opening_cents, day.lines, day.received_cents, day.fee_cents, day.closing_cents) == (
+            before, len(of_day), moved["payment"], -moved["fee"], before + moved.total(),
+        )  # fmt: skip
+
+
+async def _lines_summed(conn: Connection, owner: Owner, lines: list[Any], chance: Random) -> None:
+    for first, last in [(date.min, date.max), *(_range(lines, chance) for _ in range(3))]:
+        found = await ledger_sums(conn, owner, LedgerFilters(created_from=day_begins(first), created_to=day_ends(last)))
+        assert {each.type: each.cents for each in found if each.lines} == _moved(lines, first, last)
+    received = await payment_sum(conn, owner, PaymentFilters())
+    of_all = _moved(lines, date.min, date.max)
+    assert (received.cents, -received.fee_cents) == (of_all.get("payment", 0), of_all.get("fee", 0))
+    if lines:
+        ends = max(_day(row["at"]) for row in lines)
+        for month in await settled_months(conn, owner.account_id, min(_day(row["at"]) for row in lines), ends):
+            last = (month.month + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+            assert (month.off_cents, dict(month.moved)) == (0, _moved(lines, month.month, last))
+
+
+def _moved(lines: list[Any], first: date, last: date) -> dict[str, int]:
+    moved: dict[str, int] = {}
+    for row in lines:
+        if first <= _day(row["at"]) <= last:
+            moved[row["type"]] = moved.get(row["type"], 0) + row["amount_cents"]
+    return moved
+
+
+async def _reported(pool: Pool, account_id: UUID) -> None:
+    """What was received, by month: the payments by the day of their credit, which are the lines."""
+    async with session(pool) as conn:
+        paid = await conn.fetch(
+            "SELECT credited_at AS at, * FROM payment WHERE account_id = $1 AND NOT test", account_id
+        )
+        first, last = min(_day(row["at"]) for row in paid), max(_day(row["at"]) for row in paid)
+        asked = ReportQuery(first=first, last=last, today=last, account_id=account_id, by=By.MONTH)
+        wanted: Counter[date] = Counter()
+        for row in paid:
+            wanted[_day(row["at"]).replace(day=1)] += row["amount_cents"]
+        assert {row[0]: row[3] async for row in REPORTS["receipts"].rows(keeping(conn), asked)} == wanted
