@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -123,7 +124,7 @@ class Api:
             if form is None and error.code in (401, 404):
                 return error.code, None
             raise Away(f"{path} answered {error.code}") from error
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, OSError, HTTPException, ValueError) as error:
             raise Away(f"{path}: {error}") from error
 
 

@@ -247,30 +247,6 @@ async def test_a_snippet_remembers_an_event_once_and_answers_duplicates_alike(la
         assert {each.read_bytes() for each in folder.iterdir()} == set(bodies)
 
 
-@pytest.mark.parametrize("language", ["javascript", "php"])
-async def test_a_receiver_whose_disk_is_full_has_the_event_when_there_is_room_again(
-    language: str, tmp_path: Path
-) -> None:
-    """What was answered 2xx is never sent again, so it must be there, and whole."""
-    program, folder, port = runtime(language), tmp_path / "inbox", free_port()
-    folder.mkdir()
-    words = [program, str(KIT / "receiver.mjs")]
-    if language == "php":
-        words = [program, "-S", f"127.0.0.1:{port}", str(KIT / "receiver.php")]
-    env = os.environ | {"PORT": str(port), "FOLDER": str(folder), "WEBHOOK_SECRETS": SECRET}
-    event = uuid4()
-    body = (BODY % event).encode()
-    url = f"http://127.0.0.1:{port}/"
-    for full in (True, False, False):
-        bound = 'trap "" XFSZ; ulimit -f 0; exec "$@"' if full else 'exec "$@"'
-        with running(["sh", "-c", bound, "sh", *words], env):
-            await open_for_business(url)
-            async with aiohttp.ClientSession() as http, http.post(url, data=body, headers=delivery(body)) as answer:
-                assert answer.status == (500 if full else 204)
-        there = {each.name: each.read_bytes() for each in folder.iterdir()}
-        assert there == ({} if full else {f"{event}.json": body})
-
-
 async def test_the_docs_show_the_same_text_with_every_snippet_whole(system: System) -> None:
     async with aiohttp.ClientSession() as http, http.get(f"{system.docs_url}/webhooks") as answer:
         assert answer.status == 200
