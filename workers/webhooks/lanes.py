@@ -238,8 +238,10 @@ def _outcome(
     if attempt.answer.outcome == "delivered":
         return DeliveryOutcome("delivered", due.step + 1, now)
     if lane.state is LaneState.PAUSED:
-        # Also after the last attempt of the schedule: it may be sent when the lane has recovered.
-        return DeliveryOutcome("held", due.step, due.due_at)
+        # Also after the last attempt of the schedule: it may be sent when the lane has recovered. It is kept from the
+        # pause on, or from when it became due after it.
+        assert lane.paused_at is not None
+        return DeliveryOutcome("held", due.step, max(due.due_at, lane.paused_at))
     step = due.step + 1
     delay_s = next_delay_s(
         settings.webhook_delays_s,

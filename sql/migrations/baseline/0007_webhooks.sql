@@ -102,7 +102,7 @@ CREATE INDEX webhook_delivery_due ON webhook_delivery_open (due_at) INCLUDE (end
 CREATE INDEX webhook_delivery_leased ON webhook_delivery_open (lease_until) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_flying ON webhook_delivery_open (endpoint_id, test) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_held ON webhook_delivery_open (endpoint_id, test, sequence) WHERE state = 'held';
--- Held rows are kept for fourteen days from when they were due.
+-- Held rows are kept for fourteen days from the pause, or from when they became due after it.
 CREATE INDEX webhook_delivery_held_since ON webhook_delivery_open (due_at) WHERE state = 'held';
 
 -- By the month of their events (0014_months). No foreign key: a month is dropped as a whole, and a worker deletes those of

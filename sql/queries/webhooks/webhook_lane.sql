@@ -47,8 +47,9 @@ ORDER BY l.endpoint_id, l.test
 FOR UPDATE OF l;
 
 -- name: hold
--- After a pause: what waits is held, a bounded number a lane and round. A row that comes too late to be caught is
--- sent as if it had been asked for by hand, alone, and is held when it fails: nothing is lost by the race.
+-- After a pause: what waits is held, a bounded number a lane and round, and is due since now: how long it is kept counts from
+-- the pause, however long it had been due. A row that comes too late to be caught is sent as if it had been asked for by
+-- hand, alone, and is held when it fails: nothing is lost by the race.
 WITH lane AS (
     SELECT endpoint_id, test FROM webhook_lane WHERE holding ORDER BY endpoint_id, test LIMIT :lanes_max
     FOR UPDATE SKIP LOCKED
@@ -64,7 +65,7 @@ WITH lane AS (
     ) AS d
 ), held AS (
     UPDATE webhook_delivery AS d
-    SET state = 'held', due_at = least(d.due_at, :now::timestamptz)
+    SET state = 'held', due_at = :now::timestamptz
     FROM picked
     WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_id = picked.delivery_id
       AND d.state IN ('pending', 'held')

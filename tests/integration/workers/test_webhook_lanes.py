@@ -375,7 +375,7 @@ async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(
             "UPDATE webhook_lane SET blocked_until = NULL WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
         )
         async with working(pool, redis_url, every_s=0.05, now=clock):
-            clock.ahead = timedelta(days=13)
+            clock.ahead = timedelta(days=DAYS + 13)  # since the pause, also what had been due for three days
             await asyncio.sleep(0.3)
             await until(pool, merchant, "held")  # a probe may be under way
             assert states_of(await rows_of(pool, merchant)) == {"held": 5}
@@ -383,6 +383,25 @@ async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(
             await until(pool, merchant, "exhausted")
     count = await pool.fetchval("SELECT count(*) FROM read_event WHERE account_id = $1", merchant.account_id)
     assert count == 5
+
+
+async def test_what_is_paused_again_is_held_for_fourteen_days_again(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
+    async with receiving(lambda _: 503) as receiver:
+        merchant = await paused_at(pool, redis_url, receiver, clock)
+        clock.ahead = timedelta(days=13)
+        async with transaction(pool) as conn:
+            await resume(conn, merchant.account_id, [False])
+        async with working(pool, redis_url, every_s=0.05, now=clock):
+            await in_state(pool, merchant, "broken")
+            clock.ahead += timedelta(days=DAYS, minutes=1)
+            await in_state(pool, merchant, "paused")
+            await until(pool, merchant, "held")
+            clock.ahead += timedelta(days=13)
+            await asyncio.sleep(0.3)
+            await until(pool, merchant, "held")
+            clock.ahead += timedelta(days=1, minutes=1)
+            await until(pool, merchant, "exhausted")
 
 
 async def test_gone_is_sent_again_and_believed_only_after_ten_minutes_of_it(pool: Pool, redis_url: str) -> None:
