@@ -151,9 +151,9 @@ def _next(request: _Request, charge: _Charge, *, now: datetime) -> _Next:
     status = Status(charge.status)
     if status in (Status.PAID, Status.REFUNDED):
         return _Next("receipt", _NO_DAY, request.begun_at, None)
-    if status in (Status.CANCELLED, Status.FAILED) or now >= charge.expires_at + PAID_LATE:
-        return _Next(None, _NO_DAY, request.begun_at, None)
     over_at = charge.expires_at + PAID_LATE
+    if status in (Status.CANCELLED, Status.FAILED) or now >= over_at:
+        return _Next(None, _NO_DAY, request.begun_at, None)
     if charge.expires_at <= now:
         return _Next(None, _NO_DAY, request.begun_at or now, over_at)
     due = due_day(charge.due_date, charge.expires_at)

@@ -6,7 +6,7 @@ stream, and replaces its middle by `/fragmento` after a change.
 
 import asyncio
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from litestar import Request, get, post
@@ -103,20 +103,19 @@ def _settled(status: Status) -> bool:
 
 @get("/pagar/{public_id:str}")
 async def show(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
-    found, now = await _found(request, public_id)
+    found = await _found(request, public_id)
     # Its state may become one with a form while it is open.
-    return page("payer.html", _values(found, request, public_id, now), headers=WITH_FORM)
+    return page("payer.html", _values(found, request, public_id), headers=WITH_FORM)
 
 
 @get("/pagar/{public_id:str}/fragmento")
 async def show_fragment(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
-    found, now = await _found(request, public_id)
-    return page("payer_state.html", _values(found, request, public_id, now))
+    return page("payer_state.html", _values(await _found(request, public_id), request, public_id))
 
 
 @get("/pagar/{public_id:str}/estado")
 async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) -> dict[str, str | int]:
-    found, _ = await _found(request, public_id)
+    found = await _found(request, public_id)
     return {"status": found.status.value, "version": found.version}
 
 
@@ -165,12 +164,13 @@ def _boleto_over(
 async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Redirect:
     """The merchant is told that a payer wants a new boleto. The page says whether he was; nothing else is answered to
     whoever may not ask now. Whoever has the link may: nothing he types is taken, and nothing is made of it here."""
-    found, now = await _found(request, public_id)
+    found = await _found(request, public_id)
     spend(request, "second_copies_per_min")
     state = request.app.state
     if found.second_copy is not None and found.second_copy.may_be_asked:
         async with transaction(state.pool) as conn:
-            await ask_second_copy(conn, public_id, today=_today(now), account_now=now, now=to_millisecond(state.now()))
+            now = to_millisecond(state.now())
+            await ask_second_copy(conn, public_id, today=_today(found), account_now=found.now, now=now)
     return Redirect(f"/pagar/{public_id}{language_of(parameter_in(request.scope, 'lang')).query}", status_code=303)
 
 
@@ -233,17 +233,17 @@ def _is_settled(seen: PageState) -> bool:
     return _settled(seen.status)
 
 
-async def _found(request: Request[Any, Any, Any], public_id: str) -> tuple[PayerPage, datetime]:
+async def _found(request: Request[Any, Any, Any], public_id: str) -> PayerPage:
     spend(request, "pages_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
         found = await payer_page(conn, public_id, now=state.now())
     if found is None:
         raise NotFoundException
-    return found, found.now
+    return found
 
 
-def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, now: datetime) -> dict[str, object]:
+def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -> dict[str, object]:
     words = language_of(parameter_in(request.scope, "lang"))
     heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
@@ -261,7 +261,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "address": f"{request.app.state.settings.app_url}{path}",
         "origin": request.app.state.settings.app_url,
         "preview_title": named,
-        "preview_text": _preview(found, heading, words, now),
+        "preview_text": _preview(found, heading, words),
         "anomaly_words": words.say(ANOMALY_WORDS[found.anomaly]).format(merchant=found.merchant)
         if found.anomaly
         else "",
@@ -279,21 +279,21 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str, n
         "ended_on": _ended_on(found),
         "asked_cents": asked_cents,
         "parts": _parts(found.amount_cents, found.asked, words) if payable else [],
-        "conditions": _conditions(found, words, now) if payable else [],
-        "pay_until": _late(found, now),
-        "pix_until": words.moment_near(found.pix_expires_at, now=now) if found.pix_expires_at else None,
+        "conditions": _conditions(found, words) if payable else [],
+        "pay_until": _late(found),
+        "pix_until": words.moment_near(found.pix_expires_at, now=found.now) if found.pix_expires_at else None,
         "nosso_numero": _printed_number(found, request),
-        "expires_text": words.moment_near(found.expires_at, now=now) if found.expires_at else None,
+        "expires_text": words.moment_near(found.expires_at, now=found.now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
-        "now_iso": iso(now),
+        "now_iso": iso(found.now),
         # When the page changes without the charge: its PIX can no longer be paid, its boleto can; or it costs more.
-        "changes_iso": _changes(found, now) if payable else None,
+        "changes_iso": _changes(found) if payable else None,
     }
 
 
-def _changes(found: PayerPage, now: datetime) -> str | None:
+def _changes(found: PayerPage) -> str | None:
     if found.terms is not None:
-        return iso(day_ends(_today(now)))  # what it costs goes by the day
+        return iso(day_ends(_today(found)))  # what it costs goes by the day
     return iso(found.pix_expires_at) if found.qr_code and found.pix_expires_at else None
 
 
@@ -315,24 +315,23 @@ def _parts(amount_cents: int, asked: AmountDue, words: PayerLanguage) -> list[tu
     ]
 
 
-def _conditions(found: PayerPage, words: PayerLanguage, now: datetime) -> list[str]:
+def _conditions(found: PayerPage, words: PayerLanguage) -> list[str]:
     if found.terms is None or found.due_date is None:
         return []
-    told = conditions(found.terms, amount_cents=found.amount_cents, due=found.due_date, on=_today(now))
+    told = conditions(found.terms, amount_cents=found.amount_cents, due=found.due_date, on=_today(found))
     return [
         each.said(words.say(each.text), day=words.day(each.day), percent=words.percent(each.percent_bps))
         for each in told
     ]
 
 
-def _today(now: datetime) -> date:
-    return now.astimezone(SAO_PAULO).date()
+def _today(found: PayerPage) -> date:
+    return found.now.astimezone(SAO_PAULO).date()
 
 
-def _late(found: PayerPage, now: datetime) -> date | None:
+def _late(found: PayerPage) -> date | None:
     """The last day to pay, once the due date has passed."""
-    today = _today(now)
-    if found.due_date is None or found.effective_due_date is None or today <= found.effective_due_date:
+    if found.due_date is None or found.effective_due_date is None or _today(found) <= found.effective_due_date:
         return None
     return last_day(found.terms, found.due_date)
 
@@ -344,16 +343,16 @@ def _ended_on(found: PayerPage) -> date | None:
     return (found.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
 
 
-def _preview(found: PayerPage, heading: str, words: PayerLanguage, now: datetime) -> str:
+def _preview(found: PayerPage, heading: str, words: PayerLanguage) -> str:
     """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
     if found.status is not Status.PENDING or found.suspended:
         return f"{heading}."
     ways = [name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there]
     way = words.say(_OR).join(ways)
     if found.due_date is not None:
-        return words.say(_PAY_UNTIL).format(way=way, until=words.day(_late(found, now) or found.due_date))
+        return words.say(_PAY_UNTIL).format(way=way, until=words.day(_late(found) or found.due_date))
     if found.expires_at is not None:
-        return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(found.expires_at, now=now))
+        return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(found.expires_at, now=found.now))
     return words.say(_PAY).format(way=way)
 
 
