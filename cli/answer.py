@@ -4,15 +4,19 @@ import argparse
 import asyncio
 import getpass
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from cli import running
 from cli.run.child import CannotRun
+
+if TYPE_CHECKING:
+    from commands.people.audit import Origin
 
 T = TypeVar("T")
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -79,12 +83,24 @@ def reaching_postgres() -> Iterator[None]:
         raise CannotRun(f"PostgreSQL cannot be reached: {error or 'it does not answer'}") from None
 
 
+def origin() -> "Origin":
+    """Who changes something from here, as the audit logs keep it."""
+    from commands.people.audit import Origin
+
+    return Origin(operator(), "terminal", "cli")
+
+
 def operator() -> str:
     """Who runs the command, for the audit log: the system's user, for whom a container may have no name."""
     try:
         return f"quita ({getpass.getuser()})"
     except (KeyError, OSError):
         return f"quita (uid {os.getuid()})"
+
+
+def tell(line: str) -> None:
+    """How far it is: not part of the answer."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def _show(record: dict[str, Any], before: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import merchants, running
-from cli.answer import Commands, answer, family, in_transaction, known, operator
+from cli.answer import Commands, answer, family, in_transaction, known, origin
 from cli.run.child import CannotRun
 
 
@@ -187,28 +187,27 @@ def _create_local(args: argparse.Namespace) -> int:
 
 def _audited(account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]) -> None:
     """Change something of an account as staff's form does: with a line in the platform's audit log."""
-    from commands.people.audit import Origin, tell_platform
+    from commands.people.audit import tell_platform
 
     async def run(conn: Any) -> None:
         await change(conn)
-        origin = Origin(operator(), "terminal", "cli")
-        await tell_platform(conn, account_id, action, facts, origin, now=datetime.now(UTC))
+        await tell_platform(conn, account_id, action, facts, origin(), now=datetime.now(UTC))
 
     in_transaction(run)
 
 
 def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
-    from commands.people.audit import Origin, tell_platform
+    from commands.people.audit import tell_platform
     from runtime.seal import Seal
 
     email, lost = args.email.strip().lower(), args.factor_lost
-    seal, now, origin = Seal(running.secret_key()), datetime.now(UTC), Origin(operator(), "terminal", "cli")
+    seal, now, by = Seal(running.secret_key()), datetime.now(UTC), origin()
 
     async def send(conn: Any) -> None:
-        action = await send_access(conn, args.account_id, email, origin, factor_lost=lost, now=now, seal=seal)
+        action = await send_access(conn, args.account_id, email, by, factor_lost=lost, now=now, seal=seal)
         facts = {"person": email, **({"reason": lost} if lost else {})}
-        await tell_platform(conn, args.account_id, action, facts, origin, now=now)
+        await tell_platform(conn, args.account_id, action, facts, by, now=now)
 
     in_transaction(send)
     return answer(args, {"account_id": str(args.account_id), "email": email, "mailed": True})
@@ -241,38 +240,28 @@ def pix_key(args: argparse.Namespace) -> int:
     from commands.merchants.pix_key import set_pix_key
     from domain.withdrawal import masked_key
 
-    in_transaction(
-        lambda conn: set_pix_key(
-            conn,
-            args.account_id,
-            args.pix_key,
-            by=operator(),
-            address_hash="terminal",
-            request_id="cli",
-            now=datetime.now(UTC),
-        )
-    )
+    in_transaction(lambda conn: set_pix_key(conn, args.account_id, args.pix_key, origin(), now=datetime.now(UTC)))
     return answer(args, {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key)})
 
 
 def payout_key(args: argparse.Namespace) -> int:
     from commands.merchants.payout_key import ASKED, ask_payout_key
-    from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account, tell_platform
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT, tell_account, tell_platform
     from commands.people.tell import tell_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
     from runtime.seal import Seal
 
-    origin, now = Origin(operator(), "terminal", "cli"), datetime.now(UTC)
+    by, now = origin(), datetime.now(UTC)
 
     async def change(conn: Any) -> None:
         to = PayoutKey(args.pix_key, _bare(args.document))
-        await ask_payout_key(conn, args.account_id, to, by=origin.email, by_staff=True, now=now)
+        await ask_payout_key(conn, args.account_id, to, by=by.email, by_staff=True, now=now)
         facts = {"pix_key": masked_key(args.pix_key)}
         told = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
         await tell_owners(conn, args.account_id, "payout_key.proposed", told, now=now, seal=Seal(running.secret_key()))
-        await tell_platform(conn, args.account_id, ASKED, facts, origin, now=now)
-        await tell_account(conn, args.account_id, ASKED, facts, origin, now=now)
+        await tell_platform(conn, args.account_id, ASKED, facts, by, now=now)
+        await tell_account(conn, args.account_id, ASKED, facts, by, now=now)
 
     in_transaction(change)
     return answer(
@@ -283,17 +272,17 @@ def payout_key(args: argparse.Namespace) -> int:
 
 def refunds(args: argparse.Namespace) -> int:
     from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
-    from commands.people.audit import Origin, tell_platform
+    from commands.people.audit import tell_platform
 
-    origin, now, reason = Origin(operator(), "terminal", "cli"), datetime.now(UTC), args.to_others
+    by, now, reason = origin(), datetime.now(UTC), args.to_others
 
     async def change(conn: Any) -> None:
         if reason is None:
-            await bind_refunds(conn, args.account_id, origin, now=now)
-            await tell_platform(conn, args.account_id, BOUND, {}, origin, now=now)
+            await bind_refunds(conn, args.account_id, by, now=now)
+            await tell_platform(conn, args.account_id, BOUND, {}, by, now=now)
             return
-        await free_refunds(conn, args.account_id, reason, origin, now=now)
-        await tell_platform(conn, args.account_id, FREED, {"reason": reason}, origin, now=now)
+        await free_refunds(conn, args.account_id, reason, by, now=now)
+        await tell_platform(conn, args.account_id, FREED, {"reason": reason}, by, now=now)
 
     in_transaction(change)
     return answer(args, {"account_id": str(args.account_id), "refunds_to_others": reason is not None})
@@ -313,7 +302,6 @@ def rate(args: argparse.Namespace) -> int:
 
 def fees(args: argparse.Namespace) -> int:
     from commands.money.fees import SET, fee_facts, own_terms, set_fees
-    from commands.people.audit import Origin
     from domain.merchants.fees import FeeTerms
     from runtime.seal import Seal
 
@@ -341,12 +329,12 @@ def fees(args: argparse.Namespace) -> int:
             withdrawal_cents=args.withdrawal or 0,
         )
     )
-    origin, seal, now = Origin(operator(), "terminal", "cli"), Seal(running.secret_key()), datetime.now(UTC)
+    seal, now = Seal(running.secret_key()), datetime.now(UTC)
     _audited(
         args.account_id,
         SET,
         fee_facts(terms, args.reason),
-        lambda conn: set_fees(conn, args.account_id, terms, args.reason, origin, now=now, seal=seal),
+        lambda conn: set_fees(conn, args.account_id, terms, args.reason, origin(), now=now, seal=seal),
     )
     return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(terms)})
 

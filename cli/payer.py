@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, known, operator
+from cli.answer import Commands, answer, connected, family, known, origin
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def add_commands(commands: Commands) -> None:
 
 def erase(args: argparse.Namespace) -> int:
     from commands.payers.erase import ErasedPayer, OpenBusiness, erase_payer
-    from commands.people.audit import Origin
 
     owner, document_hash = _asked(args)
     if not args.yes and not _agreed():
@@ -43,9 +42,8 @@ def erase(args: argparse.Namespace) -> int:
     async def run() -> ErasedPayer:
         async with connected() as conn:
             await known(conn, args.account)
-            origin = Origin(operator(), "terminal", "cli")
             now = datetime.now(UTC)
-            return await erase_payer(conn, owner, document_hash, args.reason, origin, now=now, progress=_tell)
+            return await erase_payer(conn, owner, document_hash, args.reason, origin(), now=now, progress=_tell)
 
     try:
         erased = asyncio.run(run())
@@ -56,7 +54,6 @@ def erase(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     from commands.payers.export import ExportedPayer, export_payer
-    from commands.people.audit import Origin
     from runtime.seal import Seal
 
     owner, document_hash = _asked(args)
@@ -65,8 +62,7 @@ def export(args: argparse.Namespace) -> int:
     async def run() -> ExportedPayer:
         async with connected() as conn:
             await known(conn, args.account)
-            origin = Origin(operator(), "terminal", "cli")
-            return await export_payer(conn, owner, document_hash, origin, now=datetime.now(UTC), seal=seal)
+            return await export_payer(conn, owner, document_hash, origin(), now=datetime.now(UTC), seal=seal)
 
     return answer(args, {"account_id": str(args.account), **_plain(asyncio.run(run()))})
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction, operator
+from cli.answer import Commands, answer, family, in_transaction, origin
 from domain.instants import iso
 
 
@@ -103,20 +103,20 @@ def listed(args: argparse.Namespace) -> int:
 def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable[bool]], **facts: str) -> None:
     """What the operator does to one of the staff: in the audit log, and mailed to all admins, as a colleague's.
     Refused(VALIDATION_ERROR) with fields.email when `do` finds nobody."""
-    from commands.people.audit import Origin, write_of_platform
+    from commands.people.audit import write_of_platform
     from commands.people.tell import tell_admins
     from domain.errors import Code, Refused
     from runtime.seal import Seal
 
-    origin, now, email = Origin(operator(), "terminal", "cli"), datetime.now(UTC), _email(args)
+    by, now, email = origin(), datetime.now(UTC), _email(args)
 
     async def done(conn: Any) -> None:
         # First: an admin who is removed is told as well, and one who is let in is not.
-        told = {"person": email, **facts, "by": origin.email}
+        told = {"person": email, **facts, "by": by.email}
         await tell_admins(conn, action, told, now=now, seal=Seal(running.secret_key()))
         if not await do(conn):
             raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})
-        await write_of_platform(conn, email, action, facts, origin, now=now)
+        await write_of_platform(conn, email, action, facts, by, now=now)
 
     in_transaction(done)
 

@@ -3,14 +3,13 @@
 import argparse
 import asyncio
 import os
-import sys
 import time
 from typing import Any
 
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, connected, reaching_postgres
+from cli.answer import Commands, answer, connected, reaching_postgres, tell
 from cli.cells.ask import Answers, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from cli.run.serve import answers, answers_at, reachable
@@ -123,7 +122,7 @@ def migrate(args: argparse.Namespace) -> int:
         found = running.find()
         owner_url, app_url = found.need("database_owner_url"), found.database_url or None
         report_url = found.database_report_url or None
-        applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=_tell))
+        applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=tell))
         if current_cell() or not asyncio.run(_has_others(owner_url)):
             return answer(args, {"applied": applied})
         return _migrate_others(args, owner_url, applied)
@@ -144,10 +143,6 @@ def _migrate_others(args: argparse.Namespace, owner_url: str, applied: list[str]
     """CannotRun without SECRET_KEY, which the addresses of the other cells are sealed with."""
     from cli.cells.upgrade import migrate_cells
 
-    cells = asyncio.run(migrate_cells(owner_url, owner_url, _tell))
+    cells = asyncio.run(migrate_cells(owner_url, owner_url, tell))
     answer(args, {"applied": applied, "cells": cells.applied, "away": cells.away})
     return 1 if cells.away else 0
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction, operator
+from cli.answer import Commands, answer, family, in_transaction, operator, origin
 from domain.instants import iso
 
 
@@ -69,11 +69,10 @@ def rotate(args: argparse.Namespace) -> int:
 
 async def _written_down(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
     """In the platform's audit log and the account's own."""
-    from commands.people.audit import Origin, tell_account, tell_platform
+    from commands.people.audit import tell_account, tell_platform
 
-    origin = Origin(operator(), "terminal", "cli")
-    await tell_platform(conn, account_id, action, facts, origin, now=now)
-    await tell_account(conn, account_id, action, facts, origin, now=now)
+    await tell_platform(conn, account_id, action, facts, origin(), now=now)
+    await tell_account(conn, account_id, action, facts, origin(), now=now)
 
 
 def try_out(args: argparse.Namespace) -> int:

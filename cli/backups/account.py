@@ -2,14 +2,13 @@
 
 import argparse
 import asyncio
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, connected, family
+from cli.answer import Commands, answer, connected, family, tell
 from cli.run.child import CannotRun
 
 
@@ -33,7 +32,7 @@ def export(args: argparse.Namespace) -> int:
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
             return await export_account(
-                conn, args.account_id, args.file, seal=seal, now=datetime.now(UTC), progress=_tell
+                conn, args.account_id, args.file, seal=seal, now=datetime.now(UTC), progress=tell
             )
 
     try:
@@ -54,7 +53,7 @@ def import_(args: argparse.Namespace) -> int:
 
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
-            return await import_account(conn, args.file, seal=seal, progress=_tell)
+            return await import_account(conn, args.file, seal=seal, progress=tell)
 
     try:
         head, end = asyncio.run(run())
@@ -63,7 +62,3 @@ def import_(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CannotRun(f"{args.file} cannot be read: {error.strerror}") from None
     return answer(args, {"account_id": head.account_id, "name": head.name, "rows": end.rows, "sha256": end.sha256})
-
-
-def _tell(table: str) -> None:
-    print(table, file=sys.stderr)

@@ -4,7 +4,6 @@ import argparse
 import os
 import signal
 import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from cli.answer import Commands, answer, family
+from cli.answer import Commands, answer, family, tell
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def take(args: argparse.Namespace) -> int:
     from runtime.backups.tools import copy
 
     settings = _settings()
-    made = store.take(settings, now=_now, tell=_tell)
+    made = store.take(settings, now=_now, tell=tell)
     copy(settings)
     return answer(args, made)
 
@@ -78,7 +77,7 @@ def verify(args: argparse.Namespace) -> int:
     if not bases:
         raise CannotRun("there is no base backup")
     looked_at = bases if args.all else bases[-1:]
-    faults = store.verify(settings, looked_at, tell=_tell)
+    faults = store.verify(settings, looked_at, tell=tell)
     if args.json:
         answer(args, {"verified": [base.name for base in looked_at], "faults": faults})
     else:
@@ -90,8 +89,8 @@ def restore(args: argparse.Namespace) -> int:
     from runtime.backups.restore import restore as lay_out
 
     to = None if args.to == "latest" else _instant(args.to)
-    done = lay_out(_settings(), to=to, into=args.into.absolute(), wal=args.wal, tell=_tell)
-    _tell("start PostgreSQL on it: it recovers by itself. Then `quita migrate`, and docs/operations/backups.md goes on")
+    done = lay_out(_settings(), to=to, into=args.into.absolute(), wal=args.wal, tell=tell)
+    tell("start PostgreSQL on it: it recovers by itself. Then `quita migrate`, and docs/operations/backups.md goes on")
     return answer(args, msgspec.structs.asdict(done))
 
 
@@ -110,11 +109,11 @@ def run(_: argparse.Namespace) -> int:
         while not stopping.is_set():
             try:
                 if receiving.poll() is not None:
-                    _tell(f"pg_receivewal ended with {receiving.returncode}; starting it again")
+                    tell(f"pg_receivewal ended with {receiving.returncode}; starting it again")
                     receiving = _receive(settings)
                 _look(settings)
             except (BackupFailed, OSError) as error:
-                _tell(str(error))  # tried again; `quita backup list` tells whoever watches
+                tell(str(error))  # tried again; `quita backup list` tells whoever watches
             stopping.wait(_LOOK_EVERY_S if receiving.poll() is None else _AGAIN_S)
     finally:
         receiving.send_signal(signal.SIGINT)
@@ -144,9 +143,9 @@ def _look(settings: "BackupSettings") -> None:
 
     bases = store.base_backups(settings)
     if not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h):
-        made = store.take(settings, now=_now, tell=_tell)
-        for fault in store.verify(settings, [made], tell=_tell):
-            _tell(f"FAULT {fault}")
+        made = store.take(settings, now=_now, tell=tell)
+        for fault in store.verify(settings, [made], tell=tell):
+            tell(f"FAULT {fault}")
     copy(settings)
 
 
@@ -175,7 +174,3 @@ def _shown(at: datetime) -> str:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

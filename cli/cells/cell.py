@@ -2,12 +2,11 @@
 
 import argparse
 import asyncio
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, reaching_postgres
+from cli.answer import Commands, answer, connected, family, reaching_postgres, tell
 
 _REACH_S = 3.0
 
@@ -137,7 +136,7 @@ def move(args: argparse.Namespace) -> int:
                     from_dsn=args.from_dsn,
                     seal=Seal(running.secret_key()),
                     now=lambda: datetime.now(UTC),
-                    tell=_tell,
+                    tell=tell,
                 )
 
     return answer(args, asyncio.run(run()))
@@ -152,7 +151,3 @@ def _home() -> Any:
         app_url=found.need("database_url"),
         report_url=found.need("database_report_url"),
     )
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

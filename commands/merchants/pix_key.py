@@ -27,12 +27,9 @@ _set = sql.run("account.set_pix_key")
 _set_platform = sql.run("account.set_receiving_key")
 
 
-async def set_pix_key(
-    conn: Connection, account_id: UUID, pix_key: str, *, by: str, address_hash: str, request_id: str, now: datetime
-) -> None:
+async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: Origin, *, now: datetime) -> None:
     """For charges that this account issues from now on, everywhere within seconds. The same key is no change.
 
-    `by` is who does it, for the platform's log; `address_hash` and `request_id` as in commands/people/audit.py.
     Refused(VALIDATION_ERROR) with fields.pix_key for what is no key: as the DICT writes them (domain/refund.py), and
     the check digits of a CPF or CNPJ hold. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
     """
@@ -46,7 +43,6 @@ async def set_pix_key(
     facts = {"pix_key": masked_key(pix_key)}
     if is_pix_key(stored):
         facts["pix_key_before"] = masked_key(stored)
-    origin = Origin(by, address_hash, request_id)
     await tell_platform(conn, account_id, ACTION, facts, origin, now=now)
     await tell_account(conn, account_id, ACTION, facts, origin, now=now)
 

@@ -6,6 +6,7 @@ import pytest
 
 from commands.charges.issuer import issuer_of
 from commands.merchants.pix_key import set_pix_key, set_receiving_key
+from commands.people.audit import Origin
 from commands.people.sessions import PLATFORM
 from domain.errors import Refused
 from domain.mode import Owner
@@ -26,9 +27,7 @@ NO_KEYS = (
 
 async def _change(pool: Pool, account_id: UUID, key: str) -> None:
     async with transaction(pool) as conn:
-        await set_pix_key(
-            conn, account_id, key, by="quita (operadora)", address_hash="terminal", request_id="cli", now=utc_now()
-        )
+        await set_pix_key(conn, account_id, key, Origin("quita (operadora)", "terminal", "cli"), now=utc_now())
 
 
 async def _key(pool: Pool, account_id: UUID) -> str:
