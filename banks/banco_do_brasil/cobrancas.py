@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.nosso_numero import control_number
 from banks.banco_do_brasil.terms import moved_terms, terms_body
-from banks.banco_do_brasil.text import fold_for_bank
+from banks.banco_do_brasil.text import day_text, fold_for_bank
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.boletos import (
     LINE_MISMATCH,
@@ -222,7 +222,7 @@ class Cobrancas:
     async def redate_boleto(
         self, number: str, due_on: date, *, terms: PaymentTerms | None = None, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        new_date = {"alteracaoData": {"novaDataVencimento": _day_text(due_on)}}
+        new_date = {"alteracaoData": {"novaDataVencimento": day_text(due_on)}}
         heard = await self._change(number, "indicadorNovaDataVencimento", new_date)
         if not _plainly_done(heard):
             moved = await self._became(
@@ -259,8 +259,8 @@ class Cobrancas:
             "agenciaBeneficiario": str(self._agreement.agencia),
             "contaBeneficiario": str(self._agreement.conta),
             "boletoVencido": overdue,
-            "dataInicioMovimento": _day_text(since),
-            "dataFimMovimento": _day_text(until),
+            "dataInicioMovimento": day_text(since),
+            "dataFimMovimento": day_text(until),
             "indice": index,
         }
         heard = await self._ask("GET", "", INFO, query=query)
@@ -425,8 +425,8 @@ class Cobrancas:
             "numeroCarteira": int(self._agreement.carteira),
             "numeroVariacaoCarteira": self._agreement.variacao,
             "codigoModalidade": 1,
-            "dataEmissao": _day_text(max(boleto.issued_on, today)),
-            "dataVencimento": _day_text(boleto.due_on),
+            "dataEmissao": day_text(max(boleto.issued_on, today)),
+            "dataVencimento": day_text(boleto.due_on),
             "valorOriginal": Raw(reais(boleto.amount_cents).encode()),
             **terms_body(boleto.terms, boleto.due_on),
             "codigoAceite": "N",
@@ -583,10 +583,6 @@ def _cents(said: Raw) -> int | None:
         return None
     cents = int(match[1]) * 100 + int((match[2] or "").ljust(2, "0"))
     return cents if cents <= BOLETO_CENTS_MAX * 100 else None
-
-
-def _day_text(day: date) -> str:
-    return day.strftime("%d.%m.%Y")
 
 
 def _day(text: str | None) -> date | None:

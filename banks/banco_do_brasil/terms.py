@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
+from banks.banco_do_brasil.text import day_text
 from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
 from domain.money import reais
 
@@ -25,9 +26,9 @@ def terms_body(terms: PaymentTerms | None, due: date) -> dict[str, Any]:
     if terms.interest is not None:
         body["jurosMora"] = _kind(terms.interest.day_cents, terms.interest.month_bps)
     if terms.fine is not None:
-        body["multa"] = {"data": _day(fine_begins(due))} | _kind(terms.fine.amount_cents, terms.fine.percent_bps)
+        body["multa"] = {"data": day_text(fine_begins(due))} | _kind(terms.fine.amount_cents, terms.fine.percent_bps)
     for name, discount in zip(DISCOUNTS, terms.discounts, strict=False):
-        body[name] = {"dataExpiracao": _day(discount.until)} | _kind(discount.amount_cents, discount.percent_bps)
+        body[name] = {"dataExpiracao": day_text(discount.until)} | _kind(discount.amount_cents, discount.percent_bps)
         if name != DISCOUNTS[0]:
             del body[name]["tipo"]  # those behind the first are of its kind
     return body
@@ -46,7 +47,7 @@ def moved_terms(terms: PaymentTerms, due: date) -> list[tuple[str, dict[str, Any
         amount = {"valorMulta": _number(fine.amount_cents)} if fine.amount_cents else {}
         rate = {"taxaMulta": _number(fine.percent_bps)} if fine.percent_bps else {}
         kind = AMOUNT if fine.amount_cents else PERCENT
-        moved = {"tipoMulta": kind, "dataInicioMulta": _day(fine_begins(due)), **amount, **rate}
+        moved = {"tipoMulta": kind, "dataInicioMulta": day_text(fine_begins(due)), **amount, **rate}
         changes.append(("indicadorCobrarMulta", {"multa": moved}))
     return changes
 
@@ -58,7 +59,3 @@ def _kind(cents: int, bps: int) -> dict[str, Any]:
 def _number(hundredths: int) -> Raw:
     """A JSON number with two decimals: of reais, or of percent."""
     return Raw(reais(hundredths).encode())
-
-
-def _day(day: date) -> str:
-    return day.strftime("%d.%m.%Y")

@@ -5,6 +5,7 @@ The set that passes in every text field of Banco do Brasil's APIs is small; anyt
 
 import re
 import unicodedata
+from datetime import date
 from typing import Final
 
 from domain.money import PIX_CENTS_MAX, parse_amount
@@ -38,6 +39,11 @@ def safe_text(text: str, length_max: int) -> str:
     """What API Pix takes anywhere: letters without accents, digits and a few signs; may be empty."""
     folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
     return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
+
+
+def day_text(day: date) -> str:
+    """As the bank's API of boletos writes days."""
+    return day.strftime("%d.%m.%Y")
 
 
 def pix_cents(text: str) -> int | None:

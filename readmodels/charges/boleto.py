@@ -15,6 +15,7 @@ import sql
 from banks.boletos import BoletoPayer
 from banks.choice import agreement_of
 from domain.boleto.terms import amount_due, last_day
+from domain.brazilian import day
 from domain.charge import CancelReason, Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.mode import Owner
@@ -142,7 +143,7 @@ def _void(doc: ChargeDoc, last: date, now: datetime) -> Void | None:
             return None
         case Status.PENDING | Status.EXPIRED:
             return Void(
-                "VENCIDO", f"Pagável até {_day(last)}. Não pode mais ser pago: peça um novo boleto a quem o emitiu."
+                "VENCIDO", f"Pagável até {day(last)}. Não pode mais ser pago: peça um novo boleto a quem o emitiu."
             )
         case Status.PAID:
             return Void("PAGO", f"Pago{_on(doc.paid_at)}. Não pague de novo.")
@@ -157,15 +158,11 @@ def _void(doc: ChargeDoc, last: date, now: datetime) -> Void | None:
 
 
 def _on(at: str | None) -> str:
-    return "" if at is None else f" em {_day(_day_of(at))}"
+    return "" if at is None else f" em {day(_day_of(at))}"
 
 
 def _day_of(instant: str) -> date:
     return datetime.fromisoformat(instant).astimezone(SAO_PAULO).date()
-
-
-def _day(at: date) -> str:
-    return f"{at.day:02}/{at.month:02}/{at.year:04}"
 
 
 def _on_one_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:
