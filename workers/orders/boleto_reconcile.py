@@ -25,12 +25,8 @@ from workers.orders.boleto_changes import (
     issuing_found,
     terms_of,
 )
-from workers.orders.lease import Later
+from workers.orders.lease import WATCH, Later
 
-WATCH: Final = timedelta(seconds=60)
-"""What was asked for may still be on its way to the bank, or done there and not shown yet: for this long after the
-order to reconcile was written, neither "not found" nor "as it was" is an answer. Longer than any call of ours lives,
-and than any detail the bank shows is old."""
 LOOK_AGAIN: Final = timedelta(seconds=31)
 """Between looks at a boleto that seems untouched: who asks within 30 s may be shown the answer of before."""
 TOO_YOUNG: Final = timedelta(seconds=15)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(seconds=30)
 CALL_S: Final = 25.0
 """Below the lease: an order is never with two workers."""
+WATCH: Final = timedelta(seconds=60)
+"""For so long after it was asked, a bank whose answer was lost may still do it, or show what was before: neither a no
+nor "not found" is believed. Longer than any call of ours lives, and than any detail the bank shows is old."""
 
 _WAKES: Final[dict[str, Mapping[Mode, str]]] = {
     OrderLane.PIX: PIX_ORDERS,

@@ -7,7 +7,7 @@ outcome that is not known yet it is stored when an attempt was last left without
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -24,17 +24,14 @@ from domain.refund import FailureCode
 from runtime.postgres import session
 from sql import Connection
 from workers.context import Context
-from workers.orders.lease import LEASE, ClaimedOrder, Later, put_off, settle, wait_after
+from workers.orders.lease import LEASE, WATCH, ClaimedOrder, Later, put_off, settle, wait_after
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 SILENT_S: Final = 25.0
 """The most between two questions to a bank that said nothing, however long it was away: what is open is known within
 half a minute of its return. The long waits are for money that the bank says is on its way."""
-WATCH: Final = timedelta(seconds=60)
-"""For this long after an attempt whose answer was lost, a no may be overtaken by the yes to that attempt; and the bank
-may not know yet a PIX that it told us of. Longer than any call of ours lives."""
 ATTEMPTS_MIN: Final = 5
-"""Before a PIX counts as unknown to the bank: time may have passed while nobody asked."""
+"""Before a PIX that the bank told us of counts as unknown to it: WATCH may have passed while nobody asked."""
 
 _DETAIL_MAX = 200  # characters
 

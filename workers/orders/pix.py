@@ -6,7 +6,7 @@ What many orders ask of the simulated bank is done as one; the real bank is aske
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from workers.context import Context
 from workers.orders.lease import (
     CALL_S,
     LEASE,
+    WATCH,
     Later,
     do_order,
     put_off,
@@ -55,9 +56,6 @@ from workers.orders.pix_requests import (
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
-_WATCH: Final = timedelta(seconds=60)
-"""After an order to register was written: for this long a no may be overtaken by the yes to an earlier attempt. Longer
-than any call of ours lives."""
 _LOOK_S = 0.1
 _DONE_MAX = 200
 _KEYS_MAX = 4
@@ -223,7 +221,7 @@ def _may_be_overtaken(order: PixOrder, now: datetime) -> bool:
     """Whether an earlier request to register, whose answer was lost, may still go through: failed here, its cob would
     be paid there. The sandbox's bank is in this process: there nothing is on its way."""
     lost = order.kind == OrderKind.COB_REGISTER and order.attempts > 1 and not order.test
-    return lost and now < order.created_at + _WATCH
+    return lost and now < order.created_at + WATCH
 
 
 async def _end(context: Context, done: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:

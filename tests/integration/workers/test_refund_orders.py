@@ -46,8 +46,8 @@ from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
-from workers.orders.lease import release_orders
-from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, WATCH, Known, money_wait
+from workers.orders.lease import WATCH, release_orders
+from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, Known, money_wait
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 

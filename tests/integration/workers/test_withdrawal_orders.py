@@ -44,8 +44,8 @@ from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
-from workers.orders.lease import do_order, release_orders
-from workers.orders.outgoing import BACKOFF_S, SILENT_S, WATCH, Known
+from workers.orders.lease import WATCH, do_order, release_orders
+from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
