@@ -6,6 +6,7 @@ that is cancelled leaves orders unfinished, for their leases to give back.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from banks.protocol import Unknown
@@ -81,6 +82,13 @@ async def run_batched(
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def rest(stopping: asyncio.Event, rest_s: float) -> None:
+    """Until it is over, or `stopping` is set."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(rest_s):
+            await stopping.wait()
 
 
 async def ask_all(ask: Callable[[str], Awaitable[Answer]], keys: Iterable[str]) -> dict[str, Answer | Unknown]:

@@ -29,6 +29,7 @@ from runtime.jobs import (
 )
 from runtime.postgres import DB_UNAVAILABLE, session
 from runtime.redis import REDIS_UNAVAILABLE
+from workers.concurrency import rest
 from workers.context import Context
 from workers.housekeeping.backlog import measure_backlog
 from workers.housekeeping.bank_calls import forget_bank_calls, store_bank_calls
@@ -208,7 +209,7 @@ class Runner:
                 failures = self._failures[duty.name] = self._failures.get(duty.name, 0) + 1
                 self._asked.add(duty.name)
                 self._tell(duty, failures, error)
-                await self._rest(min(0.1 * 2 ** min(failures, 10), _BACKOFF_S_MAX))
+                await rest(self.stopping, min(0.1 * 2 ** min(failures, 10), _BACKOFF_S_MAX))
 
     async def _work(self, duty: Duty) -> None:
         for _ in range(_ROUNDS_MAX):
@@ -218,13 +219,6 @@ class Runner:
             if not done or self.stopping.is_set():
                 return
         self._asked.add(duty.name)  # there is more; the others get their turn of the loop in between
-
-    async def _rest(self, rest_s: float) -> None:
-        try:
-            async with asyncio.timeout(rest_s):
-                await self.stopping.wait()
-        except TimeoutError:
-            pass
 
     def _tell(self, duty: Duty, failures: int, error: Exception) -> None:
         _runs.labels(duty.name, "failed").inc()

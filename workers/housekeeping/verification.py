@@ -4,7 +4,6 @@ One worker of the installation does it, by a lease; another goes on with the sli
 found is a gauge (workers/housekeeping/backlog.py): a difference in the books that nobody looks for is found too late.
 """
 
-import asyncio
 import time
 from datetime import datetime
 from typing import Final
@@ -15,6 +14,7 @@ from domain.instants import SAO_PAULO
 from readmodels.verify import begin_nightly, nightly_begun_at, nightly_slice
 from runtime.coordination.leases import release_lease, take_lease
 from runtime.postgres import connect, session
+from workers.concurrency import rest
 from workers.context import Context
 
 LEASE: Final = "verification"
@@ -48,7 +48,7 @@ async def verify_nightly(context: Context) -> int:
             return 0
     finally:
         await conn.close()
-    await _rest(context, took_s * (100 - watching.verify_percent) / watching.verify_percent)
+    await rest(context.stopping, took_s * (100 - watching.verify_percent) / watching.verify_percent)
     return 1
 
 
@@ -56,11 +56,3 @@ def _is_time(now: datetime, begun_at: datetime | None, hour: int) -> bool:
     """Whether this is the hour, and none was begun in it."""
     local = now.astimezone(SAO_PAULO)
     return local.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local.date())
-
-
-async def _rest(context: Context, rest_s: float) -> None:
-    try:
-        async with asyncio.timeout(rest_s):
-            await context.stopping.wait()
-    except TimeoutError:
-        pass
