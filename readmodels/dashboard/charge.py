@@ -10,6 +10,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from readmodels.charges.charge import PaymentDoc
+from readmodels.dashboard.known_payer import KnownPayer, read_payer
 from runtime.seal import CHARGE_PAYER, MAIL_TO, Seal
 from sql import Connection
 
@@ -17,15 +18,6 @@ LIFE_MAX = 50
 PAYMENTS_MAX = 20
 ACTOR = "painel:"
 """In front of the audit_id, the actor of what was done in the dashboard."""
-
-
-class PayerDetails(Struct, frozen=True):
-    """As the merchant told us; any of it may be missing. The document is unmasked."""
-
-    name: str | None = None
-    document: str | None = None
-    email: str | None = None
-    phone: str | None = None
 
 
 class Happening(Struct, frozen=True):
@@ -60,10 +52,6 @@ class _Mail(Struct, frozen=True):
     sent_at: datetime | None
 
 
-class _Sealed(Struct, frozen=True):
-    payer_sealed: bytes | None
-
-
 class _SealedOf(Struct, frozen=True):
     charge_id: UUID
     payer_sealed: bytes
@@ -74,31 +62,22 @@ class _Who(Struct, frozen=True):
     email: str
 
 
-_payer = sql.maybe("dashboard.payer", _Sealed)
 _payers = sql.many("dashboard.payers", _SealedOf)
 _life = sql.many("dashboard.life", Happening)
 _who = sql.many("audit.who", _Who)
 _mails = sql.many("dashboard.mails", _Mail)
 _payments = sql.many("dashboard.payments", bytes)
 read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
-_read_payer = msgspec.json.Decoder(PayerDetails).decode
-
-
-async def payer_of(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> PayerDetails | None:
-    row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    if row is None or row.payer_sealed is None:
-        return None
-    return _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, charge_id))
 
 
 async def payers_of(
     conn: Connection, charge_ids: Sequence[UUID], owner: Owner, *, seal: Seal
-) -> dict[UUID, PayerDetails]:
+) -> dict[UUID, KnownPayer]:
     """Of the account's charges among these (a page of a list, at most), by charge; those of which anything is known."""
     if not charge_ids:
         return {}
     rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
-    return {row.charge_id: _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id)) for row in rows}
+    return {row.charge_id: read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id)) for row in rows}
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:

@@ -54,7 +54,7 @@ class _SealedOf(Struct, frozen=True):
 _payer = sql.maybe("dashboard.payer", _Sealed)
 _charges_of_payer = sql.many("dashboard.charges_of_payer", _SealedOf)
 _newest_payers = sql.many("dashboard.newest_payers", _SealedOf)
-_read = msgspec.json.Decoder(KnownPayer).decode
+read_payer = msgspec.json.Decoder(KnownPayer).decode
 
 
 async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> KnownPayer | None:
@@ -62,7 +62,7 @@ async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, se
     row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     if row is None or row.payer_sealed is None:
         return None
-    return _read(seal.open(row.payer_sealed, CHARGE_PAYER, charge_id))
+    return read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, charge_id))
 
 
 async def payer_with_document(conn: Connection, document: str, owner: Owner, *, seal: Seal) -> KnownPayer | None:
@@ -76,7 +76,9 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
         limit=CHARGES_MAX,
     )
     found = [
-        _read(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id)) for row in rows if row.payer_sealed is not None
+        read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+        for row in rows
+        if row.payer_sealed is not None
     ]
     if not found:
         return None
@@ -110,7 +112,7 @@ async def payer_documented(conn: Connection, owner: Owner, document: str, *, sea
 
 def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
     """None for a payer who was erased, or of whom only a document is known."""
-    payer = None if row.payer_sealed is None else _read(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+    payer = None if row.payer_sealed is None else read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
     if payer is None or not payer.name or not payer.document:
         return None
     return PayerChoice(charge_id=row.charge_id, name=payer.name, document=payer.document, city=payer.city or "")

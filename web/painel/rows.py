@@ -15,7 +15,8 @@ from domain.instants import SAO_PAULO
 from domain.mode import Owner
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
-from readmodels.dashboard.charge import PayerDetails, payers_of
+from readmodels.dashboard.charge import payers_of
+from readmodels.dashboard.known_payer import KnownPayer
 from readmodels.money.anomalies import OpenAnomaly, open_anomalies_among
 from readmodels.money.payment_list import PaymentItem
 from readmodels.money.refund import RefundProjection
@@ -97,7 +98,7 @@ async def with_whom(
     return [ListedCharge(doc, _charged(found.get(UUID(doc.charge_id)), view)) for doc in docs]
 
 
-def _charged(payer: PayerDetails | None, view: PayerView) -> Payer:
+def _charged(payer: KnownPayer | None, view: PayerView) -> Payer:
     if payer is None:
         return Payer(None, None)
     return payer_seen(Payer(payer.name, payer.document and masked(payer.document)), view)

@@ -29,7 +29,8 @@ from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import DESTINATION_DOCUMENT, is_pix_key
 from domain.withdrawal import masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
-from readmodels.dashboard.charge import payer_of, payments_of
+from readmodels.dashboard.charge import payments_of
+from readmodels.dashboard.known_payer import payer_of_charge
 from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
@@ -295,7 +296,7 @@ async def _destination(filled: Filled, request: PageRequest, charge_id: UUID) ->
 
 async def _payers_document(request: PageRequest, charge_id: UUID) -> str | None:
     async with session(request.pool) as conn:
-        payer = await payer_of(conn, charge_id, request.owner, seal=request.seal)
+        payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
     return None if payer is None else payer.document
 
 

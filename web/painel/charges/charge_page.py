@@ -23,14 +23,13 @@ from readmodels.charges.conditions import told_conditions
 from readmodels.charges.second_copies import SecondCopyRequest, second_copy_of
 from readmodels.dashboard.charge import (
     Happening,
-    PayerDetails,
     Written,
     life_of,
     mails_of,
-    payer_of,
     payments_of,
     people_of,
 )
+from readmodels.dashboard.known_payer import KnownPayer, payer_of_charge
 from readmodels.money.anomalies import open_anomalies_among
 from readmodels.money.refund_list import RefundFilters, refund_page
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery_page
@@ -99,7 +98,7 @@ async def show_charge(
     owner = request.owner
     doc = await charge_of(request, charge_id)
     async with session(request.pool) as conn:
-        payer = await payer_of(conn, charge_id, owner, seal=request.seal)
+        payer = await payer_of_charge(conn, charge_id, owner, seal=request.seal)
         life = await life_of(conn, charge_id, owner)
         people = await people_of(conn, owner.account_id, life)
         payments = await payments_of(conn, charge_id, owner)
@@ -220,7 +219,7 @@ def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[Timeline
     return lines
 
 
-def _shown(payer: PayerDetails, view: PayerView) -> dict[str, str]:
+def _shown(payer: KnownPayer, view: PayerView) -> dict[str, str]:
     """Who is to pay, for the eye of this reader; the document masked."""
     document = payer.document or ""
     found = {
