@@ -4,7 +4,6 @@ Which filters are given decides which statement of read_charge.sql walks, and so
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -15,7 +14,6 @@ import sql
 from domain.charge import Status
 from domain.instants import SAO_PAULO, day_begins
 from domain.mode import Owner
-from domain.money import reais
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.filters import Digits, Fingerprint, OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, SortOrder, TimePosition, time_page
@@ -108,10 +106,6 @@ async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> li
     rows = await _due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
     days = [row.due_date for row in rows]
     return days if filters.order is SortOrder.ASC else days[::-1]
-
-
-def told(sums: Mapping[str, StatusCents]) -> list[StatusSummary]:
-    return [StatusSummary(status, each.count, reais(each.cents)) for status, each in sums.items()]
 
 
 async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:

@@ -15,6 +15,7 @@ import sql
 from domain.charge import Status
 from domain.instants import iso
 from domain.mode import Owner
+from domain.money import reais
 from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.charge_list import (
     STATUSES,
@@ -24,7 +25,6 @@ from readmodels.charges.charge_list import (
     charge_page,
     charge_sums,
     given_of,
-    told,
 )
 from readmodels.page import TimePosition
 from sql import Connection
@@ -57,7 +57,8 @@ async def current_page(
 async def current_summary(
     conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime
 ) -> list[StatusSummary]:
-    return told(await current_sums(conn, owner, filters, now=now))
+    sums = await current_sums(conn, owner, filters, now=now)
+    return [StatusSummary(status, each.count, reais(each.cents)) for status, each in sums.items()]
 
 
 async def current_sums(
