@@ -19,12 +19,11 @@ from readmodels.page import BEGINNING
 from readmodels.projector import Projection
 from readmodels.reports.fold import Fold, position
 from readmodels.shadow import Shadows
-from readmodels.verify_scope import LOWEST, Difference, Slice, VerifyPart, VerifyScope
+from readmodels.verify_scope import LOWEST, Difference, Look, Slice, VerifyPart, VerifyScope, differences
 from sql import Connection
 
 _READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
 _CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
-_RANGE = Callable[..., Awaitable[list[Difference]]]
 
 
 class LedgerLine(Struct, frozen=True, gc=False):
@@ -72,14 +71,10 @@ _clocks = sql.many("verify_books.clocks", _ClockAt)
 _left_in_journal = sql.one("verify.left_in_journal", int)
 
 
-def _differences(name: str) -> _RANGE:
-    return sql.many(name, Difference)
-
-
-_IN_CHARGES = (*sql.for_each("verify.differences_of_charges", _differences).values(),
-               _differences("verify.lines_missing"), _differences("verify_books.charges"))  # fmt: skip
+_IN_CHARGES = (*sql.for_each("verify.differences_of_charges", differences).values(),
+               differences("verify.lines_missing"), differences("verify_books.charges"))  # fmt: skip
 _IN_OTHERS = tuple(
-    _differences(name)
+    differences(name)
     for name in (
         "verify.differences_of_withdrawals",
         "verify.lines_missing",
@@ -87,8 +82,8 @@ _IN_OTHERS = tuple(
         "verify_books.others",
     )
 )
-_lines_unknown = _differences("verify.lines_unknown")
-_events_unknown = _differences("verify.events_unknown")
+_lines_unknown = differences("verify.lines_unknown")
+_events_unknown = differences("verify.events_unknown")
 
 
 async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
@@ -111,7 +106,7 @@ async def _plain(name: str, conn: Connection, range_: dict[str, Any]) -> Slice:
     return Slice(None, 0, await _found(conn, (_BY_KEY[name],), range_))
 
 
-_BY_KEY = {name: _differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
+_BY_KEY = {name: differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
 
 
 class _Key(Struct, frozen=True):
@@ -158,7 +153,7 @@ _AFTER = {
 }
 
 
-async def _found(conn: Connection, looks: Sequence[_RANGE], given: dict[str, Any]) -> list[Difference]:
+async def _found(conn: Connection, looks: Sequence[Look], given: dict[str, Any]) -> list[Difference]:
     return [each for look in looks for each in await look(conn, **given) if each.rows]
 
 

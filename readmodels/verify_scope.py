@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+import sql
 from domain.instants import day_begins
 from readmodels.page import BEGINNING, END
 from runtime.ids import first_id
@@ -22,6 +23,14 @@ class Difference(Struct, frozen=True):
     table: str
     what: str
     rows: int
+
+
+Look = Callable[..., Awaitable[list[Difference]]]
+
+
+def differences(name: str) -> Look:
+    """Bind a statement that compares."""
+    return sql.many(name, Difference)
 
 
 class VerifyScope(Struct, frozen=True, omit_defaults=True):

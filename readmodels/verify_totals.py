@@ -14,7 +14,7 @@ import sql
 from domain.mode import Mode
 from readmodels.reports.fold import Fold
 from readmodels.shadow import Shadows, real_first
-from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
+from readmodels.verify_scope import Look, Slice, VerifyPart, VerifyScope, differences
 from sql import Connection
 
 FOLDED: Final = ("report_entry", "report_refund", "report_integrator", "span_entry")
@@ -22,9 +22,6 @@ ISSUED: Final = ("report_cohort", "report_wait", "span_charge")
 DUE: Final = ("report_due", "span_charge")
 SPANS: Final = ("span_charge", "span_entry")
 DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
-
-
-_Look = Callable[..., Awaitable[list[Difference]]]
 
 
 class _Day(Struct, frozen=True):
@@ -36,18 +33,14 @@ class _AccountDay(Struct, frozen=True, array_like=True):
     day: date
 
 
-def _differences(name: str) -> _Look:
-    return sql.many(name, Difference)
-
-
 _next_day = sql.one("verify_totals.next_day", _Day)
 _next_month = sql.one("verify_totals.next_month", _Day)
 fill_days = sql.run("verify_totals.fill_days")
 _IN_DAYS = (
-    *sql.for_each("verify_totals.differences_of_days", _differences).values(),
-    _differences("verify_totals.differences_of_entry_days"),
+    *sql.for_each("verify_totals.differences_of_days", differences).values(),
+    differences("verify_totals.differences_of_entry_days"),
 )
-_of_all = _differences("verify_totals.of_all")
+_of_all = differences("verify_totals.of_all")
 
 
 async def _days(conn: Connection, scope: VerifyScope, began: str) -> Slice:
@@ -99,9 +92,9 @@ def _next_of(name: str) -> Callable[..., Awaitable[AccountDays]]:
 next_issued, next_due = _next_of("issued"), _next_of("due")
 fill_issued = sql.run("verify_totals.fill_issued")
 fill_due = sql.run("verify_totals.fill_due")
-_IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", _differences).values())
-_of_charge_days = _differences("verify_totals.differences_of_charge_days")
-_IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", _differences).values())
+_IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", differences).values())
+_of_charge_days = differences("verify_totals.differences_of_charge_days")
+_IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", differences).values())
 
 
 async def _issued(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> Slice:
@@ -118,16 +111,16 @@ async def _due(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> 
     return await _compared(conn, scope, at, [_in_charge_days(mode, "due"), *_reported(mode, _IN_DUE)])
 
 
-def _in_charge_days(mode: Mode, dated: str) -> _Look:
+def _in_charge_days(mode: Mode, dated: str) -> Look:
     return partial(_of_charge_days, test=mode.test, dated=dated)
 
 
-def _reported(mode: Mode, looks: Sequence[_Look]) -> Sequence[_Look]:
+def _reported(mode: Mode, looks: Sequence[Look]) -> Sequence[Look]:
     """Reports are of production."""
     return looks if mode is Mode.PRODUCTION else ()
 
 
-async def _compared(conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[_Look]) -> Slice:
+async def _compared(conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[Look]) -> Slice:
     await real_first(conn)
     return Slice(at.next, 0, [each for look in looks for each in await look(conn, **given(at, scope)) if each.rows])
 
@@ -172,7 +165,7 @@ class _Account(Struct, frozen=True):
 
 _spans_after = sql.one("verify_totals.spans_after", _Account)
 fill_spans = sql.run("verify_totals.fill_spans")
-_in_spans = _differences("verify_totals.differences_of_spans")
+_in_spans = differences("verify_totals.differences_of_spans")
 
 
 async def next_spans(conn: Connection, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
