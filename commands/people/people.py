@@ -6,6 +6,7 @@ A change locks all people of the account first, so that of two owners who remove
 Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -71,7 +72,7 @@ async def add_person(
 
 async def change_role(conn: Connection, account_id: UUID, email: str, role: str) -> bool:
     """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner."""
-    _check_role(role)
+    check_role(role, ROLES)
     people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
@@ -118,7 +119,7 @@ async def change_password(conn: Connection, email: str, password_hash: str) -> N
 def check_person(email: str, role: str) -> None:
     """Refused(VALIDATION_ERROR) with fields email or role."""
     check_email(email)
-    _check_role(role)
+    check_role(role, ROLES)
 
 
 def check_name(name: str) -> None:
@@ -134,9 +135,10 @@ def check_email(email: str) -> None:
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "must be an e-mail address in lower case"})
 
 
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(ROLES)}"})
+def check_role(role: str, roles: Sequence[str]) -> None:
+    """Refused(VALIDATION_ERROR) with fields.role for none of these."""
+    if role not in roles:
+        raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(roles)}"})
 
 
 def _is_member(people: list[_Member], email: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 import sql
-from commands.people.people import check_email, check_name, delete_person
+from commands.people.people import check_email, check_name, check_role, delete_person
 from domain.errors import Code, Refused
 from domain.merchants.staff import ROLES
 from runtime.cells.number import HOME, current_cell
@@ -55,7 +55,7 @@ async def add_staff(
     Refused(VALIDATION_ERROR) with fields email (also when a merchant's person has it), role, name or limit.
     """
     check_email(email)
-    _check_role(role)
+    check_role(role, ROLES)
     if name is not None:
         check_name(name)
     if len(await _lock(conn)) >= STAFF_MAX:
@@ -73,7 +73,7 @@ async def is_staff(conn: Connection, email: str) -> bool:
 async def change_staff_role(conn: Connection, email: str, role: str, *, given_at: datetime | None = None) -> bool:
     """False for a person not of the staff; Refused(VALIDATION_ERROR) with fields.role, also for the last admin.
     `given_at` as for `add_staff`."""
-    _check_role(role)
+    check_role(role, ROLES)
     staff = await _lock(conn)
     member = _find(staff, email)
     if member is None:
@@ -116,8 +116,3 @@ def _keep_an_admin(staff: list[_Member], leaving: _Member, stays: Callable[[_Mem
 
 def _find(staff: list[_Member], email: str) -> _Member | None:
     return next((each for each in staff if each.email == email), None)
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(ROLES)}"})
