@@ -62,6 +62,6 @@ def test_the_first_item_of_a_bank_that_cannot_be_read_fires(tmp_path: Path, coun
 
 @pytest.mark.parametrize(("each_15_s", "fired"), [(7.5, True), (1.25, True), (0.25, False)])
 def test_a_duty_that_fails_in_each_round_fires(tmp_path: Path, each_15_s: float, fired: bool) -> None:
-    """Every two seconds; or every twelve, when each round waits ten for a statement that is given up; or now and then."""
+    """Every two seconds; or every twelve, when each round waits ten for a statement that is given up."""
     shown = {'duty_runs_total{duty="expiry",result="failed"}': f"0+{each_15_s}x80"}
     assert fires(tmp_path, "DutyFailing", shown) is fired
