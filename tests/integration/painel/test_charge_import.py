@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
+from domain.errors import Code
 from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.ids import new_token
@@ -25,6 +26,7 @@ from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_o
 from tests.support.pages import serving
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.rows import ROWS_MAX, read_sheet
+from web.painel.labels import refusal
 
 SETTINGS = settings_with()
 IMPORT = "/painel/cobrancas/importar"
@@ -205,6 +207,20 @@ async def test_what_was_left_is_made_from_the_page_that_says_so_and_nothing_twic
         data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
         assert "2 de 2" in (await owner.ask("POST", IMPORT, data=data)).text
     assert await made(books) == sorted([*before, ("a", 5_00), ("b", 6_00)])
+
+
+async def test_an_account_that_is_blocked_while_its_sheet_is_made_is_told_that_and_not_of_a_suspension(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, books, *_ = shop
+    page = await sent(owner, "tipo;valor\npix;5\n")
+    # What the page knows of the account is a moment old.
+    monkeypatch.setattr("web.painel.charges.new_charge.check_approved", lambda request: None)
+    await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", books.account_id)
+    done = await confirmed(owner, page)
+    assert "0 de 1" in done.text
+    assert refusal(Code.KYC_REQUIRED) in done.text
+    assert await made(books) == []
 
 
 def workbook(*rows: Any) -> bytes:

@@ -232,8 +232,10 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
             amount=reais(amount_cents),
         ) as conn:
             if not await create_pix(conn, [compose_pix(creation, location)]):
-                # The form's key is new with its audit row: it is the suspension that keeps it from being written.
-                raise Refused(Code.SERVICE_UNAVAILABLE if request.test else Code.PIX_AVULSO_SUSPENDED)
+                # The form's key is new with its audit row: PIX is suspended, or the account was blocked this moment.
+                if request.test:
+                    raise Refused(Code.SERVICE_UNAVAILABLE)
+                raise Refused(Code.PIX_AVULSO_SUSPENDED if await pix_suspended(conn) else Code.KYC_REQUIRED)
     except (AlreadySent, Refused):
         reserve.give_back(request.mode, [location])
         raise
