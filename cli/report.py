@@ -12,7 +12,9 @@ import msgspec
 
 from cli.answer import Commands, answer, connected, in_transaction
 from cli.cells.ask import CellAddress, ask_each, cells_of, takes_all
+from cli.run.child import CannotRun
 from domain.instants import iso, parse_day
+from readmodels.dashboard.platform import merchants_like
 from readmodels.reports.csv_lines import BOM, csv_line
 from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
 from readmodels.reports.report import (
@@ -88,6 +90,7 @@ async def _show(args: argparse.Namespace) -> int:
     asked = _asked(args, now)
     # One snapshot: all of a long report is of one instant.
     async with connected("database_report_url") as conn, conn.transaction(isolation="repeatable_read", readonly=True):
+        await _check_account(conn, asked.account_id)
         fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
         await _print(args, report, _head(report, asked, fresh), report.rows(keeping(conn), asked))
     return 0
@@ -100,6 +103,7 @@ async def _show_all(args: argparse.Namespace) -> int:
 
     async def read(cell: CellAddress, conn: Any) -> tuple[Freshness | None, CellRows]:
         async with conn.transaction(isolation="repeatable_read", readonly=True):
+            await _check_account(conn, None if report.spread else asked.account_id)
             fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
             return fresh, await read_cell(report, cell.name, keeping(conn), asked)
 
@@ -111,6 +115,12 @@ async def _show_all(args: argparse.Namespace) -> int:
     await _print(args, table, head, _each(rows_over(report, [rows for _, rows in answers])))
     found.tell()
     return found.code
+
+
+async def _check_account(conn: Any, account_id: UUID | None) -> None:
+    """CannotRun for the id of something else: it would be reported as an account that received nothing."""
+    if account_id is not None and not await merchants_like(conn, str(account_id)):
+        raise CannotRun(f"there is no account {account_id}")
 
 
 async def _each(rows: Sequence[Row]) -> AsyncIterator[Row]:

@@ -1141,3 +1141,8 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         refused = system.quita("report", "receipts", "--from", "2026-02-02", "--to", "2026-02-01")
         assert (refused.returncode, refused.stderr.split(":")[1].strip()) == (1, "DATE_RANGE_INVALID")
         assert system.quita("report", "grant-role", "nobody_of_this_name").returncode == 1
+        # The id of something else is not an account that received nothing.
+        for name, everywhere in (("settlement", ()), ("receipts", ("--cell", "all"))):
+            nobody = system.quita("report", name, "--account", made["charge_id"], *everywhere)
+            assert (nobody.returncode, nobody.stdout) == (1, ""), nobody.stderr
+            assert f"there is no account {made['charge_id']}" in nobody.stderr
