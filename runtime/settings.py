@@ -17,7 +17,7 @@ from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
-from runtime.limits.variables import floats, one_number, switch, web_address
+from runtime.limits.variables import floats, nameservers, one_number, switch, web_address
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -253,7 +253,7 @@ def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
         "webhook_pause_after_s": one_number(env, "WEBHOOK_PAUSE_AFTER_S", WEBHOOK_PAUSE_AFTER_S),
         "webhook_held_s": one_number(env, "WEBHOOK_HELD_S", WEBHOOK_HELD_S),
         "webhook_paused_probe_s": one_number(env, "WEBHOOK_PAUSED_PROBE_S", WEBHOOK_PAUSED_PROBE_S, least=1.0),
-        "webhook_nameservers": tuple(part for part in env.get("WEBHOOK_NAMESERVERS", "").split(",") if part),
+        "webhook_nameservers": nameservers(env, "WEBHOOK_NAMESERVERS"),
     }
 
 

@@ -1,6 +1,7 @@
 """Variables of the environment: each is read, or refused by its name. One that is empty is as one that is not set."""
 
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -64,6 +65,29 @@ def web_address(env: Mapping[str, str], name: str, default: str) -> str:
     if text and not _is_web_address(text):
         raise ValueError(f"{name} must be such as https://api.example.com, not {text[:80]!r}")
     return text.rstrip("/")
+
+
+def nameservers(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """None of them unless it is set."""
+    given = tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
+    if not all(_is_nameserver(each) for each in given):
+        raise ValueError(
+            f"{name} must be such as 10.0.0.2 or 10.0.0.2:5353, commas between them, not {env[name][:80]!r}"
+        )
+    return given
+
+
+def _is_nameserver(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        try:
+            parts = urlsplit(f"//{text}")
+            ip_address(parts.hostname or "")
+            return parts.netloc == text and bool(parts.port)
+        except ValueError:
+            return False
+    return True
 
 
 def _is_web_address(text: str) -> bool:

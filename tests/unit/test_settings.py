@@ -84,6 +84,21 @@ def test_a_variable_that_is_empty_is_as_one_that_is_not_set(name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "given", ["resolver.example.com", "abc", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2/x", "10.0.0.2;10.0.0.3"]
+)
+def test_what_is_no_nameserver_is_refused(given: str) -> None:
+    """Workers would end at their start without naming it, and the API answer 500 to whoever sets a webhook."""
+    with pytest.raises(ValueError, match="WEBHOOK_NAMESERVERS must be such as"):
+        read_settings(GOOD | {"WEBHOOK_NAMESERVERS": given})
+
+
+def test_nameservers_are_addresses_with_or_without_a_port() -> None:
+    given = "10.0.0.2, 10.0.0.3:5353,::1,[::1]:5353"
+    found = read_settings(GOOD | {"WEBHOOK_NAMESERVERS": given}).webhook_nameservers
+    assert found == ("10.0.0.2", "10.0.0.3:5353", "::1", "[::1]:5353")
+
+
 def test_metrics_do_not_take_the_port_of_the_api() -> None:
     assert read_settings(GOOD | {"METRICS_PORT": "8001"}).watching.metrics_port == 8001
     with pytest.raises(ValueError, match="METRICS_PORT must not be PORT"):
