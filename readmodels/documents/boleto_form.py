@@ -8,11 +8,12 @@ boletos runs it (readmodels/documents/forms.py) and reads them: these libraries 
 import io
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
@@ -60,13 +61,17 @@ def render(kind: Kind) -> Form:
         labels[name] = label
         return frame.replace("; }", "; -pdf-frame-border: 1; border-width: 0.4pt; border-color: " + _BLACK + "; }")
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_TEMPLATE.read_text("utf-8"))
-    html = template.render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
+    html = _compiled().render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
     printed = io.BytesIO()
     outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
     assert not outcome.err, "xhtml2pdf refuses our own template"
     return _form_of(boxes, printed.getvalue(), _background(boxes, kind), kind)
+
+
+@cache
+def _compiled() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_TEMPLATE.read_text("utf-8"))
 
 
 def _background(boxes: dict[str, Box], kind: Kind) -> bytes:
