@@ -25,7 +25,9 @@ STOP_S_MAX = 60.0
 QUICK_WEBHOOKS = {"WEBHOOK_DELAYS_S": "0.2,0.4,0.8,1.6", "WEBHOOK_JITTER": "0"}
 _MEMORY, _MEMINFO = Path("/dev/shm"), Path("/proc/meminfo")
 _ROOM_BYTES = 4 << 30
-_OURS = "quita-of-"
+# Of this space of process numbers: another container may have the same memory.
+_PIDS = Path("/proc/self/ns/pid")
+_OURS = f"quita-of-{_PIDS.stat().st_ino if _PIDS.exists() else 0}-"
 _FROM_OUTSIDE = (
     "DATABASE_URL",
     "DATABASE_OWNER_URL",
