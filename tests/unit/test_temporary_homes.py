@@ -45,8 +45,7 @@ def test_a_home_is_on_disk_where_there_is_no_room_in_memory(memory: Path, monkey
 def test_what_a_killed_run_left_in_memory_is_removed_and_nothing_else(memory: Path) -> None:
     ended = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(ended, 0)
-    here = Path("/proc/self/ns/pid").stat().st_ino
-    left, ours = (memory / f"quita-of-{here}-{pid}-x" for pid in (ended, os.getpid()))
+    left, ours = (memory / f"{system._OURS}{pid}-x" for pid in (ended, os.getpid()))
     others = memory / f"quita-of-1-{ended}-x"
     for each in (left, ours, others):
         (each / "home").mkdir(parents=True)
