@@ -5,6 +5,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from readmodels.seals import ChainSeal
     from readmodels.verify import VerifyProgress
     from readmodels.verify_scope import VerifyScope
+
+_FIRST_DAY, _LAST_DAY = date(2000, 1, 1), date(9900, 12, 31)
 
 
 def add_commands(commands: Commands) -> None:
@@ -114,6 +117,9 @@ def verify(args: argparse.Namespace) -> int:
         raise CannotRun("--slice is at least 1")
     if args.since and args.until and args.until < args.since:
         raise CannotRun("--until is before --since")
+    # Ids and the day after are reckoned from them: at the ends of the calendar there are none.
+    if any(each is not None and not _FIRST_DAY <= each <= _LAST_DAY for each in (args.since, args.until)):
+        raise CannotRun(f"--since and --until are days from {_FIRST_DAY} to {_LAST_DAY}")
     if takes_all(args):
         return _verify_all(args, scope)
     database_url = running.find().need("database_url")

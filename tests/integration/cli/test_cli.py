@@ -533,6 +533,14 @@ def test_listen_says_in_one_line_why_it_cannot(system: System, arguments: tuple[
     assert len(said.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("bound", [("--until", "9999-12-31"), ("--since", "0001-01-01")])
+def test_a_verification_of_days_at_an_end_of_the_calendar_is_refused(system: System, bound: tuple[str, str]) -> None:
+    """The day after the last one is reckoned, and the first id of a day: there they are not."""
+    done = system.quita("readmodels", "verify", *bound)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "days from 2000-01-01 to 9900-12-31" in done.stderr
+
+
 @pytest.mark.parametrize(
     "words", [("migrate",), ("readmodels", "verify"), ("readmodels", "rebuild"), ("pix", "suspend")]
 )
