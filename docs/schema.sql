@@ -1149,6 +1149,13 @@ CREATE TABLE seal (
 CREATE TRIGGER seal_is_append_only BEFORE DELETE OR UPDATE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+CREATE TABLE sealing_key (
+    key_id smallint NOT NULL,
+    fingerprint text NOT NULL,
+    CONSTRAINT sealing_key_key_id_check CHECK (key_id >= 1 AND key_id <= 255),
+    CONSTRAINT sealing_key_pkey PRIMARY KEY (key_id)
+);
+
 CREATE TABLE second_copy_request (
     account_id uuid NOT NULL,
     charge_id uuid NOT NULL,

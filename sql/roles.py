@@ -142,6 +142,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "migration": Rights("S"),
     # Cells: written by the owner alone, but for `quita rekey`.
     "this_cell": Rights("S"),
+    "sealing_key": Rights("SI", None),
     "cell": Rights("SU", ("addresses_sealed", "next_sealed")),
     "number_block": Rights("S"),
     # The simulated bank's books: no money.

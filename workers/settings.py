@@ -28,6 +28,7 @@ from runtime.coordination.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import session
+from runtime.servers.sealing_keys import check_keys
 from runtime.settings import Settings, read_settings
 from workers.cells import end_when_moved, enter_own_cell
 from workers.context import Context, open_context
@@ -132,6 +133,7 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         asyncio.get_running_loop().add_signal_handler(each, stop)
     async with AsyncExitStack() as opened:
         context = await opened.enter_async_context(open_context(settings, runner, runner.stopping))
+        await check_keys(context.pool, context.seal)
         await opened.enter_async_context(serve_probes(context, runner.failing))
         http = await opened.enter_async_context(
             guarded_session(allow_private=settings.webhook_allow_private, nameservers=settings.webhook_nameservers)

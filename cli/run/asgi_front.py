@@ -8,6 +8,7 @@ from api.app import make_api
 from api.exchange import failure, new_exchange
 from domain.errors import Code, Refused
 from runtime.log import AccessLog
+from runtime.servers.sealing_keys import check_keys
 from runtime.settings import Settings
 from web.app import make_app, unavailable_page
 
@@ -71,6 +72,8 @@ class Front:
         it is: the framework wraps it in a group, which says nothing."""
         try:
             async with self.api.lifespan(), self.web.lifespan():
+                context = self.api.state.context
+                await check_keys(context.pool, context.seal)
                 yield
         except BaseExceptionGroup as group:
             raise _first(group) from group

@@ -34,6 +34,7 @@ from runtime.cells.number import HOME, enter_cell, in_cell
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 from runtime.seal import Seal
 from runtime.servers.role_settings import SettingsMissing
+from runtime.servers.sealing_keys import WrongKey
 from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 from web.cells import CellPages
@@ -136,7 +137,7 @@ class ServedCell:
                     await self._closing.wait()
                     self.front = None
                 return
-            except (*DB_UNAVAILABLE, WrongCell, SettingsMissing) as error:
+            except (*DB_UNAVAILABLE, WrongCell, WrongKey, SettingsMissing) as error:
                 self.front = None
                 if type(error).__name__ != failed:
                     failed = type(error).__name__

@@ -38,8 +38,8 @@ _HOLD_S: Final = 0.3
 _CATCH_UP_S: Final = 15.0
 """How long the cell may be held; then the move is taken back, to be tried when less is written."""
 _LOCK_S: Final = 3.0
-_NOT_COPIED: Final = frozenset(("migration", "this_cell"))
-"""What the migrations at the new server have written there."""
+_NOT_COPIED: Final = frozenset(("migration", "this_cell", "sealing_key"))
+"""What the migrations at the new server, and processes that opened the cell there, have written."""
 
 Tell = Callable[[str], None]
 

@@ -42,7 +42,7 @@ from runtime.settings import Settings, read_settings
 from tests.support.orders import ever
 from workers.context import Context
 
-SECRET_KEY = "5a" * 32
+SECRET_KEY = "5e" * 32  # of every process at the database of all tests
 BANK: Final = "001"
 """The COMPE code of the bank that carries everything here."""
 CLIENT = {"client_id": "loja", "client_secret": "segredo", "app_key": "chave-do-app"}

@@ -31,7 +31,7 @@ from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import ATTEMPT_S, guarded_session
 
 ROOT = Path(__file__).parents[2]
-KEY = "11" * 32
+KEY = "5e" * 32  # of every process at the database of all tests
 SEAL = Seal(bytes.fromhex(KEY))
 NOWHERE = "redis://127.0.0.1:1/0"
 SHORT = (0.05,) * 12

@@ -249,6 +249,13 @@ BEGIN
     RETURN rows;
 END $$;
 
+-- The keys of SECRET_KEY by their ids, as their fingerprints: processes that hold other ones do not start
+-- (runtime/servers/sealing_keys.py).
+CREATE TABLE sealing_key (
+    key_id       smallint PRIMARY KEY CHECK (key_id BETWEEN 1 AND 255),
+    fingerprint  text NOT NULL
+);
+
 -- Which cell this schema is, and at home (cell 0) where the others are. The number stands in every id that is made here
 -- (runtime/cells/number.py); processes refuse a database whose number is not the one they were told.
 CREATE TABLE this_cell (

@@ -20,7 +20,7 @@ PARTITIONED = (
 )  # fmt: skip
 SMALL = (
     # A few rows for each merchant, person, day, bank, process or cell.
-    "cell", "number_block", "partner_copy", "this_cell",
+    "cell", "number_block", "partner_copy", "this_cell", "sealing_key",
     "account", "account_clock", "access_token", "auto_withdrawal", "bank_callback", "bank_call_hour", "bank_reconciled",
     "credential",
     "dashboard_session", "dashboard_user", "feed_begin", "integrator", "integrator_share", "lease", "pix_pool",

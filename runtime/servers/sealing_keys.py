@@ -1,0 +1,40 @@
+"""Which keys of SECRET_KEY a database was written with: a process that holds others must not write into it.
+
+It would open nothing of what is there, and seal what nobody else opens under the id of a key that everybody has.
+"""
+
+from msgspec import Struct
+
+import sql
+from runtime.postgres import Pool, session
+from runtime.seal import Seal
+
+
+class WrongKey(Exception):
+    """SECRET_KEY is not that of the database. Names ids alone."""
+
+
+class _Known(Struct, frozen=True):
+    key_id: int
+    fingerprint: str
+
+
+_known = sql.many("sealing_key.known", _Known)
+_meet = sql.run("sealing_key.meet")
+
+
+async def check_keys(pool: Pool, seal: Seal) -> None:
+    """Write down the keys that are new beside one that is known, or the first of all; WrongKey when an id is another
+    key's, or no key is one that the database knows."""
+    ours = seal.fingerprints()
+    async with session(pool) as conn:
+        known = {row.key_id: row.fingerprint for row in await _known(conn)}
+        if not known or any(known.get(id) == fingerprint for id, fingerprint in ours.items()):
+            if ours.keys() - known.keys():
+                await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
+                known = {row.key_id: row.fingerprint for row in await _known(conn)}
+        else:
+            raise WrongKey("no key of SECRET_KEY is one that the database was written with")
+    for id, fingerprint in ours.items():
+        if known[id] != fingerprint:
+            raise WrongKey(f"key {id} of SECRET_KEY is not the one that the database was written with")

@@ -1,0 +1,101 @@
+"""A process whose SECRET_KEY is not that of the database does not start, and writes nothing there."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from runtime.local.embedded import free_port
+from runtime.postgres import Pool, open_pool
+from runtime.seal import Seal, read_keys
+from runtime.servers.sealing_keys import WrongKey, check_keys
+from tests.support.database import own_database
+from tests.support.system import ROOT, until
+
+ONE, TWO, THREE = "11" * 32, "22" * 32, "33" * 32
+
+
+@pytest_asyncio.fixture
+async def url(servers: Any) -> AsyncIterator[str]:
+    async with own_database(servers, "sealing_keys") as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def pool(url: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(url, name="tests", size=4)
+    yield opened
+    await opened.close()
+
+
+async def check(pool: Pool, text: str) -> None:
+    await check_keys(pool, Seal(read_keys(text)))
+
+
+async def known(pool: Pool) -> list[int]:
+    return [row["key_id"] for row in await pool.fetch("SELECT key_id FROM sealing_key ORDER BY 1")]
+
+
+async def test_keys_are_known_from_the_first_start_on_and_new_ones_come_beside_them(pool: Pool) -> None:
+    for text in (ONE, f"1:{ONE}", f"2:{TWO},1:{ONE}", f"2:{TWO}", ONE):
+        await check(pool, text)
+    assert await known(pool) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (TWO, "no key of SECRET_KEY"),
+        (f"3:{ONE}", "no key of SECRET_KEY"),
+        (f"2:{THREE}", "no key of SECRET_KEY"),
+        (f"2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),
+        (f"2:{TWO},1:{THREE}", "key 1 of SECRET_KEY"),
+    ],
+)
+async def test_an_id_is_one_keys_and_without_a_known_key_nobody_begins(pool: Pool, wrong: str, told: str) -> None:
+    await check(pool, f"2:{TWO},1:{ONE}")
+    with pytest.raises(WrongKey, match=told):
+        await check(pool, wrong)
+    assert await known(pool) == [1, 2]
+
+
+async def test_of_two_first_processes_with_different_keys_one_begins(pool: Pool) -> None:
+    ended = await asyncio.gather(check(pool, ONE), check(pool, TWO), return_exceptions=True)
+    assert sorted(str(type(each)) for each in ended) == sorted(str(each) for each in (type(None), WrongKey)), ended
+    assert await known(pool) == [1]
+
+
+async def test_neither_api_nor_worker_starts_with_another_key(
+    url: str, servers: Any, pool: Pool, tmp_path: Path
+) -> None:
+    await check(pool, ONE)
+    env = {
+        "DATABASE_URL": url, "REDIS_URL": servers.redis_url, "SECRET_KEY": TWO, "QUITA_HOME": str(tmp_path),
+        "PORT": str(free_port()), "API_PROCESSES": "1", "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    worker = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "workers"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert worker.returncode == 1
+    assert "WrongKey: no key of SECRET_KEY" in worker.stderr
+    assert '"worker_started"' not in worker.stdout + worker.stderr
+    out = tmp_path / "serve.out"
+    with out.open("wb") as file:
+        serve = subprocess.Popen(
+            [sys.executable, "-m", "cli.main", "serve"], cwd=ROOT, env=env, stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        await asyncio.to_thread(until, lambda: '"not_started"' in out.read_text(), within_s=60)
+    finally:
+        serve.terminate()
+        serve.wait(60)
+    said = next(json.loads(each) for each in out.read_text().splitlines() if '"not_started"' in each)
+    assert said["error"] == "WrongKey"
+    assert TWO not in out.read_text() + worker.stderr
