@@ -31,6 +31,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import (
     BANK,
+    SECRET_KEY,
     RunningBank,
     due_now,
     make_account,
@@ -93,7 +94,7 @@ class Environment:
         """A boleto, paid at the bank on its line or by PIX."""
         simulated = self.simulated(test)
         system = SimpleNamespace(
-            secret_key=bytes.fromhex("5a" * 32), database_url=self.database_url, bank_url=self.bank.url
+            secret_key=bytes.fromhex(SECRET_KEY), database_url=self.database_url, bank_url=self.bank.url
         )
         client = SimpleNamespace(account_id=str(self.account))
         async with self.pool.acquire() as books:
