@@ -21,6 +21,7 @@ from commands.charges.create_boleto import BoletoRequest, compose_boleto, order_
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer
 from domain.boleto.terms import PaymentTerms
+from domain.charge import LIFETIME_MIN
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
@@ -40,8 +41,6 @@ BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """No request waits, so a slow bank has time; a silent one is asked by another order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """The last again and again, until the number's due date is over."""
-LIFETIME_MIN: Final = timedelta(seconds=60)
-"""Of a PIX charge (contract section 5)."""
 ADDRESS: Final = ("street", "city", "state", "zip_code")
 """What a merchant's own address must have for boletos."""
 ACTOR: Final = "schedule"

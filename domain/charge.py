@@ -4,7 +4,7 @@ Everything that can change a status is in NEXT; docs and tests read the same tab
 decide on values and return what is to be stored: no clock, no I/O.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -15,6 +15,9 @@ from msgspec.structs import replace
 from domain.errors import Code, Refused
 from domain.mode import Owner
 from domain.sandbox_clock import on_clock
+
+LIFETIME_MIN: Final = timedelta(seconds=60)
+"""Of a PIX charge (contract section 5): less cannot be paid."""
 
 
 class Status(StrEnum):

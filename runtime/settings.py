@@ -17,7 +17,7 @@ from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
-from runtime.limits.variables import floats, nameservers, one_number, switch, web_address
+from runtime.limits.variables import floats, nameservers, one_number, switch, web_address, whole_number
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -216,7 +216,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=web_address(env, "BANK_TRANSFERS_URL", ""),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN") or LOCAL_CALLBACK_TOKEN,
-        bank_history_kept_days=_days(env, "BANK_HISTORY_KEPT_DAYS", 400),
+        bank_history_kept_days=_count(env, "BANK_HISTORY_KEPT_DAYS", 400, _DAYS_MAX),
         secret_key=read_keys(_required(env, "SECRET_KEY")),
         api_processes=_count(env, "API_PROCESSES", 2, _PROCESSES_MAX),
         worker_processes=_count(env, "WORKER_PROCESSES", 1, _PROCESSES_MAX),
@@ -224,7 +224,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         smtp=(smtp := read_smtp(env)),
         mail_from=read_mail_from(env, required=smtp is not None),
         mail_catcher=switch(env, "MAIL_CATCHER") and smtp is None,
-        mail_kept_days=_days(env, "MAIL_KEPT_DAYS", 400),
+        mail_kept_days=_count(env, "MAIL_KEPT_DAYS", 400, _DAYS_MAX),
         **_money(env),
         **_for_people(env),
         cnpj_with_letters=switch(env, "CNPJ_WITH_LETTERS"),
@@ -309,18 +309,13 @@ def _digits(env: Mapping[str, str], name: str, default: str, count: int) -> str:
     return text
 
 
-def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
-    text = env.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= most):
-        raise ValueError(f"{name} must be a whole number up to {most}, not {text[:20]!r}")
-    return int(text)
+def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX, *, least: int = 0) -> int:
+    found = whole_number(env, name, least, most)
+    return default if found is None else found
 
 
 def _count(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
-    count = _int(env, name, default, most)
-    if not count:
-        raise ValueError(f"{name} must be at least 1")
-    return count
+    return _int(env, name, default, most, least=1)
 
 
 def _codes(env: Mapping[str, str], name: str, default: str) -> tuple[str, ...]:
@@ -337,13 +332,6 @@ def _file(env: Mapping[str, str], name: str) -> Path | None:
     return path
 
 
-def _days(env: Mapping[str, str], name: str, default: int) -> int:
-    days = _int(env, name, default)
-    if not 1 <= days <= _DAYS_MAX:
-        raise ValueError(f"{name} must be a number of days from 1 to {_DAYS_MAX}, not {days}")
-    return days
-
-
 def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
     url = env.get("CEP_URL", "").strip()
     if url and ("{cep}" not in url or not url.startswith(("https://", "http://"))):
@@ -354,7 +342,7 @@ def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
 def _money(env: Mapping[str, str]) -> dict[str, Any]:
     return {
         "withdrawal_grace_s": one_number(env, "WITHDRAWAL_GRACE_S", WITHDRAWAL_GRACE_S),
-        "daily_withdrawal_hour": _hour(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR),
+        "daily_withdrawal_hour": _int(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR, 23),
         "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
         "partner_share_held_days": _int(
             env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180, _DAYS_MAX
@@ -379,10 +367,3 @@ def _fees(env: Mapping[str, str]) -> FeeTerms:
         }
         raise ValueError("; ".join(f"{names[each]} {fault}" for each, fault in wrong.items()))
     return given
-
-
-def _hour(env: Mapping[str, str], name: str, default: int) -> int:
-    hour = _int(env, name, default)
-    if hour > 23:
-        raise ValueError(f"{name} must be an hour from 0 to 23, not {hour}")
-    return hour

@@ -140,9 +140,9 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "verification_difference": _KEPT,
     "request_log": Rights("SI", ("sent", "answered")),
     "migration": Rights("S"),
+    "sealing_key": Rights("SI", None),
     # Cells: written by the owner alone, but for `quita rekey`.
     "this_cell": Rights("S"),
-    "sealing_key": Rights("SI", None),
     "cell": Rights("SU", ("addresses_sealed", "next_sealed")),
     "number_block": Rights("S"),
     # The simulated bank's books: no money.

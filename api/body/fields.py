@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from api.body.reading import TEXT_PATTERN
 from domain.boleto.codes import LAST_DUE
+from domain.charge import LIFETIME_MIN
 from domain.errors import Code, Refused
 from domain.identifiers import UUID_REGEX, parse_id
 from domain.instants import parse_day
@@ -22,7 +23,7 @@ METADATA_KEYS_MAX: Final = 20
 METADATA_KEY_MAX: Final = 40
 METADATA_VALUE_MAX: Final = 500
 LIFETIME_DEFAULT_S: Final = 86_400
-LIFETIME_MIN_S: Final = 60
+LIFETIME_MIN_S: Final = int(LIFETIME_MIN.total_seconds())
 LIFETIME_MAX_S: Final = 2_592_000
 _NOT_BLANK: Final = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 

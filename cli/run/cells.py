@@ -201,19 +201,20 @@ class CellRouter:
 
     def contexts(self) -> dict[int, ApiContext | None]:
         """Of each other cell, for what concerns several; None of one that is away."""
-        fronts = {number: each.answering.front for number, each in self._cells.items()}
-        return {number: None if front is None else front.api.state.context for number, front in fronts.items()}
+        return {number: None if front is None else front.api.state.context for number, front in self._answering()}
 
     def pages(self) -> list[CellPages]:
         """Every cell, home first, for what staff do in several; none where there is only home."""
         if not self._cells:
             return []
         others = [
-            CellPages(number, each.cell.name, None if front is None else front.web.state)
-            for number, each in self._cells.items()
-            for front in (each.answering.front,)
+            CellPages(number, self._cells[number].cell.name, None if front is None else front.web.state)
+            for number, front in self._answering()
         ]
         return [CellPages(HOME, HOME_NAME, self._home.web.state), *others]
+
+    def _answering(self) -> list[tuple[int, Front | None]]:
+        return [(number, each.answering.front) for number, each in self._cells.items()]
 
     def _fronts(self) -> list[Front]:
         served = [of for each in self._cells.values() for of in (each, each.before) if of is not None]

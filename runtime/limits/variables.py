@@ -38,8 +38,8 @@ def whole_number(env: Mapping[str, str], name: str, low: int, high: int) -> int 
     """None unless it is set; ValueError for what is no whole number from `low` to `high`."""
     if not (text := env.get(name)):
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 9 and low <= int(text) <= high):
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
+        raise ValueError(f"{name} must be a whole number from {low} to {high}, not {text[:20]!r}")
     return int(text)
 
 

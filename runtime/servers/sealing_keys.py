@@ -3,11 +3,14 @@
 It would open nothing of what is there, and seal what nobody else opens under the id of a key that everybody has.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 import sql
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
+from sql import Connection
 
 
 class WrongKey(Exception):
@@ -28,13 +31,20 @@ async def check_keys(pool: Pool, seal: Seal) -> None:
     key's, or no key is one that the database knows."""
     ours = seal.fingerprints()
     async with session(pool) as conn:
-        known = {row.key_id: row.fingerprint for row in await _known(conn)}
-        if not known or any(known.get(id) == fingerprint for id, fingerprint in ours.items()):
-            if ours.keys() - known.keys():
-                await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
-                known = {row.key_id: row.fingerprint for row in await _known(conn)}
-        else:
-            raise WrongKey("no key of SECRET_KEY is one that the database was written with")
+        known = await _read(conn)
+        _compare(ours, known)
+        if ours.keys() - known.keys():
+            await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
+            _compare(ours, await _read(conn))  # another process may have been first
+
+
+async def _read(conn: Connection) -> dict[int, str]:
+    return {row.key_id: row.fingerprint for row in await _known(conn)}
+
+
+def _compare(ours: Mapping[int, str], known: Mapping[int, str]) -> None:
+    if known and not ours.items() & known.items():
+        raise WrongKey("no key of SECRET_KEY is one that the database was written with")
     for id, fingerprint in ours.items():
-        if known[id] != fingerprint:
+        if known.get(id, fingerprint) != fingerprint:
             raise WrongKey(f"key {id} of SECRET_KEY is not the one that the database was written with")

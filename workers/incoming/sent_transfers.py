@@ -17,7 +17,7 @@ import sql
 from banks.lists import BankPage
 from banks.protocol import Done, Rejected
 from banks.transfers import SentTransfer
-from commands.money.reversals import BankReturn, book_sent_refunds
+from commands.money.reversals import REVERSALS_MAX, BankReturn, book_sent_refunds
 from commands.money.withdraw import Ended, end_withdrawal
 from domain.instants import to_millisecond
 from runtime.coordination.leases import release_lease
@@ -104,8 +104,9 @@ async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) 
         )
         for position, (id, each) in enumerate(sent.items())
     ]
-    async with transaction(context.pool) as conn:
-        found += await book_sent_refunds(conn, refunds, now=context.now())
+    for at in range(0, len(refunds), REVERSALS_MAX):  # a page has as many as the bank likes
+        async with transaction(context.pool) as conn:
+            found += await book_sent_refunds(conn, refunds[at : at + REVERSALS_MAX], now=context.now())
     if found:
         _log.error("sent_after_all", bank=bank, count=found)
         context.jobs.wake(WEBHOOKS)

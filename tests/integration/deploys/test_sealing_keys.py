@@ -56,6 +56,7 @@ async def test_keys_are_known_from_the_first_start_on_and_new_ones_come_beside_t
         (f"2:{THREE}", "no key of SECRET_KEY"),
         (f"2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),
         (f"2:{TWO},1:{THREE}", "key 1 of SECRET_KEY"),
+        (f"3:{THREE},2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),  # and its new key is not written down
     ],
 )
 async def test_an_id_is_one_keys_and_without_a_known_key_nobody_begins(pool: Pool, wrong: str, told: str) -> None:
