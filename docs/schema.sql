@@ -294,6 +294,7 @@ CREATE TABLE charge (
     location text,
     payer_sealed bytea,
     payer_document_hash text,
+    payer_erased_at timestamp with time zone,
     CONSTRAINT charge_amount_cents_check CHECK (amount_cents > 0),
     CONSTRAINT charge_bank_check CHECK (length(bank) = 3),
     CONSTRAINT charge_payment_method_check CHECK (payment_method = ANY (ARRAY['pix'::text, 'boleto'::text, 'boleto_hibrido'::text, 'boleto_pix'::text])),

@@ -89,6 +89,8 @@ class Charge(Struct, frozen=True, gc=False):
     """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
     fees: bytes | None = None
     """What its account was charged for payments then (domain/merchants/fees.py); None: the platform's default."""
+    payer_erased: bool = False
+    """Who pays it is not kept: its payer was erased."""
 
     @property
     def owner(self) -> Owner:

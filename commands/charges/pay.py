@@ -164,7 +164,7 @@ def book(
             charge_fields={"paid_at": iso(receipt.paid_at)} if payment.settles else None,
             payment=payment,
             payment_fields=_payment_fields(charge, payment, confirmed, now=now),
-            payer_sealed=_seal_payer(payment, seal),
+            payer_sealed=None if charge.payer_erased else _seal_payer(payment, seal),
             entry=Entry(type="payment", amount_cents=receipt.amount_cents, payment_id=payment.payment_id),
             order=order,
         )

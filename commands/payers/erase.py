@@ -87,7 +87,7 @@ async def erase_payer(
         await _write_down(conn, owner, ASKED, {"reason": reason}, origin, now=now)
     erased = 0
     while found := await _charges(conn, **of, limit=SLICE):
-        gone = len(await erase_charges(conn, owner.account_id, [each.charge_id for each in found]))
+        gone = len(await erase_charges(conn, owner.account_id, [each.charge_id for each in found], now=now))
         if not gone:  # all of this slice were taken up again: paid into, or refunded
             await _refuse_open(conn, of, now=now)
         erased += gone
@@ -98,16 +98,16 @@ async def erase_payer(
     return ErasedPayer(erased, schedules)
 
 
-async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence[UUID]) -> list[UUID]:
+async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence[UUID], *, now: datetime) -> list[UUID]:
     """Erase whoever is named by these charges of one account (at most SLICE), in a transaction; answers of which.
 
-    One that is pending, or from which money is on its way back, is left as it is.
+    One that is pending, or from which money is on its way back, is left as it is. Who pays one after that is not kept.
     """
     assert len(charge_ids) <= SLICE
     async with conn.transaction():
         # A statement of its own: the next one sees what those who held them did.
         await lock_charges(conn, charge_ids=sorted(charge_ids))
-        gone = await _erase(conn, charge_ids=charge_ids, account_id=account_id)
+        gone = await _erase(conn, charge_ids=charge_ids, account_id=account_id, now=now)
         if gone.charge_ids:
             await _erase_suspended(conn, charge_ids=gone.charge_ids)
         if gone.mail_ids:

@@ -85,7 +85,7 @@ async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelt
         if each.status != Status.PENDING and each.expires_at <= now - kept:
             over[each.account_id].append(each.charge_id)
     for account_id, charge_ids in sorted(over.items()):
-        gone.update(await erase_charges(conn, account_id, charge_ids))
+        gone.update(await erase_charges(conn, account_id, charge_ids, now=now))
     rows = [
         _Kept(each.charge_id, each.account_id, max(_sum(each.expires_at, kept), now + _LOOK_AGAIN))
         for each in found

@@ -46,6 +46,8 @@ CREATE TABLE charge (
     -- The payer's document under a keyed fingerprint, to find the charge by. What tells of a payer is here, in rows that can
     -- be changed, and never in the journal: it is erased here.
     payer_document_hash  text,
+    -- When its payer was erased: who pays it after that is not kept either.
+    payer_erased_at timestamptz,
     PRIMARY KEY (charge_id)
 ) WITH (
     -- A charge that is paid stays on its page. Were pages full, its row would move to the last one and leave a gap, and the

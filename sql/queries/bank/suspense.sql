@@ -53,8 +53,11 @@ JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = :charge_id AND NOT c.test;
 
 -- name: set_assigned
-UPDATE suspense SET state = 'assigned', charge_id = :charge_id, settled_by = :by, settled_at = :now, note = :note
-WHERE suspense_id = :suspense_id;
+-- To a charge whose payer was erased it comes without who sent it.
+UPDATE suspense s SET state = 'assigned', charge_id = :charge_id, settled_by = :by, settled_at = :now, note = :note,
+                      payer_sealed = CASE WHEN c.payer_erased_at IS NULL THEN s.payer_sealed END
+FROM charge c
+WHERE s.suspense_id = :suspense_id AND c.charge_id = :charge_id;
 
 -- name: set_returned
 UPDATE suspense SET state = 'returned', return_reference = :reference, settled_by = :by, settled_at = :now, note = :note

@@ -75,7 +75,8 @@ SELECT coalesce(array_agg(charge_id), '{}') AS charge_ids FROM projected;
 -- With them comes by how much the sandbox they belong to is ahead of real time, production has no such clock; and what their
 -- account is charged for payments.
 SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
-       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s, a.fees
+       c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s, a.fees,
+       c.payer_erased_at IS NOT NULL AS payer_erased
 FROM charge c
 LEFT JOIN account a ON a.account_id = c.account_id
 LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id

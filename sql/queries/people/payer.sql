@@ -36,7 +36,7 @@ WITH held AS MATERIALIZED (
           JOIN payment p ON p.payment_id = q.payment_id AND p.account_id = q.account_id AND p.refunding_cents > 0
           WHERE q.charge_id = c.charge_id AND q.account_id = c.account_id)
 ), charges AS (
-    UPDATE charge c SET payer_sealed = NULL, payer_document_hash = NULL
+    UPDATE charge c SET payer_sealed = NULL, payer_document_hash = NULL, payer_erased_at = :now
     FROM held h WHERE c.charge_id = h.charge_id AND c.account_id = h.account_id
     RETURNING c.charge_id
 ), listed AS (

@@ -8,14 +8,16 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from commands.money.suspense import SuspendedMoney, assign_suspense, suspend_money
 from commands.payers.erase import OpenBusiness, erase_payer
 from commands.payers.export import export_payer
 from commands.people.audit import Origin
+from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import Payer, PaymentBlock, charges_by_id, present
 from runtime.ids import new_id
-from runtime.postgres import Pool
-from runtime.seal import CHARGE_PAYER, MAIL_TO, PAYMENT_PAYER, SCHEDULE_PAYER, Seal
+from runtime.postgres import Pool, transaction
+from runtime.seal import CHARGE_PAYER, MAIL_TO, PAYMENT_PAYER, SCHEDULE_PAYER, SUSPENDED_PAYER, Seal
 from tests.support.dashboard import Books, a_merchant
 from tests.support.partners import refunds
 
@@ -43,6 +45,7 @@ SEALED = {
     ("charge", "payer_sealed"): (CHARGE_PAYER, "charge_id"),
     ("payment", "payer_sealed"): (PAYMENT_PAYER, "payment_id"),
     ("schedule", "payer_sealed"): (SCHEDULE_PAYER, "schedule_id"),
+    ("suspense", "payer_sealed"): (SUSPENDED_PAYER, "source"),
     ("mail", "to_sealed"): (MAIL_TO, "mail_id"),
 }
 
@@ -139,6 +142,30 @@ async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: 
     assert shown is not None
     assert (shown.payer.name, shown.payer.document, shown.amount) == (None, None, "10.00")
     assert (await erase(books)).charges == 0
+
+
+async def test_who_pays_after_the_erasure_is_not_kept(pool: Pool) -> None:
+    """Late, and through what staff assign: the money is booked as any other."""
+    books = await an_account(pool)
+    doc = await books.charge(payer=PAYER)
+    charge_id = UUID(doc.charge_id)
+    assert (await erase(books, at=now() + timedelta(days=2))).charges == 1
+    await books.paid(doc, payer_name="Zulmira Fontoura", payer_document="11144477735")
+    payer = msgspec.json.encode({"name": "Zulmira Fontoura", "document": "11144477735"})
+    source = f"E99999994{new_id().hex[:23]}"
+    money = SuspendedMoney(
+        suspense_id=new_id(), kind="pix_without_txid", source=source, reference=None, amount_cents=700,
+        received_at=now(), payer_sealed=SEAL.seal(payer, SUSPENDED_PAYER, source),
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        await suspend_money(conn, [money], bank="001", now=now())
+        await assign_suspense(
+            conn, money.suspense_id, charge_id, by="ana", note=None, now=now(), seal=SEAL, fees=NO_FEES
+        )
+    told = await everything(pool, books.account_id, charge_id)
+    assert not [secret for secret in SECRETS if secret in told]
+    rows = await pool.fetch("SELECT amount_cents, settles FROM payment WHERE charge_id = $1 ORDER BY 1", charge_id)
+    assert [tuple(row) for row in rows] == [(700, False), (1000, True)]
 
 
 async def test_who_paid_what_was_refunded_is_shown_until_he_is_erased_and_is_not_journaled(pool: Pool) -> None:
