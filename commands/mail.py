@@ -15,6 +15,8 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+import structlog
+from cryptography.exceptions import InvalidTag
 from msgspec import Struct
 
 import sql
@@ -50,7 +52,10 @@ PAID_LATE: Final = timedelta(days=30)
 
 _NO_DAY: Final = date(1970, 1, 1)
 _LEASE = timedelta(minutes=1)
+_SET_ASIDE: Final = timedelta(days=1)
 _MAC = 16
+
+_log = structlog.get_logger()
 
 
 class _Request(Struct, frozen=True, gc=False):
@@ -129,8 +134,17 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     ended: list[_Request] = []
     for request in requests:
         charge = charges[request.charge_id]
-        to = payer_email(charge.payer_sealed, charge.charge_id, seal)
         after = _next(request, charge, now=now)
+        try:
+            to = payer_email(charge.payer_sealed, charge.charge_id, seal)
+        except InvalidTag:
+            # One payer that no key opens must not keep all others from their mails. A key may come back.
+            _log.error("mail_payer_not_readable", charge_id=str(charge.charge_id))
+            if now < charge.expires_at + PAID_LATE:
+                going_on.append((request, _Next(None, _NO_DAY, request.begun_at, now + _SET_ASIDE)))
+            else:
+                ended.append(request)
+            continue
         if to is not None and after.kind is not None:
             mails.append(_New(new_id(), charge, after.kind, after.about_day, to))
         if to is None or after.due_at is None:

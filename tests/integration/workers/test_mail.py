@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+import structlog
 from msgspec.structs import replace
 
 from banks.simulated.bank import PRODUCTION, SimulatedBank
@@ -243,6 +244,30 @@ async def test_every_payment_of_a_busy_account_is_receipted_once(post: Post) -> 
         await post.paid(doc)
     await post.work()
     assert [len(post.subjects(f"p{n}@example.com")) for n in range(10)] == [2] * 10
+
+
+async def test_a_payer_that_no_key_opens_keeps_nobody_else_from_his_mail(post: Post) -> None:
+    """It is told, and looked at again each day: the key may be ours again."""
+    doc = await post.pix("ilda@example.com")
+    for n in range(3):
+        await post.pix(f"q{n}@example.com")
+    charge_id = UUID(doc.charge_id)
+    sealed = await post.context.pool.fetchval("SELECT payer_sealed FROM charge WHERE charge_id = $1", charge_id)
+    give = "UPDATE charge SET payer_sealed = $2 WHERE charge_id = $1"
+    await post.context.pool.execute(give, charge_id, bytes((255,)) + sealed[1:])
+    with structlog.testing.capture_logs() as logs:
+        await post.work()
+    assert [len(post.subjects(f"q{n}@example.com")) for n in range(3)] == [1] * 3
+    assert [(each["event"], each["charge_id"]) for each in logs if each["log_level"] == "error"] == [
+        ("mail_payer_not_readable", doc.charge_id)
+    ]
+    await post.context.pool.execute(give, charge_id, sealed)
+    await post.at(START + timedelta(days=1))
+    assert post.subjects("ilda@example.com") == ["Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027"]
+    await post.context.pool.execute(give, charge_id, bytes((255,)) + sealed[1:])
+    for day in range(2, 60):
+        await post.at(START + timedelta(days=day))
+    assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request WHERE charge_id = $1", charge_id) == 0
 
 
 async def test_a_cancelled_charge_is_not_reminded_of(post: Post) -> None:
