@@ -26,6 +26,8 @@ _NONCE: Final = 12
 _HEAD: Final = 1 + _SALT + _NONCE
 _SALT_KEPT: Final = 1_000
 """Messages sealed one after the other under one salt: deriving its key takes as long as sealing."""
+OPENED_AT_ONCE: Final = 100
+"""Of many rows, before others of the process have their turn: opening and reading these takes some 2 ms."""
 _CIPHERS_KEPT: Final = 1_024
 """Of the 65,536 that each key has: what was sealed under one salt is often opened together."""
 

@@ -3,8 +3,8 @@
 A payer's name and e-mail are sealed, each with its own nonce, and opened one by one: hence a bound.
 """
 
+import asyncio
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from domain.mode import Owner
 from domain.money import PIX_CENTS_MAX
 from domain.payer import folded
 from readmodels.charges.charge import ChargeDoc, charges_by_id
-from runtime.seal import CHARGE_PAYER, Seal
+from runtime.seal import CHARGE_PAYER, OPENED_AT_ONCE, Seal
 from sql import Connection
 
 LOOKED_MAX: Final = 2_000
@@ -59,8 +59,13 @@ async def newest_of_payer(conn: Connection, owner: Owner, text: str, *, seal: Se
     FOUND_MAX."""
     words = folded(text).split()
     rows = await _with_payer(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
-    found = (row.charge_id for row in rows if _has(_opened(row, seal), words))
-    return await _charges(conn, owner, list(islice(found, FOUND_MAX)))
+    found: list[UUID] = []
+    for start in range(0, len(rows), OPENED_AT_ONCE):
+        found += [row.charge_id for row in rows[start : start + OPENED_AT_ONCE] if _has(_opened(row, seal), words)]
+        if len(found) >= FOUND_MAX:
+            break
+        await asyncio.sleep(0)
+    return await _charges(conn, owner, found[:FOUND_MAX])
 
 
 def _opened(row: _SealedPayer, seal: Seal) -> str:

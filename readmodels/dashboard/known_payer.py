@@ -1,6 +1,6 @@
 """What a merchant knows of a payer from the charges made to that payer before: it fills the form of the next one."""
 
-from itertools import islice
+import asyncio
 from uuid import UUID
 
 import msgspec
@@ -9,7 +9,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from domain.payer import folded
-from runtime.seal import CHARGE_PAYER, Seal
+from runtime.seal import CHARGE_PAYER, OPENED_AT_ONCE, Seal
 from sql import Connection
 
 CHARGES_MAX = 10
@@ -98,8 +98,15 @@ async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal)
     accented, the newest first; of any of them without a word."""
     words = folded(text).split()
     rows = await _newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
-    named = (choice for row in rows if (choice := _choice(row, seal)) is not None)
-    return list(islice((each for each in named if all(word in folded(each.name) for word in words)), CHOICES_MAX))
+    found: list[PayerChoice] = []
+    for start in range(0, len(rows), OPENED_AT_ONCE):
+        part = rows[start : start + OPENED_AT_ONCE]
+        named = [choice for row in part if (choice := _choice(row, seal)) is not None]
+        found += [each for each in named if all(word in folded(each.name) for word in words)]
+        if len(found) >= CHOICES_MAX:
+            break
+        await asyncio.sleep(0)
+    return found[:CHOICES_MAX]
 
 
 async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:

@@ -1,5 +1,7 @@
 """The list of charges: who owes how much, and one charge found by whatever somebody has of it in hand."""
 
+import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -7,6 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from domain.mode import Mode, Owner
+from readmodels.charges import newest_search
+from readmodels.dashboard import known_payer
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
@@ -159,3 +164,37 @@ async def test_whoever_sees_payers_masked_finds_none_by_name(shop: Any) -> None:
         by_amount = await developer.ask("GET", "/painel/cobrancas/busca", params={"q": "77,70"})
         assert "so-valor" in by_amount.text
         assert "João" not in by_amount.text
+
+
+async def test_others_have_their_turn_while_payers_are_looked_through(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, books, _, merchant = shop
+    for number in range(9):
+        await books.charge(payer={"name": f"Maria {number}", "document": f"{number:011}"})
+    for module in (known_payer, newest_search):
+        monkeypatch.setattr(module, "OPENED_AT_ONCE", 2)
+    turns, opened_in = 0, list[int]()
+    open_sealed = Seal.open
+
+    def watched(seal: Seal, sealed: bytes, what: str, row: object) -> bytes:
+        opened_in.append(turns)
+        return open_sealed(seal, sealed, what, row)
+
+    monkeypatch.setattr(Seal, "open", watched)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    owner = Owner(merchant.account_id, Mode.PRODUCTION)
+    running = asyncio.create_task(others())
+    async with books.pool.acquire() as conn:
+        for search in (known_payer.payers_named, newest_search.newest_of_payer):
+            assert len(await search(conn, owner, "maria", seal=books.seal)) == 9
+            assert len(opened_in) == 9
+            assert max(Counter(opened_in).values()) == 2
+            opened_in.clear()
+    running.cancel()
