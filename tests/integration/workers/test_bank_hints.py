@@ -90,6 +90,16 @@ async def again(context: Context) -> None:
     await drain_hints(context)
 
 
+async def reconcile_all(context: Context) -> int:
+    """Until it lags behind no more: where it stands is what tests before this one left."""
+    found = 0
+    for _ in range(200):
+        found += (part := await reconcile(context, BANK))
+        if not part:
+            return found
+    raise AssertionError("no end")
+
+
 async def test_a_callback_leads_to_the_payment_the_bank_confirms(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
@@ -204,12 +214,7 @@ async def test_the_reconciler_finds_what_no_callback_told(context: Context, acco
     assert await booked(context.pool, charge_ids[0]) == []
     bank.wire.fault = "up"
     context.now = lambda: utc_now() + timedelta(seconds=1)
-    found = 0
-    for _ in range(200):
-        found += (part := await reconcile(context, BANK))
-        if not part:
-            break
-    assert found >= 3
+    assert await reconcile_all(context) >= 3
     rows = await booked(context.pool, charge_ids[0]) + await booked(context.pool, charge_ids[1])
     assert {row["source"] for row in rows} == {payment["end_to_end_id"] for payment in payments}
     assert sorted(str(row["anomaly"]) for row in rows) == ["None", "amount_mismatch", "duplicate"]
@@ -227,7 +232,7 @@ async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, accou
         f"E{new_id().hex[:31]}", new_id().hex, f"E{new_id().hex[:31]}",
     )  # fmt: skip
     context.now = lambda: utc_now() + timedelta(seconds=1)
-    await reconcile(context, BANK)
+    await reconcile_all(context)
     assert await status_of(context.pool, charge_id) == "paid"
 
 
