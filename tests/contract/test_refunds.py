@@ -427,9 +427,11 @@ async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -
     )
     assert order is not None
     assert order["kind"] == "refund_transfer"
-    for table in ("bank_order", "journal", "read_refund", "refund"):
+    # A row as text shows its bytea columns in hexadecimal digits.
+    named = [form for each in DESTINATION.values() for form in (each, each.encode().hex())]
+    for table in ("bank_order", "bank_order_done", "journal", "read_refund", "refund"):
         rows = await env.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
-        assert not any("maria@" in row[0] for row in rows), f"{table} names a person in the clear"
+        assert not any(form in row[0] for form in named for row in rows), f"{table} names a person in the clear"
 
 
 async def test_owners_are_mailed_of_a_programs_refunds_to_a_key_and_of_no_others(
