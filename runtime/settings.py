@@ -113,7 +113,6 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     secret_key: SecretKeys
     """SECRET_KEY (64 hex digits, or several keys as id:hex,id:hex): root of all keys that seal and sign."""
     api_processes: int
-    worker_processes: int
     webhook_allow_private: bool
     """WEBHOOK_ALLOW_PRIVATE=1 lets webhooks go to private addresses and to plain http: local work only."""
     webhook_delays_s: tuple[float, ...]
@@ -219,7 +218,6 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_history_kept_days=_count(env, "BANK_HISTORY_KEPT_DAYS", 400, _DAYS_MAX),
         secret_key=read_keys(_required(env, "SECRET_KEY")),
         api_processes=_count(env, "API_PROCESSES", 2, _PROCESSES_MAX),
-        worker_processes=_count(env, "WORKER_PROCESSES", 1, _PROCESSES_MAX),
         **_webhooks(env),
         smtp=(smtp := read_smtp(env)),
         mail_from=read_mail_from(env, required=smtp is not None),
