@@ -84,7 +84,7 @@ class Rekeyed(Struct, frozen=True):
 class _Found(Struct, frozen=True):
     at: str
     row_key: str
-    bytes: bytes
+    sealed: bytes
 
 
 find_otherwise = sql.many("sealed.otherwise", _Found)
@@ -134,7 +134,7 @@ async def _go_over(
         opened = []
         for row in found:
             try:
-                opened.append((row, seal.open(row.bytes, column.what, row.row_key)))
+                opened.append((row, seal.open(row.sealed, column.what, row.row_key)))
             except InvalidTag:
                 lost += 1
         if opened:
@@ -144,7 +144,7 @@ async def _go_over(
                 column=column.column,
                 member=column.member,
                 places=[row.at for row, _ in opened],
-                before=[row.bytes for row, _ in opened],
+                before=[row.sealed for row, _ in opened],
                 after=[seal.seal(plain, column.what, row.row_key) for row, plain in opened],
             )
         if progress is not None:

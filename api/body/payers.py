@@ -32,7 +32,7 @@ ENGLISH_NAMES: Final = {
 """What bodies in English call the fields of a boleto's payer."""
 
 
-def document(whose: str) -> Meta:
+def document_digits(whose: str) -> Meta:
     """Its shape; whether letters are let in is a setting, and whose check digits must hold depends on the mode."""
 
     def check(value: str) -> None:
@@ -47,7 +47,7 @@ def document(whose: str) -> Meta:
     )
 
 
-AnyDocument = Annotated[str, document("")]
+AnyDocument = Annotated[str, document_digits("")]
 Name = Annotated[str, text(NAME_MAX)]
 Line = Annotated[str, not_blank(NAME_MAX)]
 HouseNumber = Annotated[str, text(NUMBER_MAX)]
@@ -70,7 +70,7 @@ class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who is to pay (spec, Payer of a boleto). `documento` and `cep` are bare digits."""
 
     nome: Line
-    documento: Annotated[str, document(", as tipoPessoa says")]
+    documento: Annotated[str, document_digits(", as tipoPessoa says")]
     tipoPessoa: PersonType
     cep: ZipCode
     logradouro: Line
@@ -94,7 +94,7 @@ class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
 
     name: Line
-    document: Annotated[str, document(", as person_type says")]
+    document: Annotated[str, document_digits(", as person_type says")]
     person_type: PersonType
     address: DualAddress
     email: Email | None = None

@@ -174,7 +174,7 @@ def shaped(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body
 
 class _Field(Struct, frozen=True):
     name: str
-    type: Any
+    hint: Any
     required: bool
     plain: type | None
     """str, int or bool; None for an object."""
@@ -352,7 +352,7 @@ def _item_faults(field: _Field, given: list[Any], name: str) -> Iterator[tuple[s
 
 def _fits(field: _Field, value: Any) -> bool:
     try:
-        msgspec.convert(value, field.type, strict=True)
+        msgspec.convert(value, field.hint, strict=True)
         if field.check is not None and value is not None:
             field.check(value)
     except _FAULTY:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
 from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
-from api.body.payers import check_document, document
+from api.body.payers import check_document, document_digits
 from api.body.reading import misspelling_of, shaped
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
@@ -39,7 +39,7 @@ class RefundDestination(Struct, frozen=True, kw_only=True):
         Meta(max_length=PIX_KEY_CHARACTERS_MAX, description="CPF, CNPJ, +55 and telephone, e-mail or random key."),
         matching(f"({PIX_KEY})", "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"),
     ]
-    document: Annotated[str, document(" of the key's owner")]
+    document: Annotated[str, document_digits(" of the key's owner")]
 
 
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -52,6 +52,22 @@ def test_folders_hold_about_a_dozen_files() -> None:
     assert {folder: number for folder, number in count.items() if number > FILES_MAX}.keys() == LARGE_FOLDERS.keys()
 
 
+def test_no_annotation_of_a_class_means_another_field_of_it() -> None:
+    """From Python 3.14 on annotations are evaluated when somebody asks for them, in the finished class: there `type | None`
+    means what the field `type` became, and the API does not start."""
+    found = []
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+                names = {each.target.id for each in fields if isinstance(each.target, ast.Name)}
+                names |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+                for each in fields:
+                    used = {name.id for name in ast.walk(each.annotation) if isinstance(name, ast.Name)}
+                    found += [f"{path}:{each.lineno} {name}" for name in sorted(used & names)]
+    assert found == []
+
+
 def test_a_public_class_name_means_one_thing() -> None:
     where = defaultdict(list)
     for path, tree in trees().items():

@@ -2,7 +2,7 @@
 
 -- name: otherwise
 -- In some pages of a table: what another key than the current one has sealed.
-SELECT at, row_key, bytes
+SELECT at, row_key, bytes AS sealed
 FROM sealed_otherwise(:table, :column, :member, :bound::text[], :current::integer, :first::bigint, :pages::bigint);
 
 -- name: put
