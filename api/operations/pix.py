@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from asyncpg import LockNotAvailableError
@@ -44,7 +45,7 @@ class PixCreations:
         self._suspended = suspended
         self._due_times = due_times
         self._traced = traced
-        # Charges of calls under way of which a statement's answer was lost: it may be stored yet.
+        # Charges whose batches are under way and of which a statement's answer was lost: it may be stored yet.
         self._in_doubt: set[UUID] = set()
         # One for each mode: a bank that does not answer in one does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
@@ -71,13 +72,18 @@ class PixCreations:
         except OverflowError:
             self._reserve.give_back(mode, [location])
             raise
-        try:
-            doc = await written
-        finally:
-            self._in_doubt.discard(creation.charge_id)
+        written.add_done_callback(partial(self._settled, creation.charge_id))
+        # A caller who is cancelled ends no attempt: the batch goes on, and what it asks about his charge is as before.
+        doc = await asyncio.shield(written)
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
         raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
+
+    def _settled(self, charge_id: UUID, written: "asyncio.Future[ChargeDoc | None]") -> None:
+        """No attempt at this charge follows. The outcome is looked at: its caller may not wait for it any more."""
+        self._in_doubt.discard(charge_id)
+        if not written.cancelled():
+            written.exception()
 
     async def _location(self, creation: Creation) -> PixLocation | None:
         """Waited for; None when the key was used meanwhile."""

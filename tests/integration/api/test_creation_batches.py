@@ -104,6 +104,48 @@ async def test_the_location_of_a_charge_that_may_be_stored_yet_is_nobody_elses(a
     assert len(free) == len(refused) - lost
 
 
+async def test_who_hangs_up_leaves_the_location_of_a_charge_that_may_be_stored_yet_nobody_elses(
+    api: Api, pool: Any
+) -> None:
+    token, lost = await api.token(mode="production"), list[str]()
+    calls: list[asyncio.Task[Any]] = []
+
+    async def lose_the_batch(conn: Any, items: Any) -> set[UUID]:
+        if len(items) == 1:
+            for call in calls:
+                call.cancel()
+            await asyncio.wait(calls)
+            return await create_pix(conn, items)
+        lost.extend(item.location for item in items)
+        async with pool.acquire() as other:
+            await suspend_pix(other, now=datetime.now(UTC))
+        raise ConnectionResetError("the answer")
+
+    free: list[str] = []
+
+    def given_back(_reserve: LocationReserve, _mode: Mode, locations: Sequence[PixLocation]) -> None:
+        free.extend(each.location for each in locations)
+
+    given = {"account_id": str(api.first.account_id), "amount": "10.00"}
+    try:
+        with (
+            patch("api.operations.pix.create_pix", lose_the_batch),
+            patch("api.operations.pix._DATABASE_BACK_S", 0.0),
+            patch.object(LocationReserve, "give_back", given_back),
+        ):
+            for _ in range(TOGETHER):
+                posted = api.post("/v1/charges/pix", given, token=token, key=str(uuid4()))
+                calls.append(asyncio.create_task(posted))
+            await asyncio.gather(*calls, return_exceptions=True)
+            # Behind the batch that they have left.
+            assert (await api.post("/v1/charges/pix", given, token=token, key=str(uuid4()))).status == 403
+    finally:
+        async with pool.acquire() as conn:
+            await resume_pix(conn, now=datetime.now(UTC))
+    assert lost
+    assert not set(lost) & set(free)
+
+
 async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_its_dual_charge(
     api: Api, pool: Any
 ) -> None:
