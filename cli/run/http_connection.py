@@ -126,6 +126,7 @@ class HttpConnection(HttpToolsProtocol):
         self._now = self.loop.time
         self._receiving = False  # a request has begun and not ended
         self._in_head = False
+        self._hosts = 0  # headers of that name in the head
         self._segment_bytes = 0
         self._first_bytes = 0  # of the segment in which the head began
         self._more_bytes = 0  # of the head's further segments
@@ -194,6 +195,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._first_bytes, self._more_bytes = self._segment_bytes, 0
+        self._hosts = 0
         self._receiving = self._in_head = True
         self.deadline = self._now() + self._bounds.headers_s
 
@@ -205,6 +207,8 @@ class HttpConnection(HttpToolsProtocol):
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
+        elif name == b"host":
+            self._hosts += 1
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -217,6 +221,8 @@ class HttpConnection(HttpToolsProtocol):
         version = self.parser.get_http_version()
         if version not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
             raise ValueError("no version of HTTP that is spoken here")
+        if self._hosts != 1 and (self._hosts or version != "1.0"):
+            raise ValueError("HTTP/1.1 wants one Host")  # RFC 9112 section 3.2; of two, a proxy may read the other
         if len(self.pipeline) >= _PIPELINED_MAX:
             self._fault = Code.RATE_LIMITED
             raise ValueError("too many requests before their answers")

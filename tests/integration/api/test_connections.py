@@ -223,6 +223,8 @@ def test_more_headers_than_fit_are_431_and_a_longer_target_414(server: ApiProces
         get(PIX, "Content-Length: -1"), get(PIX, "Content-Length: 2", "Content-Length: 3"),
         get(PIX, "Content-Length: 2", "Transfer-Encoding: chunked"),
         get(PIX, "Transfer-Encoding: chunked").replace(b"GET", b"POST") + b"zz\r\n{}\r\n0\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", get("/healthz", "Connection: close", "Host: y"),
+        get("/healthz", "Host: y").replace(b"/1.1", b"/1.0"),
     ],
     ids=lambda said: repr(said)[:40],
 )  # fmt: skip
