@@ -59,7 +59,7 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
         async def with_headers(message: Message) -> None:
             nonlocal body_sent
             if message["type"] == "http.response.start":
-                headers = list(message["headers"])
+                headers = [_allowing_head(each) for each in message["headers"]]
                 given = {name.lower() for name, _ in headers}
                 headers.extend(each for each in wanted if each[0] not in given)
                 message["headers"] = headers
@@ -74,3 +74,9 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
         await app(scope, receive, with_headers)
 
     return answer
+
+
+def _allowing_head(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """The framework does not know that HEAD is answered wherever GET is."""
+    name, value = header
+    return (name, value + b", HEAD") if name.lower() == b"allow" and b"GET" in value else header
