@@ -7,7 +7,7 @@ Generators of clients make a type of each schema: one for each status of each op
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from api.openapi.parts import REFERENCE, answer
+from api.openapi.parts import REFERENCE, WHOLE, answer
 from api.route import Route
 from domain.errors import Code
 from runtime.settings import Settings
@@ -16,10 +16,14 @@ _ALWAYS: Final = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, 
 _WITH_BODY: Final = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
 _WITH_KEY: Final = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
 LIMITS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-# Refused before the token is known, an answer has no limits to tell.
 _HEADERS: Final[dict[int, tuple[str, ...]]] = {
     401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*LIMITS, "Retry-After"), 500: (),
     502: (*LIMITS, "Retry-After"), 503: ("Retry-After",),
+}  # fmt: skip
+_MAYBE_UNKNOWN: Final = (413, 415, 500, 503)
+"""Refused before the token is known as well as after: then an answer has no limits to tell."""
+_OF_A_KNOWN_TOKEN: Final = {
+    "schema": WHOLE, "required": False, "description": "As in other answers, where the credential is known.",
 }  # fmt: skip
 
 
@@ -74,6 +78,8 @@ def error_answer(status: int, codes: Sequence[Code], settings: Settings) -> dict
         {"$ref": REFERENCE.format(name=f"Error{status}")},
         _HEADERS.get(status, LIMITS),
     )
+    if status in _MAYBE_UNKNOWN:
+        told["headers"] |= dict.fromkeys(LIMITS, _OF_A_KNOWN_TOKEN)
     told["content"]["application/json"]["examples"] = {code.name: {"value": _example(code, settings)} for code in codes}
     return told
 

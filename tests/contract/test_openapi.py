@@ -50,9 +50,12 @@ def conforms(document: Schema, method: str, path: str, reply: Reply) -> None:
     schema = answer["content"][kind]["schema"]
     errors = list(validator(document, schema).iter_errors(reply.json()))
     assert not errors, (reply, [str(error) for error in errors][:3])
-    for name, reference in answer["headers"].items():
-        header = document["components"]["headers"][reference["$ref"].rpartition("/")[2]]
+    for name, header in answer["headers"].items():
+        if "$ref" in header:
+            header = document["components"]["headers"][header["$ref"].rpartition("/")[2]]
         value = reply.header(name.lower())
+        if value is None and not header["required"]:
+            continue
         assert value is not None, (name, reply)
         plain = int(value) if header["schema"].get("type") == "integer" else value
         assert validator(document, header["schema"]).is_valid(plain), (name, value)
@@ -101,6 +104,8 @@ def test_every_operation_tells_every_answer_down_to_the_code(document: Schema) -
             if status.startswith("2"):
                 assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer["headers"])
                 continue
+            if status != "401":  # whose limits those are is not known
+                assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer["headers"]), status
             content = answer["content"]["application/json"]
             assert content["schema"] == {"$ref": f"#/components/schemas/Error{status}"}
             names = list(content["examples"])
