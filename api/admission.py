@@ -20,6 +20,7 @@ from domain.mode import Mode
 from runtime.postgres import DB_UNAVAILABLE
 
 BYTES_MAX = 256 * 1024
+_PACKED = "A body is not unpacked here: send it as it is, without Content-Encoding."
 _OTHER_MODE = {
     Mode.SANDBOX: "This operation is for test credentials, and this one is of production.",
     Mode.PRODUCTION: "This operation is for production credentials, and this one is of the sandbox.",
@@ -64,6 +65,8 @@ async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
     raw = await _body(scope, receive)
     if route.body is not None and not _is_json(scope) and not _no_body(route, raw):
         raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+    if route.body is not None and not _is_plain(scope):
+        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE, message=_PACKED)
     return raw
 
 
@@ -140,3 +143,8 @@ def _is_json(scope: Scope) -> bool:
     return len(types) == 1 and (
         types[0] == b"application/json" or types[0].split(b";", 1)[0].strip().lower() == b"application/json"
     )
+
+
+def _is_plain(scope: Scope) -> bool:
+    """Whether the body is said to be packed by nothing: unpacked, a small one may be of any size."""
+    return all(value.strip().lower() in (b"", b"identity") for value in header_values(scope, b"content-encoding"))

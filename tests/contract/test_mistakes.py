@@ -188,6 +188,8 @@ HEADERS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], str, str], ...]] = (
     (((b"authorization", b"Bearer {token}"), (b"idempotency-key", b"k")), "UNSUPPORTED_MEDIA_TYPE", "application/json"),
     (((b"authorization", b"Bearer {token}"), (b"content-type", b"application/x-www-form-urlencoded"),
       (b"idempotency-key", b"k")), "UNSUPPORTED_MEDIA_TYPE", "application/json"),
+    (((b"authorization", b"Bearer {token}"), JSON, (b"content-encoding", b"gzip"), (b"idempotency-key", b"k")),
+     "UNSUPPORTED_MEDIA_TYPE", "as it is, without Content-Encoding"),
     ((JSON,), "UNAUTHENTICATED", "send the header Authorization: Bearer"),
     (((b"x-api-key", b"{token}"), JSON), "UNAUTHENTICATED", "send the header Authorization: Bearer"),
     (((b"authorization", b"{token}"), JSON), "UNAUTHENTICATED", "is not one bearer token"),

@@ -91,7 +91,7 @@ REMEDIES: Final[dict[Code, str]] = {
     ),
     Code.PAYLOAD_TOO_LARGE: "Send less than 256 KiB.",
     Code.URI_TOO_LONG: "Ask with fewer filters at once.",
-    Code.UNSUPPORTED_MEDIA_TYPE: "Send Content-Type: application/json.",
+    Code.UNSUPPORTED_MEDIA_TYPE: "Send Content-Type: application/json, the body uncompressed, and no Content-Encoding.",
     Code.RATE_LIMITED: ("Wait as long as Retry-After says. The RateLimit-* headers of every answer tell what is left."),
     Code.INSUFFICIENT_BALANCE: (
         "Read the balance, and repeat with the same Idempotency-Key when the account has received enough: a refund or "

@@ -95,7 +95,7 @@ REMEDIES_PT: Final[dict[Code, str]] = {
     ),
     Code.PAYLOAD_TOO_LARGE: "Envie menos de 256 KiB.",
     Code.URI_TOO_LONG: "Pergunte com menos filtros de uma vez.",
-    Code.UNSUPPORTED_MEDIA_TYPE: "Envie Content-Type: application/json.",
+    Code.UNSUPPORTED_MEDIA_TYPE: "Envie Content-Type: application/json, o corpo sem compressão e sem Content-Encoding.",
     Code.RATE_LIMITED: ("Espere o que Retry-After diz. Os cabeçalhos RateLimit-* de toda resposta dizem o que resta."),
     Code.INSUFFICIENT_BALANCE: (
         "Leia o saldo, e repita com a mesma Idempotency-Key quando a conta tiver recebido o bastante: uma devolução ou "

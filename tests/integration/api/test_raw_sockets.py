@@ -398,7 +398,15 @@ def test_compressed_bodies_are_not_unpacked(server: Server) -> None:
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: gzip", "Content-Encoding: gzip",
         f"Content-Length: {len(body)}",
     )  # fmt: skip
-    assert statuses(server.say(head + body, end=False)) == [400]
+    answer = server.say(head + body, end=False)
+    assert statuses(answer) == [415]
+    assert b"without Content-Encoding" in answer
+    plain = server.creation()
+    head = server.head(
+        f"POST {PIX} HTTP/1.1", "Content-Type: application/json", f"Idempotency-Key: {secrets.token_hex(8)}",
+        "Content-Encoding: Identity", f"Content-Length: {len(plain)}",
+    )  # fmt: skip
+    assert statuses(server.say(head + plain, end=False)) == [201]
 
 
 def charge_id(answer: bytes) -> str:
