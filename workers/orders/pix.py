@@ -59,6 +59,7 @@ FAILURE_CODE = "BANK_REFUSED"
 _LOOK_S = 0.1
 _DONE_MAX = 200
 _KEYS_MAX = 4
+_KEYS_REST_S = 30.0  # after a bank that did not take our address
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
 _PAID: Final = (Status.PAID, Status.REFUNDED)
@@ -87,6 +88,7 @@ DONE: Final = Done(None)
 async def drain_orders(context: Context, mode: Mode) -> int:
     """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
     pace = context.settings.pace
+    callbacks = _CallbackKeys(context)
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
 
     async def claim_some(limit: int) -> list[PixOrder]:
@@ -107,8 +109,8 @@ async def drain_orders(context: Context, mode: Mode) -> int:
             if plain:
                 begun.append(_do_together(context, plain, done))
         begun += [_do(context, each, done) for each in alone]
-        if mode is Mode.PRODUCTION and (keys := _keys_to_register(context, orders)):
-            begun.append(_register_callbacks(context, keys))
+        if mode is Mode.PRODUCTION and (keys := callbacks.to_register(orders)):
+            begun.append(callbacks.register(keys))
         return begun
 
     return await run_batched(
@@ -322,27 +324,45 @@ def callback_url(context: Context) -> str:
     return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
 
 
-def _keys_to_register(context: Context, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
-    """Keys for which the bank does not call us back yet, each after its bank's code."""
-    url = callback_url(context)
-    unknown = {
-        (order.bank, read_cob(order.request).pix_key)
-        for order in orders
-        if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
-    }
-    return sorted(unknown)[:_KEYS_MAX]
+class _CallbackKeys:
+    """Registers our callback beside the orders, by one call at a time: a bank that does not answer to it would have as
+    many of them under way as there are orders, and no cob would be registered. Quietly: the reconciler asks in any
+    case, and the next order for the key tries again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._clock = asyncio.get_running_loop().time
+        self._under_way = False
+        self._rests_until = 0.0
+
+    def to_register(self, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
+        """Keys for which the bank does not call us back yet, each after its bank's code; none while others are told."""
+        if self._under_way or self._clock() < self._rests_until:
+            return []
+        url = callback_url(self._context)
+        unknown = {
+            (order.bank, read_cob(order.request).pix_key)
+            for order in orders
+            if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
+        }
+        return sorted(unknown)[:_KEYS_MAX]
+
+    async def register(self, keys: Sequence[tuple[str, str]]) -> None:
+        taken = False
+        self._under_way = True
+        try:
+            taken = await register_keys(self._context, keys)
+        except Exception as error:
+            _log.info("bank_callback_not_registered", error=type(error).__name__)
+        finally:
+            self._under_way = False
+            if not taken:
+                self._rests_until = self._clock() + _KEYS_REST_S
 
 
-async def _register_callbacks(context: Context, keys: Sequence[tuple[str, str]]) -> None:
-    """Quietly: the reconciler asks in any case, and the next order for the key tries again."""
-    try:
-        await register_keys(context, keys)
-    except Exception as error:
-        _log.info("bank_callback_not_registered", error=type(error).__name__)
-
-
-async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> None:
-    """Register our callback for these keys, each after its bank's code, and remember those the bank confirmed."""
+async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> bool:
+    """Register our callback for these keys, each after its bank's code, and remember those the bank confirmed; answers
+    whether it confirmed all of them."""
     url = callback_url(context)
     for bank, key in keys:
         try:
@@ -352,6 +372,7 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> No
             answer = Unknown("no answer in time")  # raised, it would keep the reconciler from the bank's lists
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)
-            return
+            return False
         async with session(context.pool) as conn:
             await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
+    return True

@@ -194,3 +194,26 @@ async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
     bank.get_cob = get_cob  # type: ignore[method-assign]
     assert await drain_hints(context) == 2
     assert (await status_of(pool, good), await status_of(pool, bad)) == ("paid", "pending")
+
+
+async def test_a_bank_that_does_not_take_our_address_for_callbacks_keeps_no_cob_waiting(
+    context: Context, bank: Slow, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told with each claim, calls that hang would soon be all that are under way."""
+    told: list[str] = []
+
+    async def register_callback(pix_key: str, url: str) -> Done[None]:
+        told.append(pix_key)
+        return await asyncio.Future[Done[None]]()
+
+    monkeypatch.setattr(bank, "register_callback", register_callback)
+    monkeypatch.setattr("workers.orders.pix.CALL_S", 2.0)
+    bank.at_once = True
+    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    for count in range(1, 2 * CALLS):
+        await charges(pool, 1)
+        if working.done():
+            working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+        await comes(lambda count=count: bank.calls == count)  # type: ignore[misc]
+    assert len(told) == 1
+    await working
