@@ -98,6 +98,8 @@ class LocationPool:
         self._per_s = 0.0
         self._first = 0
         self._asked = 0  # of slices under way, what is not stored
+        # So many slices that all calls at once are under way while one of them is stored.
+        self._slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
         self._at_once = asyncio.Semaphore(self._pace.bank_location_calls)
         self._added = 0
         self._next_slow_at = 0.0
@@ -107,11 +109,13 @@ class LocationPool:
     async def fill(self) -> int:
         """Fill the pool unless another process does; answers how many locations were added."""
         self._added = 0
-        # So many slices that all calls at once are under way while one of them is stored.
-        slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if self._mode is Mode.PRODUCTION else 1
+        # A slice of which one answer is awaited still counts as that one, so that calls that hang stop no others.
+        at_once = self._slices + self._pace.bank_location_calls
         renewing = asyncio.create_task(self._renew())
         try:
-            await run_batched(self._claim, self._begin, at_once=slices, look_s=_LOOK_S, stopping=self._context.stopping)
+            await run_batched(
+                self._claim, self._begin, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
+            )
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
@@ -125,6 +129,9 @@ class LocationPool:
         """The sizes of the slices to make now."""
         size = SLICE[self._mode]
         while not self._context.stopping.is_set():
+            limit = min(limit, self._slices - -(-self._asked // size))
+            if limit <= 0:
+                break
             async with session(self._context.pool) as conn:
                 there = (await self._level(conn)).ready + self._asked
                 missing = kept(self._pace, self._mode, self._per_s) - there

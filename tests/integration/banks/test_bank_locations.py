@@ -337,6 +337,32 @@ async def test_one_answer_that_does_not_come_keeps_no_location_from_those_who_wa
     assert len(set(ids(taken))) == 5
 
 
+async def test_calls_that_hang_now_and_then_keep_no_others_from_being_made(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in fifty does, as where one server of a bank is out: the pool is filled with what the others make."""
+    monkeypatch.setattr("workers.housekeeping.location_pool._STORE_S", 0.02)
+
+    class HangingNow(Slow):
+        asked = 0
+
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            self.asked += 1
+            if self.asked % BLOCK == 0:
+                await asyncio.Event().wait()
+            return await super().create_locations(count)
+
+    worker = paced(context, HangingNow(0.0), BANK_LOCATION_CALLS="20")
+    task = asyncio.create_task(LocationPool(worker, Mode.PRODUCTION).fill())
+
+    async def enough() -> bool:
+        return await ready(context.pool, Mode.PRODUCTION) >= 10 * BLOCK
+
+    await until_answer(enough)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> None:
     async with context.pool.acquire() as conn:
         await note_silence(conn, test=False, bank=BANK)
