@@ -137,8 +137,7 @@ class Transport:
                 headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
                 data=None if body is None else _SentOnce(msgspec.json.encode(body)),
             )
-            if isinstance(heard, Heard) and heard.status == 429 and _SECONDS.fullmatch(heard.retry_after):
-                self._retry_at[scopes] = clock() + min(float(heard.retry_after), RETRY_AFTER_S_MAX)
+            self._note_limit(scopes, heard)
             if not isinstance(heard, Heard) or heard.status != 401:
                 return heard
             if self._tokens.get(scopes, ("", 0.0))[0] == token:
@@ -170,11 +169,18 @@ class Transport:
             headers={"Authorization": self._basic},
             data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
         )
+        self._note_limit(scopes, heard)
         issued = read(heard, _Token) if isinstance(heard, Heard) and heard.ok else None
         if issued is None:
             return Unknown(f"token: {unknown(heard).detail}")
         self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
         return issued.access_token
+
+    def _note_limit(self, scopes: tuple[str, ...], heard: Heard | Unknown) -> None:
+        """Of a 429, before when the bank wants nothing more, tokens included."""
+        if isinstance(heard, Heard) and heard.status == 429 and _SECONDS.fullmatch(heard.retry_after):
+            wait_s = min(float(heard.retry_after), RETRY_AFTER_S_MAX)
+            self._retry_at[scopes] = asyncio.get_running_loop().time() + wait_s
 
     async def _request(self, method: str, url: str, *, limit_s: float, **given: Any) -> Heard | Unknown:
         try:

@@ -222,6 +222,17 @@ async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then() -> 
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
+async def test_a_bank_that_says_when_to_come_back_for_a_token_is_left_alone_until_then() -> None:
+    token = {"access_token": "t", "expires_in": 600}
+    answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "1"}), (200, token)], f"GET {COB}": (200, cob())}
+    async with saying(answers) as bank:
+        assert await bank.pix.get_cob(TXID) == Unknown("token: HTTP 429")
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
+        assert len(answers["POST /oauth/token"]) == 1, "it was asked once"
+        await asyncio.sleep(1.1)
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+
+
 @pytest.mark.parametrize("said", ["Fri, 20 Nov 2026 12:00:00 GMT", "-1", "1e9", "", "\u0661"], ids=ascii)
 async def test_a_time_to_come_back_that_cannot_be_read_keeps_nobody_away(said: str) -> None:
     async with saying({f"GET {COB}": [(429, b"", {"Retry-After": said}), (200, cob())]}) as bank:
