@@ -275,8 +275,11 @@ class Cobrancas:
         page = read(heard, _List)
         if page is None:
             return Unknown("unreadable list")
-        items, unreadable = self._paid(page.boletos or ())
+        listed = page.boletos or ()
+        items, unreadable = self._paid(listed)
         following = page.proximo_indice or 0
+        if following <= int(index):  # it does not say where: an index counts boletos
+            following = int(index) + len(listed)
         if page.indicador_continuidade != "S" or following <= int(index):
             return Done(BankPage(items=items, unreadable=unreadable, following=other))
         # The bank names the next page alone, by an index that counts boletos. Those behind it seem to be as far apart:

@@ -128,6 +128,17 @@ async def test_a_list_whose_end_is_told_by_nulls_ends(boletos: Any) -> None:
     assert (page.value.items, page.value.following) == ([], None)
 
 
+@pytest.mark.parametrize("following", [None, 0, 300])
+async def test_a_list_that_goes_on_and_does_not_say_where_goes_on_behind_what_was_read(following: int | None) -> None:
+    """Taken for its end, what was paid behind it would be booked by callbacks alone."""
+    item = {"numeroBoletoBB": "other"}
+    listed = {"indicadorContinuidade": "S", "proximoIndice": following, "boletos": [item, item]}
+    async with saying({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+        page = await bank.boletos.paid_page(today(), today(), "S:300")
+    assert isinstance(page, Done)
+    assert page.value.following == "S:302"
+
+
 # QR Codes
 
 
