@@ -53,8 +53,8 @@ def test_folders_hold_about_a_dozen_files() -> None:
 
 
 def test_no_annotation_of_a_class_means_another_field_of_it() -> None:
-    """From Python 3.14 on annotations are evaluated when somebody asks for them, in the finished class: there `type | None`
-    means what the field `type` became, and the API does not start."""
+    """From Python 3.14 on annotations are evaluated when somebody asks for them, in the finished class: there
+    `type | None` means what the field `type` became, and the API does not start."""
     found = []
     for path, tree in trees().items():
         for node in ast.walk(tree):
