@@ -99,7 +99,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "bank_reconciled": _ANY,
     "bank_unreadable": Rights("SIUD", ("item_sealed",)),
     # The address ends in the word that keeps strangers from calling it.
-    "bank_callback": Rights("SIU", ("url",)),
+    "bank_callback": Rights("SIUD", ("url",)),
     "bank_call_hour": _ANY,
     "pix_location": _ANY,
     "pix_pool": _ROWS,

@@ -76,6 +76,7 @@ class _Ends(Struct, frozen=True, gc=False):
 claim = sql.many("bank_order.claim_pix", PixOrder)
 find_end = sql.maybe("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
+callback_refused = sql.run("bank_order.callback_refused")
 
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 
@@ -327,17 +328,17 @@ def callback_url(context: Context) -> str:
 class _CallbackKeys:
     """Registers our callback beside the orders, by one call at a time: a bank that does not answer to it would have as
     many of them under way as there are orders, and no cob would be registered. Quietly: the reconciler asks in any
-    case, and the next order for the key tries again."""
+    case, and a later order for the key tries again."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._clock = asyncio.get_running_loop().time
         self._under_way = False
-        self._rests_until = 0.0
+        self._rest_until: dict[tuple[str, str], float] = {}  # keys that the bank did not take
 
     def to_register(self, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
         """Keys for which the bank does not call us back yet, each after its bank's code; none while others are told."""
-        if self._under_way or self._clock() < self._rests_until:
+        if self._under_way:
             return []
         url = callback_url(self._context)
         unknown = {
@@ -345,10 +346,11 @@ class _CallbackKeys:
             for order in orders
             if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
         }
-        return sorted(unknown)[:_KEYS_MAX]
+        now = self._clock()
+        return sorted(key for key in unknown if self._rest_until.get(key, now) <= now)[:_KEYS_MAX]
 
     async def register(self, keys: Sequence[tuple[str, str]]) -> None:
-        taken = False
+        taken: list[tuple[str, str]] = []
         self._under_way = True
         try:
             taken = await register_keys(self._context, keys)
@@ -356,14 +358,16 @@ class _CallbackKeys:
             _log.info("bank_callback_not_registered", error=type(error).__name__)
         finally:
             self._under_way = False
-            if not taken:
-                self._rests_until = self._clock() + _KEYS_REST_S
+            now = self._clock()
+            resting = {key: until for key, until in self._rest_until.items() if until > now}
+            self._rest_until = resting | dict.fromkeys(set(keys) - set(taken), now + _KEYS_REST_S)
 
 
-async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> bool:
-    """Register our callback for these keys, each after its bank's code, and remember those the bank confirmed; answers
-    whether it confirmed all of them."""
+async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Register our callback for these keys, each after its bank's code, and answer, and remember, those it confirmed.
+    One that is refused keeps no other from being registered; a bank that does not answer is asked no more."""
     url = callback_url(context)
+    taken = []
     for bank, key in keys:
         try:
             async with asyncio.timeout(CALL_S):
@@ -372,7 +376,12 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> bo
             answer = Unknown("no answer in time")  # raised, it would keep the reconciler from the bank's lists
         if not isinstance(answer, Done):
             _log.info("bank_callback_not_registered", answer=type(answer).__name__)
-            return False
+        if isinstance(answer, Unknown):
+            break
         async with session(context.pool) as conn:
-            await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
-    return True
+            if isinstance(answer, Done):
+                await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
+                taken.append((bank, key))
+            else:  # the key's next order asks again; the reconciler would with each round, and for no other key
+                await callback_refused(conn, bank=bank, pix_key=key)
+    return taken

@@ -146,6 +146,9 @@ RETURNING order_id, test, lane;
 INSERT INTO bank_callback (bank, pix_key, url, registered_at) VALUES (:bank, :pix_key, :url, :now)
 ON CONFLICT (bank, pix_key) DO UPDATE SET url = excluded.url, registered_at = excluded.registered_at;
 
+-- name: callback_refused
+DELETE FROM bank_callback WHERE bank = :bank AND pix_key = :pix_key;
+
 -- name: callbacks_elsewhere
 -- Keys for which the bank still calls an address that is no longer ours.
 SELECT pix_key FROM bank_callback WHERE bank = :bank AND url <> :url ORDER BY pix_key LIMIT :limit;

@@ -38,7 +38,7 @@ from tests.support.merchant import until_answer
 from tests.support.orders import age_orders, end_orders, ever
 from workers.context import Context
 from workers.orders.lease import release_orders
-from workers.orders.pix import drain_orders
+from workers.orders.pix import callback_url, drain_orders, register_keys
 from workers.orders.pix_requests import read_cob
 
 
@@ -441,6 +441,36 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     callback = await bank.bank.callback(str(account))
     assert callback is not None
     assert callback.url.endswith("/bank/another")
+
+
+async def test_a_key_whose_address_the_bank_refuses_keeps_no_other_from_being_registered(context: Context) -> None:
+    """It comes first in every round, and its bank never takes it. Without an answer nothing more is asked."""
+    asked, silent = list[str](), asyncio.Event()
+
+    class Choosing:
+        @property
+        def pix(self) -> Any:
+            return self
+
+        async def register_callback(self, pix_key: str, url: str) -> Any:
+            asked.append(pix_key)
+            if silent.is_set():
+                return Unknown("silent")
+            return Rejected("gone", "no such key") if pix_key == "gone" else Done(None)
+
+    context = Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
+        "banks": Banks(context.banks.sandbox, {BANK: cast(Bank, Choosing())})
+    })  # fmt: skip
+    keys = [(BANK, "gone"), (BANK, "kept")]
+    elsewhere = "SELECT pix_key FROM bank_callback WHERE pix_key = ANY($1) AND url <> $2"
+    for _, key in keys:
+        await context.pool.execute("INSERT INTO bank_callback VALUES ($1, $2, 'http://before', now())", BANK, key)
+    assert await register_keys(context, keys) == [(BANK, "kept")]
+    assert await context.pool.fetch(elsewhere, ["gone", "kept"], callback_url(context)) == []
+    asked.clear()
+    silent.set()
+    assert await register_keys(context, keys) == []
+    assert asked == ["gone"]
 
 
 @pytest.mark.parametrize("description", ["ã" * 200, "", None], ids=["long", "empty", "none"])
