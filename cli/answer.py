@@ -17,6 +17,7 @@ from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from commands.people.audit import Origin
+    from runtime.seal import Seal
 
 T = TypeVar("T")
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -63,6 +64,19 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
         yield conn
     finally:
         await conn.close()
+
+
+async def sealing(conn: Any) -> "Seal":
+    """What opens and seals in the database of this connection; CannotRun for another key than it was written with."""
+    from runtime.seal import Seal
+    from runtime.servers.sealing_keys import WrongKey, check_keys_on
+
+    seal = Seal(running.secret_key())
+    try:
+        await check_keys_on(conn, seal)
+    except WrongKey as error:
+        raise CannotRun(str(error)) from None
+    return seal
 
 
 async def known(conn: Any, account_id: UUID) -> UUID:

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli import running
-from cli.answer import Commands, answer, connected, family, in_transaction, reaching_postgres
+from cli.answer import Commands, answer, connected, family, in_transaction, reaching_postgres, sealing
 from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
@@ -88,11 +87,10 @@ def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[An
     from commands.merchants.partner_copy import account_is_there
     from domain.errors import Code, Refused
     from runtime.cells.directory import read_cells
-    from runtime.seal import Seal
 
     async def run() -> Any:
         async with connected() as home:
-            seal = Seal(running.secret_key())
+            seal = await sealing(home)
             if account_id is not None:
                 with reaching_postgres():
                     if not await account_is_there(home, account_id, seal=seal):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli import merchants, running
-from cli.answer import Commands, answer, family, in_transaction, known, origin
+from cli import merchants
+from cli.answer import Commands, answer, family, in_transaction, known, origin, sealing
 from cli.run.child import CannotRun
 
 
@@ -149,7 +149,6 @@ def create(args: argparse.Namespace) -> int:
 
 def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
-    from runtime.seal import Seal
 
     given = MerchantRegistration(
         name=args.name.strip(),
@@ -159,9 +158,11 @@ def _register(args: argparse.Namespace) -> int:
         address=Address(*args.address),
     )
     letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
-    seal, now = Seal(running.secret_key()), datetime.now(UTC)
-    made = in_transaction(lambda conn: register_merchant(conn, given, letters=letters, now=now, seal=seal))
-    return answer(args, made)
+
+    async def register(conn: Any) -> Any:
+        return await register_merchant(conn, given, letters=letters, now=datetime.now(UTC), seal=await sealing(conn))
+
+    return answer(args, in_transaction(register))
 
 
 def _create_local(args: argparse.Namespace) -> int:
@@ -199,12 +200,12 @@ def _audited(account_id: UUID, action: str, facts: dict[str, Any], change: Calla
 def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
     from commands.people.audit import tell_platform
-    from runtime.seal import Seal
 
     email, lost = args.email.strip().lower(), args.factor_lost
-    seal, now, by = Seal(running.secret_key()), datetime.now(UTC), origin()
+    now, by = datetime.now(UTC), origin()
 
     async def send(conn: Any) -> None:
+        seal = await sealing(conn)
         action = await send_access(conn, args.account_id, email, by, factor_lost=lost, now=now, seal=seal)
         facts = {"person": email, **({"reason": lost} if lost else {})}
         await tell_platform(conn, args.account_id, action, facts, by, now=now)
@@ -250,7 +251,6 @@ def payout_key(args: argparse.Namespace) -> int:
     from commands.people.tell import tell_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
-    from runtime.seal import Seal
 
     by, now = origin(), datetime.now(UTC)
 
@@ -259,7 +259,8 @@ def payout_key(args: argparse.Namespace) -> int:
         await ask_payout_key(conn, args.account_id, to, by=by.email, by_staff=True, now=now)
         facts = {"pix_key": masked_key(args.pix_key)}
         told = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
-        await tell_owners(conn, args.account_id, "payout_key.proposed", told, now=now, seal=Seal(running.secret_key()))
+        seal = await sealing(conn)
+        await tell_owners(conn, args.account_id, "payout_key.proposed", told, now=now, seal=seal)
         await tell_platform(conn, args.account_id, ASKED, facts, by, now=now)
         await tell_account(conn, args.account_id, ASKED, facts, by, now=now)
 
@@ -303,7 +304,6 @@ def rate(args: argparse.Namespace) -> int:
 def fees(args: argparse.Namespace) -> int:
     from commands.money.fees import SET, fee_facts, own_terms, set_fees
     from domain.merchants.fees import FeeTerms
-    from runtime.seal import Seal
 
     given = {name: getattr(args, name) for name in ("pix_percent", "pix", "pix_min", "pix_max", "boleto", "withdrawal")}
     agreed = any(value is not None for value in given.values())
@@ -329,13 +329,12 @@ def fees(args: argparse.Namespace) -> int:
             withdrawal_cents=args.withdrawal or 0,
         )
     )
-    seal, now = Seal(running.secret_key()), datetime.now(UTC)
-    _audited(
-        args.account_id,
-        SET,
-        fee_facts(terms, args.reason),
-        lambda conn: set_fees(conn, args.account_id, terms, args.reason, origin(), now=now, seal=seal),
-    )
+
+    async def change(conn: Any) -> None:
+        seal = await sealing(conn)
+        await set_fees(conn, args.account_id, terms, args.reason, origin(), now=datetime.now(UTC), seal=seal)
+
+    _audited(args.account_id, SET, fee_facts(terms, args.reason), change)
     return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(terms)})
 
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from cli import running
-from cli.answer import Commands, answer, connected, family, known, origin
+from cli.answer import Commands, answer, connected, family, known, origin, sealing
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -35,12 +34,13 @@ def add_commands(commands: Commands) -> None:
 def erase(args: argparse.Namespace) -> int:
     from commands.payers.erase import ErasedPayer, OpenBusiness, erase_payer
 
-    owner, document_hash = _asked(args)
+    owner, document = _asked(args)
     if not args.yes and not _agreed():
         raise CannotRun("nothing was erased: say --yes, or answer yes")
 
     async def run() -> ErasedPayer:
         async with connected() as conn:
+            document_hash = (await sealing(conn)).blind(document)
             await known(conn, args.account)
             now = datetime.now(UTC)
             return await erase_payer(conn, owner, document_hash, args.reason, origin(), now=now, progress=_tell)
@@ -54,15 +54,14 @@ def erase(args: argparse.Namespace) -> int:
 
 def export(args: argparse.Namespace) -> int:
     from commands.payers.export import ExportedPayer, export_payer
-    from runtime.seal import Seal
 
-    owner, document_hash = _asked(args)
-    seal = Seal(running.secret_key())
+    owner, document = _asked(args)
 
     async def run() -> ExportedPayer:
         async with connected() as conn:
+            seal = await sealing(conn)
             await known(conn, args.account)
-            return await export_payer(conn, owner, document_hash, origin(), now=datetime.now(UTC), seal=seal)
+            return await export_payer(conn, owner, seal.blind(document), origin(), now=datetime.now(UTC), seal=seal)
 
     return answer(args, {"account_id": str(args.account), **_plain(asyncio.run(run()))})
 
@@ -77,12 +76,11 @@ def _plain(found: Any) -> dict[str, Any]:
 def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":
     from domain.documents import well_formed
     from domain.mode import Owner
-    from runtime.seal import Seal
 
     document = _PUNCTUATION.sub("", args.document).upper()
     if not well_formed(document, letters=True):
         raise CannotRun("--document is a CPF of 11 digits or a CNPJ of 14")
-    return Owner.of(args.account, args.test), Seal(running.secret_key()).blind(document)
+    return Owner.of(args.account, args.test), document
 
 
 def _agreed() -> bool:

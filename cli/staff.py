@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from cli import running
-from cli.answer import Commands, answer, family, in_transaction, origin
+from cli.answer import Commands, answer, family, in_transaction, origin, sealing
 from domain.instants import iso
 
 
@@ -106,14 +105,13 @@ def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable
     from commands.people.audit import write_of_platform
     from commands.people.tell import tell_admins
     from domain.errors import Code, Refused
-    from runtime.seal import Seal
 
     by, now, email = origin(), datetime.now(UTC), _email(args)
 
     async def done(conn: Any) -> None:
         # First: an admin who is removed is told as well, and one who is let in is not.
         told = {"person": email, **facts, "by": by.email}
-        await tell_admins(conn, action, told, now=now, seal=Seal(running.secret_key()))
+        await tell_admins(conn, action, told, now=now, seal=await sealing(conn))
         if not await do(conn):
             raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})
         await write_of_platform(conn, email, action, facts, by, now=now)
@@ -123,9 +121,8 @@ def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable
 
 async def _send(conn: Any, args: argparse.Namespace) -> bool:
     from commands.people.links import ask_for_link
-    from runtime.seal import Seal
 
-    await ask_for_link(conn, _email(args), now=datetime.now(UTC), seal=Seal(running.secret_key()))
+    await ask_for_link(conn, _email(args), now=datetime.now(UTC), seal=await sealing(conn))
     return True
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction, operator, origin
+from cli.answer import Commands, answer, family, in_transaction, operator, origin, sealing
 from domain.instants import iso
 
 
@@ -55,11 +55,11 @@ def show(args: argparse.Namespace) -> int:
 
 def rotate(args: argparse.Namespace) -> int:
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret
-    from runtime.seal import Seal
 
-    seal, now = Seal(running.secret_key()), datetime.now(UTC)
+    now = datetime.now(UTC)
 
     async def change(conn: Any) -> SetEndpoint:
+        seal = await sealing(conn)
         made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
         await _written_down(conn, args.account_id, "webhook.rotated", {}, now)
         return made
@@ -80,9 +80,8 @@ def try_out(args: argparse.Namespace) -> int:
     from commands.webhooks.settings import send_trial
     from domain.pix.end_to_end import TAIL_BYTES
     from readmodels.webhooks.endpoint import endpoint_of
-    from runtime.seal import Seal
 
-    seal, now, settings = Seal(running.secret_key()), datetime.now(UTC), running.settings()
+    now, settings = datetime.now(UTC), running.settings()
 
     async def send(conn: Any) -> UUID:
         from domain.errors import Code, Refused
@@ -99,7 +98,7 @@ def try_out(args: argparse.Namespace) -> int:
             actor=operator(),
             request_id="cli",
             chance=secrets.token_bytes(TAIL_BYTES),
-            seal=seal,
+            seal=await sealing(conn),
         )
 
     return answer(args, {"charge_id": str(in_transaction(send)), "event": "payment.received"})
@@ -111,9 +110,7 @@ def set_url(args: argparse.Namespace) -> int:
     from commands.webhooks.address import check_address, host_of
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
     from readmodels.webhooks.endpoint import endpoint_of
-    from runtime.seal import Seal
 
-    seal = Seal(running.secret_key())
     # What the running system's deliveries go by, else what theirs would.
     found = running.find()
     private = found.webhook_allow_private
@@ -122,6 +119,7 @@ def set_url(args: argparse.Namespace) -> int:
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:
+        seal = await sealing(conn)
         moved = await endpoint_of(conn, account_id=args.account_id) is not None
         made = await set_endpoint(
             conn, args.account_id, args.url, allow_private=private, now=now, seal=seal, chance=chance

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cli import running
-from cli.answer import Commands, answer, connected, family, tell
+from cli.answer import Commands, answer, connected, family, sealing, tell
 from cli.run.child import CannotRun
 
 
@@ -25,14 +24,11 @@ def add_commands(commands: Commands) -> None:
 
 def export(args: argparse.Namespace) -> int:
     from commands.merchants.account_export import AccountNotReady, export_account
-    from runtime.seal import Seal
-
-    seal = Seal(running.secret_key())
 
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
             return await export_account(
-                conn, args.account_id, args.file, seal=seal, now=datetime.now(UTC), progress=tell
+                conn, args.account_id, args.file, seal=await sealing(conn), now=datetime.now(UTC), progress=tell
             )
 
     try:
@@ -47,13 +43,10 @@ def export(args: argparse.Namespace) -> int:
 def import_(args: argparse.Namespace) -> int:
     from commands.merchants.account_file import UnfitFile
     from commands.merchants.account_import import import_account
-    from runtime.seal import Seal
-
-    seal = Seal(running.secret_key())
 
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
-            return await import_account(conn, args.file, seal=seal, progress=tell)
+            return await import_account(conn, args.file, seal=await sealing(conn), progress=tell)
 
     try:
         head, end = asyncio.run(run())

@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from cli import running
-from cli.answer import connected
+from cli.answer import connected, sealing
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, in_cell
 
@@ -55,11 +55,10 @@ def takes_all(args: argparse.Namespace) -> bool:
 async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
     """Every cell, home first; of one account its cell alone. As home has them: CannotRun while it is away."""
     from runtime.cells.directory import HOME_NAME, find_numbers, read_cells
-    from runtime.seal import Seal
 
     found = running.find()
     async with connected() as conn:
-        others = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+        others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
     cells = [CellAddress(HOME, HOME_NAME, found.need("database_url"), found.need("database_report_url"))]
     cells += [
         CellAddress(each.number, each.name, each.addresses.database_url, each.addresses.report_url) for each in others

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, reaching_postgres, tell
+from cli.answer import Commands, answer, connected, family, reaching_postgres, sealing, tell
 
 _REACH_S = 3.0
 
@@ -37,11 +37,10 @@ def show(args: argparse.Namespace) -> int:
     """Home is shown first, as `home`."""
     from runtime.cells.addresses import shown
     from runtime.cells.directory import HOME_NAME, read_cells
-    from runtime.seal import Seal
 
     async def found() -> list[dict[str, Any]]:
         async with connected() as conn:
-            cells = await read_cells(conn, Seal(running.secret_key()))
+            cells = await read_cells(conn, await sealing(conn))
         rows = [(0, HOME_NAME, running.find().need("database_url"), "serving")]
         rows += [
             (each.number, each.name, each.addresses.database_url, "moving" if each.next else "serving")
@@ -89,7 +88,6 @@ async def _accounts(url: str) -> int | None:
 
 def add(args: argparse.Namespace) -> int:
     from commands.cells.add import add_cell
-    from runtime.seal import Seal
 
     async def run() -> Any:
         async with connected("database_owner_url") as home:
@@ -100,7 +98,7 @@ def add(args: argparse.Namespace) -> int:
                     args.name,
                     args.dsn,
                     args.schema,
-                    seal=Seal(running.secret_key()),
+                    seal=await sealing(home),
                     now=datetime.now(UTC),
                 )
 
@@ -110,12 +108,11 @@ def add(args: argparse.Namespace) -> int:
 def standby(args: argparse.Namespace) -> int:
     from commands.cells.standby import set_standby
     from runtime.cells.addresses import shown
-    from runtime.seal import Seal
 
     async def run() -> None:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
-                await set_standby(home, args.name, args.dsn, seal=Seal(running.secret_key()))
+                await set_standby(home, args.name, args.dsn, seal=await sealing(home))
 
     asyncio.run(run())
     return answer(args, {"name": args.name, "standby": None if args.dsn is None else shown(args.dsn)})
@@ -123,7 +120,6 @@ def standby(args: argparse.Namespace) -> int:
 
 def move(args: argparse.Namespace) -> int:
     from commands.cells.move import move_cell
-    from runtime.seal import Seal
 
     async def run() -> Any:
         async with connected("database_owner_url") as home:
@@ -134,7 +130,7 @@ def move(args: argparse.Namespace) -> int:
                     args.name,
                     args.dsn,
                     from_dsn=args.from_dsn,
-                    seal=Seal(running.secret_key()),
+                    seal=await sealing(home),
                     now=lambda: datetime.now(UTC),
                     tell=tell,
                 )

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import connected
+from cli.answer import connected, sealing
 from cli.cells.ask import ALL
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, enter_cell
@@ -34,10 +34,9 @@ def enter(args: argparse.Namespace) -> None:
 
 async def _find(name: str | None, number: int) -> Any:
     from runtime.cells.directory import read_cells
-    from runtime.seal import Seal
 
     async with connected() as conn:
-        cells = await read_cells(conn, Seal(running.secret_key()))
+        cells = await read_cells(conn, await sealing(conn))
     for cell in cells:
         if cell.name == name or (name is None and cell.number == number):
             return cell

@@ -5,8 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cli import running
-from cli.answer import connected, reaching_postgres
+from cli.answer import connected, reaching_postgres, sealing
 from cli.run.child import CannotRun
 
 
@@ -16,7 +15,6 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
     from runtime.cells.directory import find_numbers, read_cells
     from runtime.cells.number import current_cell, in_cell
     from runtime.postgres import connect
-    from runtime.seal import Seal
 
     async def run() -> None:
         async with connected() as conn:
@@ -24,7 +22,7 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
                 await command(conn)
             if args.cell is not None or current_cell():
                 return
-            others = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+            others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
         for each in others:
             try:
                 with in_cell(each.number), reaching_postgres():

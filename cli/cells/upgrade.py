@@ -5,11 +5,10 @@ from collections.abc import Callable
 import asyncpg
 from msgspec import Struct
 
-from cli import running
+from cli.answer import sealing
 from runtime.cells.addresses import as_role_of
 from runtime.cells.directory import find_numbers, read_cells
 from runtime.postgres import connect
-from runtime.seal import Seal
 from sql.migrate import migrate
 
 
@@ -25,7 +24,7 @@ async def migrate_cells(home_url: str, owner_url: str, tell: Callable[[str], Non
     other from its migration. Raises what the migration of a cell raises that is there."""
     conn = await connect(home_url)
     try:
-        cells = await read_cells(conn, Seal(running.secret_key())) if await find_numbers(conn) else []
+        cells = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
     finally:
         await conn.close()
     applied: dict[str, list[str]] = {}

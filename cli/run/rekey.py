@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cli import running
-from cli.answer import Commands, answer, connected
+from cli.answer import Commands, answer, connected, sealing
 
 if TYPE_CHECKING:
     from commands.sealed import Rekeyed, SealedColumn
@@ -23,16 +23,13 @@ def add_commands(commands: Commands) -> None:
 
 def rekey(args: argparse.Namespace) -> int:
     from commands.sealed import rekey as seal_anew
-    from runtime.seal import Seal
-
-    seal = Seal(running.secret_key())
 
     async def run() -> "Rekeyed":
         async with connected() as conn:
-            return await seal_anew(conn, seal, progress=_tell)
+            return await seal_anew(conn, await sealing(conn), progress=_tell)
 
     done = asyncio.run(run())
-    answer(args, {"key": seal.current, "resealed": done.resealed, "unopened": done.unopened})
+    answer(args, {"key": running.secret_key().current, "resealed": done.resealed, "unopened": done.unopened})
     if done.unopened:
         print(f"{done.unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
     return 1 if done.unopened else 0

@@ -1,4 +1,4 @@
-"""Which keys of SECRET_KEY a database was written with: a process that holds others must not write into it.
+"""Which keys of SECRET_KEY a database was written with: who holds others must not write into it.
 
 It would open nothing of what is there, and seal what nobody else opens under the id of a key that everybody has.
 """
@@ -27,15 +27,20 @@ _meet = sql.run("sealing_key.meet")
 
 
 async def check_keys(pool: Pool, seal: Seal) -> None:
+    """As check_keys_on, on a connection of the pool."""
+    async with session(pool) as conn:
+        await check_keys_on(conn, seal)
+
+
+async def check_keys_on(conn: Connection, seal: Seal) -> None:
     """Write down the keys that are new beside one that is known, or the first of all; WrongKey when an id is another
     key's, or no key is one that the database knows."""
     ours = seal.fingerprints()
-    async with session(pool) as conn:
-        known = await _read(conn)
-        _compare(ours, known)
-        if ours.keys() - known.keys():
-            await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
-            _compare(ours, await _read(conn))  # another process may have been first
+    known = await _read(conn)
+    _compare(ours, known)
+    if ours.keys() - known.keys():
+        await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
+        _compare(ours, await _read(conn))  # another process may have been first
 
 
 async def _read(conn: Connection) -> dict[int, str]:

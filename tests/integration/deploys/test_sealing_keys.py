@@ -72,6 +72,34 @@ async def test_of_two_first_processes_with_different_keys_one_begins(pool: Pool)
     assert await known(pool) == [1]
 
 
+_ACCOUNT = "01a217cf-9f04-7000-98b2-0cd1db81ba5b"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rekey",), ("webhook", "set", _ACCOUNT, "http://127.0.0.1:9/"), ("staff", "access", "--email", "a@b.co"),
+        ("payer", "erase", "--account", _ACCOUNT, "--document", "52998224725", "--yes"), ("cell", "list"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+async def test_no_command_seals_opens_or_fingerprints_with_another_key(
+    url: str, pool: Pool, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Of a payer nothing would be found, and an endpoint's secret be one that no worker opens."""
+    await check(pool, ONE)
+    env = {
+        "DATABASE_URL": url, "SECRET_KEY": TWO, "QUITA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT), "WEBHOOK_ALLOW_PRIVATE": "1",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "cli.main", *words]
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "quita: no key of SECRET_KEY is one that the database was written with\n"
+
+
 async def test_neither_api_nor_worker_starts_with_another_key(
     url: str, servers: Any, pool: Pool, tmp_path: Path
 ) -> None:
