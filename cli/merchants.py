@@ -14,12 +14,18 @@ def add_looks(verbs: Commands) -> None:
     one = verbs.add_parser("list", help="merchants, newest first; or those that something is known of")
     one.add_argument("text", nargs="?", help="an account_id, a CNPJ, a person's e-mail or the beginning of a name")
     one.add_argument("--kyc", choices=("pending", "approved", "rejected", "blocked"), help="only registrations so far")
-    one.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many; 50 unless given")
+    one.add_argument("--limit", type=_how_many, default=50, metavar="N", help="at most so many; 50 unless given")
     one.set_defaults(run=show_list)
 
     one = verbs.add_parser("show", help="a merchant: registration, people, webhook and balance")
     one.add_argument("account_id", type=UUID)
     one.set_defaults(run=show)
+
+
+def _how_many(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError("must be a whole number, 1 or more")
+    return int(text)
 
 
 def show_list(args: argparse.Namespace) -> int:

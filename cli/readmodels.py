@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, reaching_postgres
+from cli.answer import Commands, answer, connected, family, in_transaction, known, reaching_postgres
 from cli.cells.ask import Answers, CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import parse_day
@@ -122,6 +122,8 @@ def verify(args: argparse.Namespace) -> int:
         raise CannotRun(f"--since and --until are days from {_FIRST_DAY} to {_LAST_DAY}")
     if takes_all(args):
         return _verify_all(args, scope)
+    if args.account:
+        in_transaction(lambda conn: known(conn, args.account))
     database_url = running.find().need("database_url")
     with reaching_postgres():
         try:
@@ -144,7 +146,10 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
     if args.resume:
         raise CannotRun("--resume goes on in one cell: --cell NAME")
 
-    async def one(cell: CellAddress, _: Any) -> list[dict[str, Any]]:
+    async def one(cell: CellAddress, conn: Any) -> list[dict[str, Any]]:
+        if args.account:
+            await known(conn, args.account)
+
         def tell(done: "VerifyProgress") -> None:
             _tell_slice(done, f"{cell.name}: ")
 

@@ -228,10 +228,14 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
         ("merchant", "fees", "{id}"),
         ("payer", "export", "--account", "{id}", "--document", "529.982.247-25"),
         ("payer", "erase", "--account", "{id}", "--document", "529.982.247-25", "--yes"),
+        ("readmodels", "verify", "--account", "{id}"),
+        ("readmodels", "verify", "--account", "{id}", "--cell", "all"),
     ],
 )
-def test_an_account_that_there_is_not_has_no_fees_and_no_payers(system: System, command: tuple[str, ...]) -> None:
-    """A mistyped id would be told that nothing is held."""
+def test_an_account_that_there_is_not_has_no_fees_no_payers_and_no_books(
+    system: System, command: tuple[str, ...]
+) -> None:
+    """A mistyped id would be told that nothing is held, and that its books are clean."""
     done = system.quita(*(each.format(id=uuid4()) for each in command))
     assert (done.returncode, done.stdout) == (1, "")
     assert "WALLET_ACCOUNT_NOT_FOUND" in done.stderr
@@ -338,6 +342,13 @@ def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Recei
     other = system.json("merchant", "create", "--name", "Sem Webhook")["account_id"]
     for verb in ("list", "rotate", "test"):
         assert system.quita("webhook", verb, other).returncode == 1, verb
+
+
+@pytest.mark.parametrize("limit", ["0", "-5", "1_0", "x"])
+def test_a_list_of_no_merchants_is_not_asked_for(system: System, limit: str) -> None:
+    done = system.quita("merchant", "list", "--limit", limit)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--limit" in done.stderr
 
 
 def test_the_version_is_told(system: System) -> None:
