@@ -52,10 +52,11 @@ class DashboardTotals(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """What an Idempotency-Key made."""
+    """What an Idempotency-Key made, and the fingerprint of what was asked for."""
 
     resource_type: str
     resource_id: UUID
+    fingerprint: bytes
 
 
 class MadeOf(Struct, frozen=True):

@@ -21,7 +21,8 @@ WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND
 
 -- name: made
 -- What a key made: where a form leads to when it is sent again.
-SELECT resource_type, resource_id FROM idempotency WHERE account_id = :account_id AND test = :test AND key = :key;
+SELECT resource_type, resource_id, fingerprint FROM idempotency
+WHERE account_id = :account_id AND test = :test AND key = :key;
 
 -- name: made_of
 -- What each of these keys made, of those that made something.

@@ -149,9 +149,29 @@ async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(env
     assert {each.status for each in sent} == {303}
     assert len({each.where for each in sent}) == 1
     assert await env.rows_of("charge") == 1
-    again = await env.owner.post(NEW, form=form, **{**PIX, "amount": "99"})
-    assert again.where == sent[0].where
     assert await env.rows_of("charge") == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "fields", "table"),
+    [(NEW, PIX, "charge"), (NEW_SCHEDULE, SCHEDULE, "schedule")],
+    ids=["charge", "schedule"],
+)
+async def test_a_form_changed_after_it_was_sent_is_not_said_to_be_done(
+    env: Environment, page: str, fields: dict[str, Any], table: str
+) -> None:
+    """A browser may keep the page for the way back: then its form is the one that was sent, its text another."""
+    form = await env.owner.opened(page)
+    first = await env.owner.post(page, form=form, **fields)
+    changed = await env.owner.post(page, form=form, **{**fields, "amount": "99", "external_id": "outra"})
+    assert (changed.status, await env.rows_of(table)) == (400, 1), changed.where
+    assert "O que ele pedia antes está feito; o que está abaixo ainda não." in changed.text
+    assert 'value="99"' in changed.html
+    assert 'value="outra"' in changed.html
+    second = await env.owner.post(page, form=changed, **{**fields, "amount": "99", "external_id": "outra"})
+    assert second.status == 303
+    assert second.where != first.where
+    assert await env.rows_of(table) == 2
 
 
 @pytest.mark.parametrize(

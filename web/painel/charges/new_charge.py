@@ -5,6 +5,7 @@ was filled in; one that is sent again leads to the charge it made.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from datetime import date, timedelta
 from hashlib import sha256
@@ -33,7 +34,7 @@ from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
-from readmodels.dashboard.overview import made_with
+from readmodels.dashboard.overview import Made, made_with
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
@@ -66,6 +67,10 @@ _SAID_ON_FORM: Final = frozenset({
     Code.BANK_UNAVAILABLE, Code.PIX_AVULSO_SUSPENDED, Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED,
     Code.SERVICE_UNAVAILABLE,
 })  # fmt: skip
+_CHANGED_SINCE: Final = (
+    "Este formulário já foi enviado e mudou depois disso. O que ele pedia antes está feito; "
+    "o que está abaixo ainda não. Confira e envie de novo."
+)
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -101,7 +106,7 @@ async def create(request: PageRequest) -> Response[Any]:
             create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
         )
     except AlreadySent:
-        charge_id = await made_before(request)
+        charge_id = await made_before(request, filled)
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
@@ -113,19 +118,34 @@ async def create(request: PageRequest) -> Response[Any]:
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="segunda-via" if answered else "criada")
 
 
-async def made_before(request: PageRequest) -> UUID:
-    """What this form made when it was sent before; AlreadySent when that is not known, or nothing."""
-    made = await found_before(request)
+def asked_by(request: PageRequest) -> bytes:
+    """The fingerprint of what a form asks for: one that was changed is told from one that is sent again. Keyed, because
+    it outlives the payer's data that it is made of."""
+    asked = json.dumps(sorted(request.given(but={"csrf", "once"})))
+    return sha256(request.seal.blind(asked).encode()).digest()
+
+
+async def made_before(request: PageRequest, filled: Filled) -> UUID | None:
+    """What this form made when it was sent before; None, said in `filled`, when it asked for something else then: a
+    page that a browser keeps for the way back. AlreadySent when it is not known what was made, or nothing was."""
+    made = await _made(request)
     if made is None:
         raise AlreadySent
-    return made
+    if made.fingerprint == asked_by(request):
+        return made.resource_id
+    filled.wrong("form", _CHANGED_SINCE)
+    return None
 
 
 async def found_before(request: PageRequest) -> UUID | None:
     """What the request's key has made; None when that is nothing."""
-    async with session(request.pool) as conn:
-        made = await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
+    made = await _made(request)
     return None if made is None else made.resource_id
+
+
+async def _made(request: PageRequest) -> Made | None:
+    async with session(request.pool) as conn:
+        return await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
 
 
 async def _issuer(request: PageRequest) -> Issuer:
@@ -208,7 +228,7 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
     creation = Creation(
         issuer=await _issuer(request),
         key=request.key,
-        fingerprint=sha256(request.key.encode()).digest(),
+        fingerprint=asked_by(request),
         charge_id=charge_id,
         request_id=request.request_id,
         now=request.now,
@@ -256,7 +276,7 @@ async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | N
         charge_id=charge_id,
         issuer=await _issuer(request),
         key=request.key,
-        fingerprint=sha256(request.key.encode()).digest(),
+        fingerprint=asked_by(request),
         request_id=request.request_id,
         kind=asked.kind,
         amount_cents=asked.amount_cents,

@@ -5,7 +5,6 @@ Production only, as for the API (contract section 13).
 
 from datetime import date, timedelta
 from functools import partial
-from hashlib import sha256
 from typing import Any, Final
 from uuid import UUID
 
@@ -41,6 +40,7 @@ from web.painel.charges.new_charge import (
     DESCRIPTION_MAX,
     REFERENCE_MAX,
     STATE_WORDS,
+    asked_by,
     boleto_payer,
     check_approved,
     check_boletos,
@@ -152,7 +152,10 @@ async def create(request: PageRequest) -> Response[Any]:
             return _form(request, method, filled)
         schedule_id = await _create(request, new)
     except AlreadySent:
-        schedule_id = await made_before(request)
+        made = await made_before(request, filled)
+        if made is None:
+            return _form(request, method, filled)
+        schedule_id = made
     except Refused as refused:
         if refused.code not in _SAID_ON_FORM:
             raise
@@ -217,7 +220,7 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
     return NewSchedule(
         account_id=request.session.account_id,
         key=request.key,
-        fingerprint=sha256(request.key.encode()).digest(),
+        fingerprint=asked_by(request),
         schedule_id=schedule_id,
         payment_method=method,
         amount_cents=amount_cents,
