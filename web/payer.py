@@ -54,6 +54,7 @@ ANOMALY_WORDS: dict[Anomaly, str] = {
     Anomaly.PAID_AFTER_CANCEL: "Chegou um pagamento depois do fim desta cobrança. {merchant} pode devolvê-lo.",
     Anomaly.AMOUNT_MISMATCH: "Chegou um pagamento de outro valor, que não quita esta cobrança. Fale com {merchant}.",
 }
+EXCESS_WORDS = "Foi pago mais do que o valor cobrado. {merchant} pode devolver a diferença."
 SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
 # In place of the PDF of a boleto that is over: what became of it, and what follows.
 BOLETO_WORDS: dict[Status, tuple[str, str]] = {
@@ -90,7 +91,7 @@ _HOLIDAY = "um feriado bancário"
 SENTENCES = (
     *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
     *(each for words in (*BOLETO_WORDS.values(), SUSPENDED_BOLETO) for each in words), _CHARGE_PAGE,
-    *ANOMALY_WORDS.values(), *SCRIPT_WORDS.values(),
+    *ANOMALY_WORDS.values(), EXCESS_WORDS, *SCRIPT_WORDS.values(),
     _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
 )  # fmt: skip
 """All that this module has the page say: each is translated in templates/payer.toml."""
@@ -262,9 +263,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         "origin": request.app.state.settings.app_url,
         "preview_title": named,
         "preview_text": _preview(found, heading, words),
-        "anomaly_words": words.say(ANOMALY_WORDS[found.anomaly]).format(merchant=found.merchant)
-        if found.anomaly
-        else "",
+        "anomaly_words": _anomaly_words(found, words),
         "heading": heading,
         "announcement": announcement,
         "title": f"{heading} – {named}",
@@ -289,6 +288,13 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         # When the page changes without the charge: its PIX can no longer be paid, its boleto can; or it costs more.
         "changes_iso": _changes(found) if payable else None,
     }
+
+
+def _anomaly_words(found: PayerPage, words: PayerLanguage) -> str:
+    if found.anomaly is None:
+        return ""
+    said = EXCESS_WORDS if found.excess else ANOMALY_WORDS[found.anomaly]
+    return words.say(said).format(merchant=found.merchant)
 
 
 def _changes(found: PayerPage) -> str | None:

@@ -23,6 +23,10 @@ from runtime.postgres import Connection
 _PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
+# What `by_public_id` calls the anomaly of a payment that settled its charge.
+_EXCESS = "excess"
+
+
 class SettledView(Struct, frozen=True):
     """The part of a payment that may be shown to whoever has the link: nothing about the person who paid."""
 
@@ -130,6 +134,8 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     description: str | None
     anomaly: Anomaly | None
     """Money that came and does not fit: twice, after the end, another amount. The latest that was not given back."""
+    excess: bool
+    """Whether that is what was paid beyond the amount of a charge which it settled."""
     qr_code: str | None
     """None when it cannot be paid any more, although the boleto beside it still can."""
     pix_expires_at: datetime | None
@@ -220,7 +226,8 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         version=-row.version if suspended else row.version + _asked_and_answered(row),
         external_id=told.external_id,
         description=told.description,
-        anomaly=Anomaly(row.anomalies[-1]) if row.anomalies else None,
+        anomaly=_anomaly(row),
+        excess=row.anomalies == [_EXCESS],
         qr_code=qr_code,
         pix_expires_at=pix_expires_at,
         linha_digitavel=slip.linha_digitavel if slip is not None else None,
@@ -233,6 +240,12 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         paid_bank=row.paid_bank,
         second_copy=_second_copy(row, told, status, now=now),
     )
+
+
+def _anomaly(row: _Row) -> Anomaly | None:
+    if row.anomalies == [_EXCESS]:
+        return Anomaly.AMOUNT_MISMATCH
+    return Anomaly(row.anomalies[-1]) if row.anomalies else None
 
 
 def _asked_and_answered(row: _Row) -> int:

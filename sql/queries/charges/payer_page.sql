@@ -10,8 +10,9 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
        coalesce(merchant_logo.height, 0) AS logo_height,
        -- The latest payment that does not fit and is not back yet, unless as much is back as was paid beyond what was asked
        -- for, whichever payment it was given back from. Payments of one charge are few rows of read_payment_charge.
-       ARRAY(SELECT anomaly FROM (
-           SELECT r.paid_at, r.payment_id, r.anomaly, p.refunded_cents + p.reversed_cents < p.amount_cents AS kept,
+       -- One that settled the charge came with more than was to be paid: 'excess'.
+       ARRAY(SELECT CASE WHEN settles THEN 'excess' ELSE anomaly END FROM (
+           SELECT r.paid_at, r.payment_id, r.anomaly, p.settles, p.refunded_cents + p.reversed_cents < p.amount_cents AS kept,
                   sum(p.refunded_cents + p.reversed_cents) OVER () AS back_cents,
                   sum(CASE WHEN r.anomaly IS NULL THEN 0
                            WHEN p.settles THEN greatest(p.amount_cents - charge_view.amount_cents, 0)

@@ -46,18 +46,24 @@ async def test_the_merchants_reference_is_shown_before_and_after(
 
 
 async def paid(
-    pool: Pool, public_id: str, *, anomaly: str | None, amount_cents: int = 123456, refunded_cents: int = 0
+    pool: Pool,
+    public_id: str,
+    *,
+    anomaly: str | None,
+    amount_cents: int = 123456,
+    refunded_cents: int = 0,
+    settles: bool | None = None,
 ) -> None:
-    """A payment as it is booked, which settles its charge when it has no anomaly."""
+    """A payment as it is booked, which settles its charge when it has no anomaly, unless told otherwise."""
     await pool.execute(
         "WITH booked AS (INSERT INTO payment (account_id, test, payment_id, charge_id, source, method, settles,"
         " anomaly, amount_cents, refunded_cents, paid_at, credited_at)"
-        " SELECT account_id, test, $2::uuid, charge_id, $2::uuid::text, 'pix', $3::text IS NULL, $3::text, $4, $5,"
-        " now(), now() FROM read_charge WHERE public_id = $1)"
+        " SELECT account_id, test, $2::uuid, charge_id, $2::uuid::text, 'pix', coalesce($6, $3::text IS NULL),"
+        " $3::text, $4, $5, now(), now() FROM read_charge WHERE public_id = $1)"
         " INSERT INTO read_payment (account_id, test, payment_id, charge_id, method, anomaly, paid_at, journal_id)"
         " SELECT account_id, test, $2, charge_id, 'pix', $3, now(), journal_id FROM read_charge"
         " WHERE public_id = $1",
-        public_id, new_id(), anomaly, amount_cents, refunded_cents,
+        public_id, new_id(), anomaly, amount_cents, refunded_cents, settles,
     )  # fmt: skip
 
 
@@ -99,6 +105,23 @@ async def test_once_what_was_paid_twice_is_back_nothing_says_that_it_may_be_give
     _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert ("foi paga mais de uma vez" in html) is told
     assert ("<dt>Devolvido</dt>" in html) is (sum(refunded_cents) > 0)
+
+
+@pytest.mark.parametrize(("refunded_cents", "told"), [(0, True), (4999, True), (5000, False)])
+async def test_who_paid_too_much_is_not_told_that_the_charge_is_open(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool, refunded_cents: int, told: bool
+) -> None:
+    """The page says that it is paid: what came beyond that settles it as well, and the difference can go back."""
+    public_id = await charge("paid", refunded_cents=refunded_cents)
+    much = 128456
+    await paid(
+        pool, public_id, anomaly="amount_mismatch", amount_cents=much, refunded_cents=refunded_cents, settles=True
+    )
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert "não quita" not in html
+    assert ("Foi pago mais do que o valor cobrado. Padaria Aurora Ltda pode devolver a diferença." in html) is told
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}?lang=en")
+    assert ("More was paid than the amount of the charge." in html) is told
 
 
 async def test_of_two_that_do_not_fit_the_one_that_is_still_here_is_told(
