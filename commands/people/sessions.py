@@ -70,6 +70,7 @@ class Person(Struct, frozen=True):
 _find_person = sql.maybe("session.person", Person)
 _open = sql.run("session.open")
 _find = sql.maybe("session.find", Session)
+_person_of = sql.maybe("session.person_of", str)
 _touch = sql.run("session.touch")
 _prove = sql.run("session.prove")
 _count = sql.one("session.count", int)
@@ -117,6 +118,12 @@ async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime
     if found is not None and found.seen_at <= now - _SEEN_EVERY:
         await _touch(conn, session_hash=session_hash, now=now)
     return found
+
+
+async def person_of_session(conn: Connection, cookie: str) -> str | None:
+    """The e-mail of the merchant's person whose session this is or was; None once it was ended by signing out, or by a
+    new password, and not by time."""
+    return await _person_of(conn, session_hash=hash_of(cookie) or b"")
 
 
 async def prove_session(conn: Connection, cookie: str, *, now: datetime) -> None:

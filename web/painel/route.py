@@ -23,7 +23,8 @@ from runtime.postgres import Pool, session
 from runtime.seal import Seal
 from web.cells import chosen_by, form_key, home_of
 from web.painel.auth.entry_form import forget_choice, mark_in
-from web.painel.auth.sign_in import cookie_of, entrance
+from web.painel.auth.kept_form import keep
+from web.painel.auth.sign_in import cookie_of, entrance, turn_away
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
 from web.painel.page_refusals import StepUpNeeded, StillNew
@@ -116,7 +117,9 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         async with session(person_pool) as conn:
             found = await session_of(conn, cookie, section.side, now=state.now())
         if found is None:
-            return forget_choice(request, go(entrance(section, request.scope["path"] if page.method == "GET" else "")))
+            if page.method == "POST":
+                return turn_away(request, section, await keep(request, section, person_pool, cookie))
+            return forget_choice(request, go(entrance(section, request.scope["path"])))
         form: Form = {}
         files: Files = {}
         if page.upload:

@@ -99,6 +99,11 @@ LEFT JOIN sandbox_clock k ON k.account_id = u.account_id
 WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_at > :born_after
   AND (u.account_id IS NULL) = :staff;
 
+-- name: person_of
+-- Whose it is, however long ago it was used. Sessions stay for a while after their end; not those of the staff.
+SELECT u.email FROM dashboard_session s JOIN dashboard_user u USING (email)
+WHERE s.session_hash = :session_hash AND u.account_id IS NOT NULL;
+
 -- name: touch
 UPDATE dashboard_session SET seen_at = :now WHERE session_hash = :session_hash;
 

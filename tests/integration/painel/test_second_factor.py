@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
 from commands.people.attempts import CODE_ATTEMPTS, CODE_WINDOW, EMAIL_ATTEMPTS, WINDOW
+from commands.people.sessions import IDLE
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
 from tests.support.code_reader import qr_text
@@ -225,3 +226,25 @@ async def test_a_wrong_first_code_or_password_turns_nothing_on_and_shows_the_sam
         for strange in ("", "zz", "00" * 60):
             assert (await person.post(FACTOR, secret=strange, code=right, password=person.password)).status == 400
         assert await pool.fetchval("SELECT totp_sealed FROM dashboard_user WHERE email = $1", person.email) is None
+
+
+async def test_a_form_of_a_session_that_ended_is_carried_past_the_code_too(
+    address: str, clock: Clock, merchant: MerchantCreated
+) -> None:
+    def hidden(page: Seen) -> dict[str, str]:
+        return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.html))
+
+    async with person_of(address, merchant) as person:
+        secret, _ = await _enrol(person, clock)
+        page = "/painel/empresa"
+        form = await person.opened(page)
+        clock.on(IDLE + timedelta(seconds=1))
+        late = await person.post(f"{page}/contato", form=form, contact_email="ajuda@example.com")
+        sent = {**hidden(late), "email": person.email, "password": person.password}
+        code = await person.ask("POST", ENTRY, data=sent)
+        assert "Código de acesso" in code.text
+        given = {**hidden(code), "codigo": code_at(secret, step_at(clock.at))}
+        entered = await person.ask("POST", CODE, data=given)
+        assert "Falta enviar o formulário" in entered.text, entered.text[:300]
+        assert (await person.ask("POST", f"{page}/contato", data=hidden(entered))).status == 303
+        assert "ajuda@example.com" in (await person.opened(page)).html

@@ -49,7 +49,7 @@ def entry_page(
     fresh = not re.fullmatch(r"[0-9a-f]{32}", own)
     if fresh:
         own = secrets.token_hex(16)
-    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), own), **values}
+    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), own), "kept": [], **values}
     answer = page(template, shown, status=status, headers=PAGE_HEADERS)
     if fresh:
         answer.set_cookie(make_cookie(section.before, own, settings, _BEFORE_S))

@@ -64,6 +64,7 @@ from web.painel.auth.entry_form import (
     throttled,
     wait_for,
 )
+from web.painel.auth.kept_form import Kept, carried, sent_on
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_hash, address_of, csrf_token, go
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
@@ -110,6 +111,13 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
     return _form(request, section, where_to=parameter_in(request.scope, "para") or "")
 
 
+def turn_away(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
+    """Whoever sent a form and is not signed in any more: nothing of it is done."""
+    if not kept:
+        return forget_choice(request, go(f"{section.root}/entrar?terminou=1"))
+    return forget_choice(request, _form(request, section, kept=kept, status=403))
+
+
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
@@ -118,6 +126,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
         return _form(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
     password = form.get("password", [""])[0]
+    kept = carried(form)
     where_to = form.get("para", [""])[0]
     now, address = to_millisecond(state.now()), address_of(request)
     try:
@@ -126,7 +135,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
             device = known_device(request, section, person)
             await take_attempt(conn, email, address, now=now, seal=seal, device=device)
     except Refused as refused:
-        answer = _form(request, section, email=email, where_to=where_to, fault=wait_for(refused), status=429)
+        answer = _form(request, section, email=email, where_to=where_to, kept=kept, fault=wait_for(refused), status=429)
         return _slowed(answer, refused)
     right = len(password) <= PASSWORD_MAX
     async with state.sign_in_turns:
@@ -134,15 +143,15 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     if not right or person is None:
         _log.info("sign_in_refused", section=section.root)
         fault = "E-mail ou senha incorretos."
-        return _form(request, section, email=email, where_to=where_to, fault=fault, status=403)
+        return _form(request, section, email=email, where_to=where_to, kept=kept, fault=fault, status=403)
     person = await _renewed(request, person, password)
     if person.totp_sealed is not None:
         halfway = _Halfway(
             person.email, before(request, section), section.root, int(now.timestamp()) + _CODE_S, where_to
         )
-        return _code_form(request, section, halfway)
+        return _code_form(request, section, halfway, kept)
     async with transaction(state.pool) as conn:
-        return await _open_session(request, section, conn, person, where_to, now=now)
+        return await _open_session(request, section, conn, person, where_to, now=now, kept=kept)
 
 
 async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
@@ -159,6 +168,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     ):
         return _form(request, section, fault=TOO_LATE, status=403)
     code = form.get("codigo", [""])[0]
+    kept = carried(form)
     try:
         async with session(state.pool) as conn:
             person = await find_person(conn, halfway.email, section.side)
@@ -167,18 +177,21 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
             if is_digits(code):
                 await take_code_attempt(conn, halfway.email, now=now, seal=seal)
     except Refused as refused:
-        return _slowed(_code_form(request, section, halfway, fault=wait_for(refused), status=429), refused)
+        answer = _code_form(request, section, halfway, kept, fault=wait_for(refused), status=429)
+        return _slowed(answer, refused)
     if person is None or person.totp_sealed is None:
         return _form(request, section, fault=TOO_LATE, status=403)
     async with transaction(state.pool) as conn:
         taken = await take_code(conn, person.email, code, now=now, seal=seal)
         if taken is not None:
             with_what = {} if taken is AcceptedCode.CODE else {"with": taken.value}
-            return await _open_session(request, section, conn, person, halfway.where_to, now=now, facts=with_what)
+            return await _open_session(
+                request, section, conn, person, halfway.where_to, now=now, kept=kept, facts=with_what
+            )
         # The password is known to this browser: its owner should see that.
         await write_down(conn, _audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
-    return _code_form(request, section, halfway, fault="Código incorreto ou já usado.", status=403)
+    return _code_form(request, section, halfway, kept, fault="Código incorreto ou já usado.", status=403)
 
 
 async def _open_session(
@@ -189,6 +202,7 @@ async def _open_session(
     where_to: str,
     *,
     now: datetime,
+    kept: Kept,
     facts: dict[str, Any] | None = None,
 ) -> Response[Any]:
     settings: Settings = request.app.state.settings
@@ -204,7 +218,9 @@ async def _open_session(
         await tell_person(conn, person.email, person.account_id, kind, told, now=now, seal=seal)
     await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
-    answer = go(where_to if is_page_of(section, where_to) else section.root)
+    answer: Response[Any] = sent_on(seal, kept, person.email, cookie) or go(
+        where_to if is_page_of(section, where_to) else section.root
+    )
     answer.set_cookie(make_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
     answer.set_cookie(make_cookie(section.before, "", settings, 0))
     if person.password_hash is not None:
@@ -307,6 +323,7 @@ def _form(
     *,
     email: str = "",
     where_to: str = "",
+    kept: Kept | None = None,
     fault: str = "",
     status: int = 200,
 ) -> Response[Any]:
@@ -314,6 +331,8 @@ def _form(
         "email": email,
         "where_to": where_to if is_page_of(section, where_to) else "",
         "fault": fault,
+        "kept": kept or [],
+        "ended": parameter_in(request.scope, "terminou") == "1",
         "left": parameter_in(request.scope, "saiu") == "1",
         "chosen": parameter_in(request.scope, "senha") == "1",
     }
@@ -324,7 +343,7 @@ _HALFWAY = "half of a sign-in"
 
 
 def _code_form(
-    request: AnyRequest, section: Section, halfway: _Halfway, *, fault: str = "", status: int = 200
+    request: AnyRequest, section: Section, halfway: _Halfway, kept: Kept, *, fault: str = "", status: int = 200
 ) -> Response[Any]:
     settings: Settings = request.app.state.settings
     seal = Seal(settings.secret_key)
@@ -333,6 +352,7 @@ def _code_form(
         "csrf": csrf_token(seal, halfway.before),
         # After the cell that has asked for the code.
         "step": f"{current_cell():03x}{seal.seal(msgspec.json.encode(halfway), _HALFWAY, '').hex()}",
+        "kept": kept,
         "fault": fault,
     }
     return page("painel/entry_code.html", values, status=status, headers=PAGE_HEADERS)

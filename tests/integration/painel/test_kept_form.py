@@ -1,0 +1,112 @@
+"""A form that is sent when its session has ended: nothing is done, it is said so, and nobody types it a second time."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from banks.protocol import Location
+from commands.bank_orders.pix_locations import add_to_pool
+from commands.merchants.merchants import MerchantCreated
+from commands.people.sessions import IDLE
+from domain.mode import Mode
+from runtime.ids import new_token
+from runtime.postgres import Pool
+from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.pages import serving
+
+NEW = "/painel/cobrancas/nova"
+CHARGE: dict[str, Any] = {
+    "forma": "pix", "amount": "12,34", "lifetime": "86400", "external_id": "pedido <1>", "payer_name": "Ana & Cia",
+}  # fmt: skip
+MADE = "SELECT count(*) FROM charge WHERE account_id = $1"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
+    async with pool.acquire() as conn:
+        locations = [Location(9_700_000 + n, f"bank.example/{new_token()}") for n in range(10)]
+        await add_to_pool(conn, Mode.PRODUCTION, "001", locations)
+    async with serving(pool, clock.now, settings_with()) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def merchant(pool: Pool) -> MerchantCreated:
+    return await a_merchant(pool)
+
+
+def _hidden(seen: Seen) -> dict[str, str]:
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', seen.html)
+    return {name: unescape(value) for name, value in found}
+
+
+async def _enter(person: Person, page: Seen, password: str) -> Seen:
+    sent = {**_hidden(page), "email": person.email, "password": password}
+    return await person.ask("POST", ENTRY, data=sent)
+
+
+async def test_what_was_typed_when_the_session_had_ended_is_sent_after_the_sign_in(
+    address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant) as person:
+        form = await person.opened(NEW)
+        clock.on(IDLE + timedelta(seconds=1))
+        late = await person.post(NEW, form=form, **CHARGE)
+        assert late.status == 403
+        assert "Sua sessão terminou." in late.text
+        assert "ainda não foi feito: entre para enviar." in late.text
+        wrong = await _enter(person, late, "errada")
+        assert "E-mail ou senha incorretos." in wrong.text
+        entered = await _enter(person, wrong, person.password)
+        assert (entered.status, await pool.fetchval(MADE, merchant.account_id)) == (200, 0)
+        assert "Falta enviar o formulário" in entered.text
+        assert f'action="{NEW}"' in entered.html
+        for _ in range(2):
+            done = await person.ask("POST", NEW, data=_hidden(entered))
+            assert done.status == 303, done.text[:300]
+        assert await pool.fetchval(MADE, merchant.account_id) == 1
+        shown = await person.opened(done.where)
+        assert "Cobrança criada." in shown.text
+        for typed in ("R$\xa012,34", "pedido <1>", "Ana & Cia"):
+            assert typed in shown.text
+
+
+async def test_it_goes_on_for_the_person_of_that_session_alone(
+    address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
+) -> None:
+    async with person_of(address, merchant) as person, colleague_of(pool, address, merchant, "finance") as other:
+        form = await person.opened(NEW)
+        clock.on(IDLE + timedelta(seconds=1))
+        late = await person.post(NEW, form=form, **CHARGE)
+        person.email, person.password = other.email, other.password
+        entered = await _enter(person, late, other.password)
+        assert (entered.status, entered.where) == (303, "/painel")
+
+
+@pytest.mark.parametrize("how", ["signed out", "another's form", "password"])
+async def test_of_any_other_form_it_is_said_that_nothing_was_done(
+    address: str, clock: Clock, merchant: MerchantCreated, how: str
+) -> None:
+    """Of a session that its person ended nothing is kept, nor of a form from elsewhere, nor a password."""
+    async with person_of(address, merchant) as person:
+        form = await person.opened(NEW)
+        page, fields = NEW, {**form.hidden(), **CHARGE}
+        kept = {(each.key, each.value) for each in person.http.cookie_jar}
+        if how == "signed out":
+            await person.post("/painel/sair")
+            person.http.cookie_jar.update_cookies(dict(kept))
+        elif how == "another's form":
+            fields["csrf"] = "0" * 64
+        else:
+            page, fields = "/painel/acesso/senha", {**form.hidden(), "password": "a", "new": "segredo", "again": "b"}
+        clock.on(IDLE + timedelta(seconds=1))
+        late = await person.ask("POST", page, data=fields)
+        assert (late.status, late.where) == (303, f"{ENTRY}?terminou=1")
+        told = await person.opened(late.where)
+        assert "Sua sessão terminou, e nada do que você enviou foi feito." in told.text
+        assert "pedido" not in told.html
