@@ -18,7 +18,8 @@ from cli.run.child import CannotRun
 if TYPE_CHECKING:
     from runtime.backups.settings import BackupSettings
 
-_LOOK_EVERY_S: Final = 60.0
+_LOOK_EVERY: Final = 12
+"""Times _AGAIN_S: a minute."""
 _END_S_MAX: Final = 20.0
 _AGAIN_S: Final = 5.0
 
@@ -114,7 +115,7 @@ def run(_: argparse.Namespace) -> int:
                 _look(settings)
             except (BackupFailed, OSError) as error:
                 tell(str(error))  # tried again; `quita backup list` tells whoever watches
-            stopping.wait(_LOOK_EVERY_S if receiving.poll() is None else _AGAIN_S)
+            _wait(stopping, receiving)
     finally:
         receiving.send_signal(signal.SIGINT)
         try:
@@ -123,6 +124,13 @@ def run(_: argparse.Namespace) -> int:
             receiving.kill()
             receiving.wait()
     return 0
+
+
+def _wait(stopping: threading.Event, receiving: "subprocess.Popen[bytes]") -> None:
+    """Until it is time to look again: soon when nothing is received."""
+    for _ in range(_LOOK_EVERY):
+        if stopping.wait(_AGAIN_S) or receiving.poll() is not None:
+            return
 
 
 def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
@@ -134,7 +142,10 @@ def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
     made = start(settings, "pg_receivewal", "--slot=quita_backup", "--create-slot", "--if-not-exists")
     if made.wait() != 0:
         raise BackupFailed("the slot quita_backup cannot be made: see above")
-    return start(settings, "pg_receivewal", "-D", str(wal_folder(settings)), "--slot=quita_backup", "--synchronous")
+    # By itself it would ask for ever for a slot that the server, a standby that was promoted, does not have.
+    return start(
+        settings, "pg_receivewal", "-D", str(wal_folder(settings)), "--slot=quita_backup", "--synchronous", "--no-loop"
+    )
 
 
 def _look(settings: "BackupSettings") -> None:
@@ -142,7 +153,9 @@ def _look(settings: "BackupSettings") -> None:
     from runtime.backups.tools import copy
 
     bases = store.base_backups(settings)
-    if not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h):
+    # One that was taken before the log was received is good for its own end alone.
+    late = not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h)
+    if late or not store.goes_on(settings):
         made = store.take(settings, now=_now, tell=tell)
         for fault in store.verify(settings, [made], tell=tell):
             tell(f"FAULT {fault}")

@@ -31,6 +31,8 @@ class BaseBackup(Struct, frozen=True):
     bytes: int
     first_segment: str
     """Of the log: where its recovery begins."""
+    alone: bool = False
+    """Nobody received the log when it was taken: it may be good for its own end and no instant after it."""
 
 
 class Archive(Struct, frozen=True):
@@ -81,7 +83,8 @@ def take(settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell) -
         raise BackupFailed(f"pg_basebackup ended with {code}; no base backup was taken")
     log = msgspec.json.decode((partial / "backup_manifest").read_bytes(), type=_Manifest).ranges[0]
     size = sum(path.stat().st_size for path in partial.iterdir())
-    made = BaseBackup(name, began_at, now().astimezone(UTC), size, _segment(log))
+    first = _segment(log)
+    made = BaseBackup(name, began_at, now().astimezone(UTC), size, first, alone=not _has(settings, first))
     final.with_name(f"{name}.json").write_bytes(msgspec.json.encode(made))
     partial.rename(final)
     for gone in prune(settings, now=now()):
@@ -99,7 +102,7 @@ def base_backups(settings: BackupSettings) -> list[BaseBackup]:
 
 
 def archive(settings: BackupSettings) -> Archive:
-    names = sorted(path.name for path in wal_folder(settings).glob("*") if _SEGMENT.fullmatch(path.name))
+    names = _segments(settings)
     newest = max(wal_folder(settings).glob("*"), key=lambda path: path.stat().st_mtime, default=None)
     return Archive(
         segments=len(names),
@@ -123,11 +126,23 @@ def verify(settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell)
             faults.append(f"{base.name}: {' '.join(done.stderr.split())[:300]}")
     found = archive(settings)
     faults += [f"the log is missing before {name}" for name in found.holes]
-    first = min((base.first_segment for base in base_backups(settings)), default=None)
-    there = {path.name for path in wal_folder(settings).glob("*")}
-    if first is not None and not {first, f"{first}.partial"} & there:
-        faults.append(f"the log begins after the oldest base backup, which needs {first}")
+    there = base_backups(settings)
+    # What an older one cannot do, the newest does: one that nobody received the log of was never to go on from.
+    needed = {base.name: base for base in [*[base for base in there if not base.alone][:1], *there[-1:]]}
+    for base in needed.values():
+        if not _has(settings, base.first_segment):
+            faults.append(f"what came after {base.name} cannot be restored: {base.first_segment} of the log is missing")
     return faults
+
+
+def goes_on(settings: BackupSettings) -> bool:
+    """Whether the log goes on from the newest base backup; False when it begins after it, and another is needed."""
+    bases, names = base_backups(settings), _segments(settings)
+    return not bases or not names or min(name[8:24] for name in names) <= bases[-1].first_segment[8:]
+
+
+def _has(settings: BackupSettings, segment: str) -> bool:
+    return any((wal_folder(settings) / name).exists() for name in (segment, f"{segment}.partial"))
 
 
 def prune(settings: BackupSettings, *, now: datetime) -> list[str]:
@@ -157,7 +172,13 @@ def is_late(settings: BackupSettings, *, now: datetime) -> str | None:
         return f"the newest base backup is of {bases[-1].ended_at:%Y-%m-%d %H:%M} UTC"
     if log.newest_at is None or log.newest_at < now - LATE:
         return "the log is not received"
+    if not goes_on(settings):
+        return f"what came after {bases[-1].name} cannot be restored: the log begins after it"
     return None
+
+
+def _segments(settings: BackupSettings) -> list[str]:
+    return sorted(path.name for path in wal_folder(settings).glob("*") if _SEGMENT.fullmatch(path.name))
 
 
 def _segment(log: _Range) -> str:

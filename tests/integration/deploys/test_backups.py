@@ -20,7 +20,7 @@ import pytest
 from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
 from runtime.backups.settings import BackupSettings, read_backups
-from runtime.backups.store import BaseBackup, archive, base_backups, is_late, prune
+from runtime.backups.store import BaseBackup, archive, base_backups, goes_on, is_late, prune
 from runtime.backups.store import verify as compare
 from runtime.local.embedded import EmbeddedPostgres
 from sql.migrate import migrate
@@ -168,6 +168,30 @@ async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
         remove_home(home)
 
 
+async def test_what_was_taken_before_the_log_was_received_is_followed_by_one_that_can_be_gone_on_from(
+    lost: EmbeddedPostgres, backups: dict[str, str], tmp_path: Path
+) -> None:
+    """And a server without the slot, as a standby that was promoted, is given one."""
+    quita(backups, "take")
+    async with connected(lost.dsn) as conn:
+        await conn.execute("CREATE TABLE written (n integer)")
+        await conn.execute("SELECT pg_switch_wal()")
+        settings = _settings(backups)
+        with running(backups, tmp_path):
+            until(lambda: len(base_backups(settings)) == 2, within_s=240)
+            assert quita(backups, "list")["late"] is None
+            assert quita(backups, "verify", "--all")["faults"] == []
+
+            await conn.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
+            for _ in range(100):
+                with contextlib.suppress(asyncpg.ObjectInUseError, asyncpg.UndefinedObjectError):
+                    await conn.execute("SELECT pg_drop_replication_slot('quita_backup')")
+                    break
+                await asyncio.sleep(0.05)
+            await asyncio.wait_for(_received(lost.dsn), 60)
+        assert quita(backups, "verify", "--all")["faults"] == []
+
+
 def _settings(env: dict[str, str]) -> BackupSettings:
     return read_backups(env)
 
@@ -222,6 +246,20 @@ def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
     assert is_late(settings, now=_NOW) is None
     assert is_late(settings, now=_NOW + timedelta(minutes=16)) == "the log is not received"
     assert "newest base backup" in (is_late(settings, now=_NOW + timedelta(days=3)) or "")
+
+
+def test_a_base_backup_that_the_log_does_not_go_on_from_is_told(tmp_path: Path) -> None:
+    settings = _kept(tmp_path)
+    _made(tmp_path, "d01", _NOW, "000000010000000000000002")
+    (tmp_path / "wal").mkdir()
+    assert goes_on(settings), "nothing is received yet"
+    segment = tmp_path / "wal" / "000000010000000000000005.partial"
+    segment.touch()
+    os.utime(segment, (_NOW.timestamp(),) * 2)
+    assert not goes_on(settings)
+    told = "what came after d01 cannot be restored"
+    assert told in (is_late(settings, now=_NOW) or "")
+    assert told in compare(settings, [], tell=print)[0]
 
 
 @pytest.mark.parametrize("name", ["BACKUP_EVERY_H", "BACKUP_KEPT_DAYS"])
