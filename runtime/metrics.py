@@ -6,6 +6,7 @@ Labels are bounded: route templates, methods, status codes. Never an account, a 
 
 import asyncio
 import math
+import os
 import time
 from bisect import bisect_left
 from collections import Counter as TallyOf
@@ -153,6 +154,13 @@ class DatabaseMeter:
                 held[pool.name, state] = held.get((pool.name, state), 0) + count
         for labels, count in held.items():
             pool_connections.labels(*labels).set(count)
+
+
+def forget(*gauges: Gauge) -> None:
+    """Show nothing that another worker knows better. Where processes share a folder the most recent value is shown."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        for gauge in gauges:
+            gauge.clear()
 
 
 def exposition() -> bytes:

@@ -1,11 +1,10 @@
 """How much waits, and how long: the queues and the money that watches and alerts look at, measured every 15 s.
 
-One worker of the installation measures, by a lease. It is what shows these gauges; the others show none, or values that
-get older: `quita_measured_timestamp_seconds` says which are the newest.
+One worker of each cell measures, by a lease. It is what shows these gauges; the others show none, or values that get
+older: `quita_measured_timestamp_seconds` says which are the newest. Each names its cell: of two that share a folder of
+counts the newer value would stand for both.
 """
 
-import math
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,7 +14,10 @@ from prometheus_client import Gauge
 
 import sql
 from readmodels.verify import missing_events
+from runtime.cells.directory import find_numbers
+from runtime.cells.number import HOME
 from runtime.coordination.leases import take_lease
+from runtime.metrics import forget
 from runtime.postgres import session
 from sql import Connection
 from workers.context import Context
@@ -30,38 +32,49 @@ _MODE: Final = "livemostrecent"
 _waiting = Gauge(
     "quita_queue_waiting",
     f"What is due in a queue; {COUNTED_MAX} are that many or more.",
-    ["queue", "mode"],
+    ["cell", "queue", "mode"],
     multiprocess_mode=_MODE,
 )
 _oldest = Gauge(
     "quita_queue_oldest_seconds",
     "For how long the oldest of a queue is due; 0 when nothing is.",
-    ["queue", "mode"],
+    ["cell", "queue", "mode"],
     multiprocess_mode=_MODE,
 )
 _suspense = Gauge(
     "quita_suspense_open_cents",
     "Money received that fits no charge and that nobody has settled.",
+    ["cell"],
     multiprocess_mode=_MODE,
 )
 _sealed = Gauge(
     "quita_journal_sealed_timestamp_seconds",
     "When the journal was sealed last.",
+    ["cell"],
     multiprocess_mode=_MODE,
 )
 _differences = Gauge(
     "quita_verify_differences",
     "Rows that the last completed verification of everything found to be other than they must be.",
+    ["cell"],
     multiprocess_mode=_MODE,
 )
 _verified = Gauge(
     "quita_verify_completed_timestamp_seconds",
     "When that verification was completed.",
+    ["cell"],
     multiprocess_mode=_MODE,
 )
 _measured = Gauge(
     "quita_measured_timestamp_seconds",
     "When the queues were measured last.",
+    ["cell"],
+    multiprocess_mode=_MODE,
+)
+_cells = Gauge(
+    "quita_cell_info",
+    "1 for each cell of the directory, told by home: one that shows nothing else is not measured.",
+    ["cell"],
     multiprocess_mode=_MODE,
 )
 
@@ -100,18 +113,21 @@ async def measure_backlog(context: Context) -> int:
     """One look at every queue; answers 0. Nothing while another worker measures."""
     async with session(context.pool) as conn:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
-            _forget()
+            forget(_waiting, _oldest, _suspense, _sealed, _differences, _verified, _measured, _cells)
             return 0
-        now = context.now()
+        cell, now = str(context.settings.cell), context.now()
         for found in [
             *await queues(conn, now=now, held=timedelta(days=context.settings.partner_share_held_days)),
-            await _suspended(conn),
+            await _suspended(conn, cell),
         ]:
             waits_s = 0.0 if found.oldest is None else max(0.0, (now - found.oldest).total_seconds())
-            _waiting.labels(found.queue, found.mode).set(found.waiting)
-            _oldest.labels(found.queue, found.mode).set(waits_s)
-        await _measure_books(conn)
-    _measured.set(now.timestamp())
+            _waiting.labels(cell, found.queue, found.mode).set(found.waiting)
+            _oldest.labels(cell, found.queue, found.mode).set(waits_s)
+        await _measure_books(conn, cell)
+        if context.settings.cell == HOME:
+            for number in [HOME, *await find_numbers(conn)]:
+                _cells.labels(str(number)).set(1)
+    _measured.labels(cell).set(now.timestamp())
     return 0
 
 
@@ -121,26 +137,17 @@ async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[Qu
     return [found for look in _QUEUES for found in await look(conn, **given)]
 
 
-async def _suspended(conn: Connection) -> QueueBacklog:
+async def _suspended(conn: Connection, cell: str) -> QueueBacklog:
     found = await _find_suspense(conn, counted_max=COUNTED_MAX)
-    _suspense.set(found.cents)
+    _suspense.labels(cell).set(found.cents)
     return QueueBacklog("suspense", "production", found.waiting, found.oldest)
 
 
-async def _measure_books(conn: Connection) -> None:
+async def _measure_books(conn: Connection, cell: str) -> None:
     found = await _find_verified(conn)
     if found.sealed_at is not None:
-        _sealed.set(found.sealed_at.timestamp())
+        _sealed.labels(cell).set(found.sealed_at.timestamp())
     if found.verification_id is not None and found.ended_at is not None:
         missing = await missing_events(conn, verification_id=found.verification_id)
-        _differences.set(found.differences + missing)
-        _verified.set(found.ended_at.timestamp())
-
-
-def _forget() -> None:
-    """Show nothing that another worker knows better. Where processes share a folder the most recent value is shown."""
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        _waiting.clear()
-        _oldest.clear()
-        for gauge in (_suspense, _sealed, _differences, _verified, _measured):
-            gauge.set(math.nan)
+        _differences.labels(cell).set(found.differences + missing)
+        _verified.labels(cell).set(found.ended_at.timestamp())

@@ -12,6 +12,7 @@ from readmodels.reports.report import freshness
 from readmodels.seals import ROWS_MAX as SEALED_MAX
 from readmodels.seals import extend_seals
 from runtime.coordination.leases import take_lease
+from runtime.metrics import forget
 from runtime.postgres import session, transaction
 from workers.context import Context
 
@@ -20,7 +21,9 @@ LEASE_S = 5.0
 """Keeps the other workers from looking who is writing the journal, up to 25 times a round. A round that outlasts it is
 safe: the position's row lock lets one fold."""
 
-_lag = Gauge("report_lag_seconds", "How far reports are behind, as last seen.", multiprocess_mode="livemostrecent")
+_lag = Gauge(
+    "report_lag_seconds", "How far reports are behind, as last seen.", ["cell"], multiprocess_mode="livemostrecent"
+)
 
 
 async def follow_journal(context: Context) -> int:
@@ -34,6 +37,7 @@ async def fold_reports(context: Context) -> int:
     """One round; answers how many journal rows were added to the totals, or sealed. 0 while another worker does it."""
     async with session(context.pool) as conn:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
+            forget(_lag)
             return 0
         horizon = await settled_up_to(conn)
     folded: int | None = None
@@ -46,7 +50,7 @@ async def fold_reports(context: Context) -> int:
     async with session(context.pool) as conn:
         fresh = await freshness(conn)
     if fresh is not None:
-        _lag.set(fresh.lag_seconds)
+        _lag.labels(str(context.settings.cell)).set(fresh.lag_seconds)
     return max(folded or 0, sealed)
 
 

@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 _lag = Gauge(
     "reconciler_lag_seconds",
     "How far the bank was not yet asked for what it received, as last seen.",
-    ["bank", "method"],
+    ["cell", "bank", "method"],
     multiprocess_mode="livemostrecent",
 )
 _unreadable = Counter("reconciler_unreadable", "Items a bank listed that could not be read.", ["bank", "method"])
@@ -67,7 +67,7 @@ async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> 
     async with session(context.pool) as conn:
         progress = await find_progress(conn, bank=bank, method=method, pass_name=asked.name)
     if progress is not None:
-        _lag.labels(bank, method).set((context.now() - progress.until).total_seconds())
+        _lag.labels(str(context.settings.cell), bank, method).set((context.now() - progress.until).total_seconds())
 
 
 async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Advance:

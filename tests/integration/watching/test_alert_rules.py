@@ -17,16 +17,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def fires(folder: Path, alert: str, shown: dict[str, str]) -> bool:
-    """Whether `alert` fires 20 minutes after the beginning of these series, which have a value each 15 s."""
+def fires(folder: Path, alert: str, shown: dict[str, str], *, at: str = "20m", interval: str = "15s") -> bool:
+    """Whether `alert` fires so long after the beginning of these series, which have a value each `interval`."""
     series = [{"series": name, "values": values} for name, values in shown.items()]
-    asked: dict[str, Any] = {"eval_time": "20m", "alertname": alert, "exp_alerts": []}
+    asked: dict[str, Any] = {"eval_time": at, "alertname": alert, "exp_alerts": []}
     file = folder / "test.yaml"
     file.write_text(
         yaml.safe_dump(
             {
                 "rule_files": [str(RULES)],
-                "tests": [{"interval": "15s", "input_series": series, "alert_rule_test": [asked]}],
+                "tests": [{"interval": interval, "input_series": series, "alert_rule_test": [asked]}],
             }
         )
     )
@@ -36,21 +36,56 @@ def fires(folder: Path, alert: str, shown: dict[str, str]) -> bool:
 
 
 MEASURED = "quita_measured_timestamp_seconds"
+HOME = {f'{MEASURED}{{cell="0",instance="a"}}': "0+15x80", 'quita_cell_info{cell="0",instance="a"}': "1+0x80"}
 
 
 @pytest.mark.parametrize(
     ("shown", "fired"),
     [
-        ({MEASURED + '{instance="a"}': "0+15x80", MEASURED + '{instance="b"}': "NaN+0x80"}, False),
-        ({MEASURED + '{instance="a"}': "900+0x80", MEASURED + '{instance="b"}': "NaN+0x80"}, True),
-        # Who measured is gone, and the workers that are left cannot: they show what they did as long as another did it.
-        ({MEASURED + '{instance="b"}': "NaN+0x80"}, True),
-        ({MEASURED + '{instance="b"}': "0+0x80"}, True),
+        (HOME, False),
+        ({**HOME, f'{MEASURED}{{cell="0",instance="b"}}': "0+15x20 stale"}, False),  # it was the other's before
+        ({f'{MEASURED}{{cell="0",instance="a"}}': "0+15x60 900+0x20"}, True),
+        ({f'{MEASURED}{{cell="0",instance="a"}}': "0+15x20 stale"}, True),
+        ({f'{MEASURED}{{cell="0",instance="b"}}': "0+0x80"}, True),
         ({}, True),
     ],
 )
 def test_not_measured_fires_when_no_worker_measures(tmp_path: Path, shown: dict[str, str], fired: bool) -> None:
     assert fires(tmp_path, "NotMeasured", shown) is fired
+
+
+@pytest.mark.parametrize(
+    ("shown", "fired"),
+    [
+        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x80"}, False),
+        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 300+0x60"}, True),  # it hangs
+        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 stale"}, True),  # it is gone
+        ({}, True),  # nobody has started one
+    ],
+)
+def test_a_cell_that_nobody_measures_is_not_hidden_by_home(tmp_path: Path, shown: dict[str, str], fired: bool) -> None:
+    known = {'quita_cell_info{cell="1",instance="a"}': "1+0x80"}
+    assert fires(tmp_path, "NotMeasured", {**HOME, **known, **shown}) is fired
+
+
+VERIFIED = "quita_verify_completed_timestamp_seconds"
+
+
+@pytest.mark.parametrize(
+    ("at", "shown", "fired"),
+    [
+        ("30h", {MEASURED: "0+300x360"}, False),  # a new installation: its first night may be a day away
+        ("42h", {MEASURED: "0+300x600"}, True),
+        ("42h", {MEASURED: "0+300x600", VERIFIED: "_x200 60000+0x400"}, False),
+        ("72h", {MEASURED: "0+300x900", VERIFIED: "60000+0x900"}, True),
+    ],
+)
+def test_books_that_no_night_has_verified_fire(tmp_path: Path, at: str, shown: dict[str, str], fired: bool) -> None:
+    home = {f'{name}{{cell="0"}}': values for name, values in shown.items()}
+    assert fires(tmp_path, "BooksNotVerified", home, at=at, interval="5m") is fired
+    # Another cell's that are well hide nothing.
+    well = {f'{name}{{cell="1"}}': "0+300x900" for name in (MEASURED, VERIFIED)}
+    assert fires(tmp_path, "BooksNotVerified", {**home, **well}, at=at, interval="5m") is fired
 
 
 @pytest.mark.parametrize(("counted", "fired"), [("0+0x60 1+0x20", True), ("0+0x80", False)])

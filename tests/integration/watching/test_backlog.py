@@ -148,19 +148,21 @@ def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-async def test_one_worker_measures_and_twelve_statements_are_all(workers: list[Context]) -> None:
+async def test_one_worker_measures_and_thirteen_statements_are_all(workers: list[Context]) -> None:
     first, second = workers
     for spent in sql.SPENT.values():
         spent.taken()
     assert await measure(first) == 0
     ran = {file: statements for file, spent in sql.SPENT.items() if (statements := spent.taken()[0])}
-    assert ran.keys() <= {"lease", "backlog", "verify"}
-    assert sum(ran.values()) <= 12
-    assert gauge("quita_queue_waiting", queue="mail", mode="all") == 0
+    assert ran.keys() <= {"lease", "backlog", "verify", "cell"}
+    assert sum(ran.values()) <= 13
+    assert gauge("quita_queue_waiting", cell="0", queue="mail", mode="all") == 0
+    assert gauge("quita_cell_info", cell="0") == 1
 
     await measure(second)
     assert {file: spent.taken()[0] for file, spent in sql.SPENT.items() if spent.statements} == {"lease": 1}
-    assert gauge("quita_queue_waiting", queue="mail", mode="all") is None, "what is old is not shown"
+    for name, labels in (("quita_queue_waiting", {"queue": "mail", "mode": "all"}), ("quita_cell_info", {})):
+        assert gauge(name, cell="0", **labels) is None, "what is old is not shown"
 
 
 async def test_money_that_fits_nothing_and_a_difference_in_the_books_are_gauges(workers: list[Context]) -> None:
@@ -178,10 +180,10 @@ async def test_money_that_fits_nothing_and_a_difference_in_the_books_are_gauges(
         )
     assert await verify(first.settings.database_url)
     await measure(first)
-    assert gauge("quita_suspense_open_cents") == 1234
-    assert gauge("quita_queue_waiting", queue="suspense", mode="production") == 1
-    assert (gauge("quita_verify_differences") or 0) > 0
-    completed = gauge("quita_verify_completed_timestamp_seconds") or 0
+    assert gauge("quita_suspense_open_cents", cell="0") == 1234
+    assert gauge("quita_queue_waiting", cell="0", queue="suspense", mode="production") == 1
+    assert (gauge("quita_verify_differences", cell="0") or 0) > 0
+    completed = gauge("quita_verify_completed_timestamp_seconds", cell="0") or 0
     assert abs(completed - datetime.now(UTC).timestamp()) < 60
 
 

@@ -26,7 +26,7 @@ PROMETHEUS_OWN = {"up"}
 IN_PRODUCTION = {"money_suspended_total"}
 # Counted only when something is wrong, which nothing is here: looked for among what is registered.
 IN_TROUBLE = {"quita_pool_wait_seconds_total", "redis_skipped_total"}
-_WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "offset", "bool"}
+_WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "bool"}
 
 
 def rules() -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def names_in(query: str) -> set[str]:
     bare = re.sub(r'"[^"]*"', "", query)
     bare = re.sub(r"\{[^}]*\}", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
-    bare = re.sub(r"\[[^\]]*\]", "", bare)
+    bare = re.sub(r"\[[^\]]*\]|\boffset \w+", "", bare)
     return {
         found[1]
         for found in re.finditer(r"([a-zA-Z_:][\w:]*)\s*(\()?", bare)
