@@ -131,34 +131,39 @@ ONE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("table", "corruption"),
-    [
-        ("read_charge", "UPDATE read_charge SET changes = coalesce(changes, '{}') || '{\"amount_cents\": 1}' WHERE "),
-        ("read_charge", "UPDATE read_charge SET journal_id = 1 WHERE "),
-        ("read_charge", "DELETE FROM read_charge WHERE "),
-        ("read_refund", "UPDATE read_refund SET doc = doc || '{\"amount_cents\": 1}' WHERE "),
-        ("read_refund", "DELETE FROM read_refund WHERE "),
-        ("read_withdrawal", 'UPDATE read_withdrawal SET doc = doc || \'{"pix_key": "x"}\' WHERE '),
-        ("read_withdrawal", "DELETE FROM read_withdrawal WHERE "),
-        ("read_payment", "UPDATE read_payment SET anomaly = 'duplicate', external_id = 'x' WHERE "),
-        ("read_event", "UPDATE read_event SET journal_id = 1 WHERE "),
-        ("read_event", "UPDATE read_event SET sequence = 1000000 WHERE "),
-        ("read_ledger", "UPDATE read_ledger SET balance_after_cents = balance_after_cents + 1 WHERE "),
-        (
-            "read_ledger",
+# One of each table at a time: a verification compares each table with the journal by itself.
+CORRUPTIONS = (
+    {
+        "read_charge": "UPDATE read_charge SET changes = coalesce(changes, '{}') || '{\"amount_cents\": 1}' WHERE ",
+        "read_refund": "UPDATE read_refund SET doc = doc || '{\"amount_cents\": 1}' WHERE ",
+        "read_withdrawal": 'UPDATE read_withdrawal SET doc = doc || \'{"pix_key": "x"}\' WHERE ',
+        "read_payment": "UPDATE read_payment SET anomaly = 'duplicate', external_id = 'x' WHERE ",
+        "read_event": "UPDATE read_event SET journal_id = 1 WHERE ",
+        "read_ledger": "UPDATE read_ledger SET balance_after_cents = balance_after_cents + 1 WHERE ",
+    },
+    {
+        "read_charge": "DELETE FROM read_charge WHERE ",
+        "read_refund": "DELETE FROM read_refund WHERE ",
+        "read_withdrawal": "DELETE FROM read_withdrawal WHERE ",
+        "read_event": "UPDATE read_event SET sequence = 1000000 WHERE ",
+        "read_ledger": (
             "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
-            " created_at) SELECT account_id, false, 1000, gen_random_uuid(), type, 1, 1, now() FROM read_ledger WHERE ",
+            " created_at) SELECT account_id, false, 1000, gen_random_uuid(), type, 1, 1, now() FROM read_ledger WHERE "
         ),
-    ],
+    },
+    {"read_charge": "UPDATE read_charge SET journal_id = 1 WHERE "},
 )
+
+
+@pytest.mark.parametrize("corruptions", CORRUPTIONS)
 async def test_a_corrupted_row_is_found_and_repaired(
-    system: System, merchant: ApiMerchant, books: Books, table: str, corruption: str
+    system: System, merchant: ApiMerchant, books: Books, corruptions: dict[str, str]
 ) -> None:
     before = await _dump(books)
-    done = await books.execute(corruption + ONE.format(table), merchant.sandbox.account_id)
-    assert done.endswith(" 1")
-    assert table in {difference.table for difference in await verify(system.database_url)}
+    for table, corruption in corruptions.items():
+        done = await books.execute(corruption + ONE.format(table), merchant.sandbox.account_id)
+        assert done.endswith(" 1")
+    assert corruptions.keys() <= {each.table for each in await verify(system.database_url)}
     await rebuild(system.database_url)
     assert await _dump(books) == before
     assert await verify(system.database_url) == []
@@ -180,38 +185,42 @@ async def test_the_command_says_what_it_found_and_exits_with_1(
 
 async def test_books_that_do_not_add_up_are_found(system: System, merchant: ApiMerchant, books: Books) -> None:
     """What verify knows of the write side: a rebuild cannot repair it, and must not hide it."""
-    for break_it, mend_it in (
-        (
-            "UPDATE account_clock SET balance_cents = balance_cents + 1 WHERE account_id = $1::text::uuid",
-            "UPDATE account_clock SET balance_cents = balance_cents - 1 WHERE account_id = $1::text::uuid",
+    of_account = " account_id = $1::text::uuid"
+    broken = {
+        "balances that are not the sum of their lines": (
+            "UPDATE account_clock SET balance_cents = balance_cents + 1 WHERE",
+            "UPDATE account_clock SET balance_cents = balance_cents - 1 WHERE",
         ),
-        (
-            "UPDATE account_clock SET event_sequence = event_sequence + 1 WHERE account_id = $1::text::uuid",
-            "UPDATE account_clock SET event_sequence = event_sequence - 1 WHERE account_id = $1::text::uuid",
+        "numbers missing in a feed": (
+            "UPDATE account_clock SET event_sequence = event_sequence + 1 WHERE",
+            "UPDATE account_clock SET event_sequence = event_sequence - 1 WHERE",
         ),
-        (
-            "UPDATE payment SET refunded_cents = refunded_cents + 1 WHERE refunded_cents = 0 AND refunding_cents = 0"
-            " AND account_id = $1::text::uuid",
-            "UPDATE payment SET refunded_cents = 0 WHERE refunded_cents = 1 AND account_id = $1::text::uuid",
+        "payments of which something else is back or on its way than their refunds say": (
+            "UPDATE payment SET refunded_cents = 1 WHERE refunded_cents = 0 AND refunding_cents = 0 AND",
+            "UPDATE payment SET refunded_cents = 0 WHERE refunded_cents = 1 AND",
         ),
-        (
-            "UPDATE refund SET status = 'pending' WHERE status = 'failed' AND account_id = $1::text::uuid",
-            "UPDATE refund SET status = 'failed' WHERE status = 'pending' AND account_id = $1::text::uuid",
+        "refunds that look otherwise than they are": (
+            "UPDATE refund SET status = 'pending' WHERE status = 'failed' AND",
+            "UPDATE refund SET status = 'failed' WHERE status = 'pending' AND",
         ),
-        (
-            "UPDATE withdrawal SET status = 'processing' WHERE status = 'cancelled' AND account_id = $1::text::uuid",
-            "UPDATE withdrawal SET status = 'cancelled' WHERE status = 'processing' AND account_id = $1::text::uuid",
+        "withdrawals that look otherwise than they are": (
+            "UPDATE withdrawal SET status = 'processing' WHERE status = 'cancelled' AND",
+            "UPDATE withdrawal SET status = 'cancelled' WHERE status = 'processing' AND",
         ),
-        (
-            "UPDATE charge SET version = version + 1 WHERE account_id = $1::text::uuid",
-            "UPDATE charge SET version = version - 1 WHERE account_id = $1::text::uuid",
+        "charges that look otherwise than they are": (
+            "UPDATE charge SET version = version + 1 WHERE",
+            "UPDATE charge SET version = version - 1 WHERE",
         ),
-    ):
-        await books.execute(break_it, merchant.sandbox.account_id)
-        try:
-            assert {difference.table for difference in await verify(system.database_url)} == {"books"}
-        finally:
-            await books.execute(mend_it, merchant.sandbox.account_id)
+    }
+    try:
+        for break_it, _ in broken.values():
+            await books.execute(break_it + of_account, merchant.sandbox.account_id)
+        found = await verify(system.database_url)
+        assert {difference.table for difference in found} == {"books"}
+        assert broken.keys() <= {difference.what for difference in found}
+    finally:
+        for _, mend_it in broken.values():
+            await books.execute(mend_it + of_account, merchant.sandbox.account_id)
     assert_books_are_clean(system)
 
 
