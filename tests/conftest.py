@@ -17,7 +17,7 @@ from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.support.database import drop_template
 from tests.support.in_process import Api, open_api
 from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
-from tests.support.system import System, remove_home, temporary_home
+from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 # What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
 # more, name another profile (--hypothesis-profile=default).
@@ -121,7 +121,7 @@ async def conn(pool: Any) -> AsyncIterator[Any]:
 def system() -> Iterator[System]:
     """Everything, as `make up` runs it. A run fails when it does not stop cleanly, or when something that no log may
     hold stands in one (tests/support/log_search.py)."""
-    whole = System(temporary_home())
+    whole = System(temporary_home(), env=TWO_APIS)
     try:
         whole.start()
         yield whole

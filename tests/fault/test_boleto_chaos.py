@@ -36,7 +36,7 @@ from tests.support.merchant import (
     until_answer,
 )
 from tests.support.orders import ever
-from tests.support.system import System, remove_home, temporary_home
+from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 FULL = os.environ.get("FAULT") == "full"
 OPERATIONS = int(os.environ.get("BOLETO_CHAOS_OPERATIONS", "3000" if FULL else "300"))
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.heavy
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[System]:
-    system = System(temporary_home(), env={"WORKER_PROCESSES": "2"})
+    system = System(temporary_home(), env={"WORKER_PROCESSES": "2", **TWO_APIS})
     try:
         yield system.start()
         assert system.stop() == 0, system.said()[-4000:]

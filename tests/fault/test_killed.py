@@ -16,7 +16,7 @@ from tests.support.merchant import (
     replaced,
 )
 from tests.support.orders import ever
-from tests.support.system import System, remove_home, temporary_home
+from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 CLIENTS = 10
 KILLS = 2
@@ -26,7 +26,7 @@ CUTS = 25
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Iterator[System]:
     """A system of this file's own, which it may break."""
-    system = System(temporary_home())
+    system = System(temporary_home(), env=TWO_APIS)
     try:
         yield system.start()
         assert system.stop() == 0, system.said()[-4000:]

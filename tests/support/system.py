@@ -23,6 +23,8 @@ STOP_S_MAX = 60.0
 
 # Attempts in quick succession, so that a test can see the last one.
 QUICK_WEBHOOKS = {"WEBHOOK_DELAYS_S": "0.2,0.4,0.8,1.6", "WEBHOOK_JITTER": "0"}
+# As `quita up` has them by itself.
+TWO_APIS = {"API_PROCESSES": "2"}
 _MEMORY, _MEMINFO = Path("/dev/shm"), Path("/proc/meminfo")
 _ROOM_BYTES = 4 << 30
 # Of this space of process numbers: another container may have the same memory.
@@ -65,6 +67,8 @@ class System:
             "PIX_LOCATIONS_MIN": "500",
             "PIX_LOCATIONS_MAX": "500",
             "SANDBOX_LOCATIONS_MIN": "500",
+            # A second one is 3 s of a core, and only what several could do otherwise than one is in need of it.
+            "API_PROCESSES": "1",
             **QUICK_WEBHOOKS,
             **env,
         }

@@ -37,7 +37,7 @@ from tests.support.merchant import (
     killed,
     new_merchant,
 )
-from tests.support.system import System, remove_home, temporary_home
+from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 from tests.walk.books import UNDONE, faults, unheard
 
 FULL = os.environ.get("FAULT") == "full"
@@ -62,7 +62,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def alone() -> Iterator[System]:
     # Nobody of the staff is there to release what is over the bound of a day (docs/decisions/0030).
-    system = System(temporary_home(), env={"WORKER_PROCESSES": "2", "REFUND_TRANSFERS_CENTS_MAX": "1000000000"})
+    system = System(
+        temporary_home(), env={"WORKER_PROCESSES": "2", **TWO_APIS, "REFUND_TRANSFERS_CENTS_MAX": "1000000000"}
+    )
     try:
         yield system.start()
         assert system.stop() == 0, system.said()[-4000:]

@@ -11,14 +11,14 @@ import pytest
 
 from tests.support.boleto_merchant import BOLETO, boleto_body
 from tests.support.cells import second_server
-from tests.support.system import System, remove_home, temporary_home
+from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 WAIT_S = 40.0
 
 
 @pytest.fixture
 def system() -> Any:
-    whole = System(temporary_home())
+    whole = System(temporary_home(), env=TWO_APIS)
     try:
         yield whole.start()
         assert whole.stop() == 0, whole.said()[-4000:]
