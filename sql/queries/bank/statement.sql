@@ -62,11 +62,14 @@ WHERE f.refund_id >= :first_id AND f.refund_id < :last_id AND f.status = 'succee
 ORDER BY f.refund_id LIMIT :limit;
 
 -- name: transfers
--- PIX sent: by a withdrawal or a refund of ours that has not failed here.
-SELECT g.id, coalesce(w.amount_cents, f.amount_cents) AS here_cents, coalesce(w.account_id, f.account_id) AS account_id
+-- PIX sent: by a withdrawal or a refund of ours that has not failed here, or of which that was booked since (sent_transfers.py).
+SELECT g.id, coalesce(w.amount_cents, v.amount_cents, CASE WHEN f.status <> 'failed' THEN f.amount_cents END) AS here_cents,
+       coalesce(w.account_id, f.account_id) AS account_id
 FROM unnest(:ids::uuid[]) AS g (id)
 LEFT JOIN withdrawal w ON w.withdrawal_id = g.id AND w.status NOT IN ('failed', 'cancelled')
-LEFT JOIN refund f ON f.refund_id = g.id AND f.status <> 'failed';
+LEFT JOIN refund f ON f.refund_id = g.id
+LEFT JOIN payment_reversal v ON f.status = 'failed' AND v.payment_id = f.payment_id AND v.account_id = f.account_id
+    AND lower(v.bank_id) = replace(g.id::text, '-', '');
 
 -- name: withdrawals_not_listed
 -- As `refunds_not_listed`.

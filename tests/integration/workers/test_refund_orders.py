@@ -28,7 +28,7 @@ from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
 from runtime.ids import new_id
-from runtime.postgres import Pool, transaction
+from runtime.postgres import Pool, session, transaction
 from tests.support.banking import (
     BANK,
     SECRET_KEY,
@@ -47,6 +47,7 @@ from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
+from workers.incoming.statement import find_transfers
 from workers.orders.lease import WATCH, release_orders
 from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, Known, money_wait
 from workers.orders.pix import drain_orders
@@ -515,6 +516,9 @@ async def test_a_refund_that_failed_and_was_sent_after_all_is_taken_from_the_wal
         ("payment", 1000), ("refund", -400), ("refund_reversal", 400), ("adjustment", -400)
     ]  # fmt: skip
     env.context.now = utc_now
+    async with session(env.pool) as conn:
+        (compared,) = await find_transfers(conn, ids=[refund_id])
+    assert (compared.here_cents, compared.account_id) == (400, env.account), "compared with the bank's list, it is here"
     rest = await env.refund(charge_id, to=TO)
     assert (await env.found(rest)).amount == "6.00", "what is gone is not refunded again"
 
