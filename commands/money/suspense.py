@@ -5,7 +5,7 @@ Assigned, it is a payment of its charge like any other: credited, in the feed, t
 whoever assigns it how often, because its row is locked and only an open one is taken.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -65,6 +65,14 @@ class _Held(Struct, frozen=True):
     state: str
 
 
+class _Returned(Struct, frozen=True, gc=False):
+    """What went back of a PIX, by its endToEndId, or of a boleto, by its number; how the bank calls the last of it."""
+
+    of: str
+    cents: int
+    reference: str
+
+
 class _Stamp(Struct, frozen=True):
     integrador_code: str | None
 
@@ -77,13 +85,14 @@ class _Told(Struct, frozen=True, gc=False):
 hold_boletos = sql.run("suspense.hold_boletos")
 find_told = sql.many("suspense.told_of_boletos", _Told)
 _leave_boletos = sql.many("suspense.leave_boletos", _Told)
-hold_sources = sql.run("suspense.hold_sources")
 _add = sql.many("suspense.add", str)
 _hold = sql.maybe("suspense.hold", _Held)
 _find_charge = sql.maybe("suspense.charge", _Stamp)
 _set_assigned = sql.run("suspense.set_assigned")
 _set_returned = sql.run("suspense.set_returned")
+_hold_sources = sql.run("suspense.hold_sources")
 _note_returned = sql.run("suspense.note_returned")
+_note_returned_boletos = sql.run("suspense.note_returned_boletos")
 _read_payer = msgspec.json.Decoder(SuspendedPayer).decode
 
 
@@ -152,21 +161,19 @@ async def return_suspense(
     await _set_returned(conn, suspense_id=suspense_id, reference=reference, by=by, note=note, now=now)
 
 
+async def hold_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str) -> None:
+    """What is in suspense of these. Before any charge is locked, as whoever assigns one to the other locks them."""
+    numbers = [each.boleto_number for each in returns if each.boleto_number is not None]
+    await _hold_sources(conn, bank=bank, sources=[each.end_to_end_id for each in returns], numbers=numbers)
+
+
 async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> None:
     """What the bank lists as given back whole is in suspense no longer."""
-    cents: dict[str, int] = {}
-    for each in returns:
-        cents[each.end_to_end_id] = cents.get(each.end_to_end_id, 0) + each.amount_cents
-    references = {each.end_to_end_id: each.return_id or each.bank_id for each in returns}
-    await _note_returned(
-        conn,
-        bank=bank,
-        sources=list(cents),
-        cents=list(cents.values()),
-        references=[references[source] for source in cents],
-        by=BANK,
-        now=now,
-    )
+    of_pix = _returned((each.end_to_end_id, each) for each in returns)
+    of_boletos = _returned((each.boleto_number, each) for each in returns if each.boleto_number is not None)
+    await _note_returned(conn, bank=bank, returned=of_pix, by=BANK, now=now)
+    if of_boletos:
+        await _note_returned_boletos(conn, bank=bank, returned=of_boletos, by=BANK, now=now)
 
 
 def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
@@ -179,6 +186,15 @@ def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
     except InvalidTag:
         _log.error("suspense_payer_not_readable")
         return SuspendedPayer()
+
+
+def _returned(returns: Iterable[tuple[str, BankReturn]]) -> list[_Returned]:
+    """Summed by what each is of."""
+    found: dict[str, _Returned] = {}
+    for of, each in returns:
+        before = found[of].cents if of in found else 0
+        found[of] = _Returned(of, before + each.amount_cents, each.return_id or each.bank_id)
+    return list(found.values())
 
 
 async def _held(conn: Connection, suspense_id: UUID) -> _Held:

@@ -14,7 +14,7 @@ from banks.received import ReceivedPix
 from commands.charges.agreed_amount import Agreed, Owed, Parts, agreed_of
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.money.reversals import BankReturn, book_reversals
-from commands.money.suspense import SuspendedMoney, hold_sources, note_returned, suspend_money
+from commands.money.suspense import SuspendedMoney, hold_returned, note_returned, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.mode import Mode
@@ -118,8 +118,7 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
     for start in range(0, len(returns), _BOOK_AT_ONCE):
         part = returns[start : start + _BOOK_AT_ONCE]
         async with transaction(context.pool) as conn:
-            # Suspense before charges, as whoever assigns one to the other locks them.
-            await hold_sources(conn, bank=bank, sources=[each.end_to_end_id for each in part])
+            await hold_returned(conn, part, bank=bank)
             booked = await book_reversals(conn, part, bank=bank, now=context.now())
             await note_returned(conn, part, bank=bank, now=context.now())
         if booked:

@@ -15,7 +15,7 @@ import sql
 from banks.boletos import PaidBoleto
 from banks.lists import BankPage
 from banks.protocol import RECEIVED_WIDTH_MAX, CobState, Unknown
-from banks.received import ReceivedPix
+from banks.received import PixReturn, ReceivedPix
 from banks.transfers import SentTransfer
 from domain.instants import SAO_PAULO, day_begins
 from runtime.ids import first_id
@@ -241,7 +241,7 @@ class _Statement:
         intervals = slices(fetch, since, self._found.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
         async for _, _, pages in intervals:
             items: list[ReceivedPix] = self._items("return", pages)
-            given = [(each, pix.end_to_end_id) for pix in items for each in pix.returned]
+            given = [(each, pix) for pix in items for each in pix.returned]
             ids = {each.id: charge_of_txid(each.id) for each, _ in given}
             before = await self._returns(given, ids)
             await book_pix(self._context, self._bank, items)
@@ -250,14 +250,18 @@ class _Statement:
             listed |= {id for id in ids.values() if id is not None}
         await self._refunds_not_listed("return", listed, transfers=False)
 
-    async def _returns(self, given: Sequence[tuple[Any, str]], ids: dict[str, UUID | None]) -> Sequence[_Here]:
+    async def _returns(
+        self, given: Sequence[tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
+    ) -> Sequence[_Here]:
         async with session(self._context.pool) as conn:
             return await find_returns(
                 conn,
                 bank=self._bank,
                 ids=[each.id for each, _ in given],
                 refund_ids=[ids[each.id] for each, _ in given],
-                end_to_end_ids=[end_to_end_id for _, end_to_end_id in given],
+                end_to_end_ids=[pix.end_to_end_id for _, pix in given],
+                boleto_numbers=[pix.boleto_number for _, pix in given],
+                cents=[each.amount_cents for each, _ in given],
             )
 
     async def transfers(self) -> None:

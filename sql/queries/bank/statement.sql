@@ -41,13 +41,19 @@ WHERE b.number <> ALL(:listed::text[])
 ORDER BY b.number LIMIT :limit;
 
 -- name: returns
--- Devolucoes: by a refund of ours, or booked as the bank's own, or of money in suspense.
-SELECT g.id AS reference, coalesce(f.amount_cents, v.amount_cents, s.amount_cents) AS here_cents,
+-- Devolucoes: by a refund of ours, or booked as the bank's own, or of money in suspense. Of an unknown boleto that all went back
+-- no row tells how much each PIX was: what the bank says counts.
+SELECT g.id AS reference, coalesce(f.amount_cents, v.amount_cents, s.amount_cents, b.amount_cents) AS here_cents,
        coalesce(f.account_id, v.account_id) AS account_id
-FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[]) AS g (id, refund_id, end_to_end_id)
+FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[], :boleto_numbers::text[], :cents::bigint[])
+     AS g (id, refund_id, end_to_end_id, boleto_number, cents)
 LEFT JOIN refund f ON f.refund_id = g.refund_id AND f.status <> 'failed'
 LEFT JOIN payment_reversal v ON v.bank_id = g.id AND v.end_to_end_id = g.end_to_end_id
-LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'returned';
+LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'returned'
+LEFT JOIN LATERAL (
+    SELECT g.cents AS amount_cents FROM suspense t
+    WHERE t.bank = :bank AND t.reference = g.boleto_number AND t.kind = 'boleto_unknown' AND t.state = 'returned' LIMIT 1
+) b ON true;
 
 -- name: refunds_not_listed
 -- Refunds that ended well here, asked for in this time and not among those listed. `transfers`: those sent to a key, of which

@@ -39,7 +39,9 @@ GROUP BY reference;
 
 -- name: hold_sources
 -- For the rest of the transaction, in one order. Locked and not changed yet, they keep nobody waiting who lists the same money.
-SELECT suspense_id FROM suspense WHERE bank = :bank AND source = ANY(:sources::text[]) ORDER BY suspense_id FOR UPDATE;
+SELECT suspense_id FROM suspense
+WHERE bank = :bank AND (source = ANY(:sources::text[]) OR (reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
+ORDER BY suspense_id FOR UPDATE;
 
 -- name: hold
 -- For the rest of the transaction: two who settle the same money wait for each other here.
@@ -65,8 +67,16 @@ WHERE suspense_id = :suspense_id;
 
 -- name: note_returned
 UPDATE suspense s SET state = 'returned', return_reference = g.reference, settled_by = :by, settled_at = :now
-FROM unnest(:sources::text[], :cents::bigint[], :references::text[]) AS g (source, cents, reference)
+FROM unnest(:returned.of::text[], :returned.cents::bigint[], :returned.reference::text[]) AS g (source, cents, reference)
 WHERE s.bank = :bank AND s.source = g.source AND s.state = 'open' AND s.amount_cents <= g.cents;
+
+-- name: note_returned_boletos
+-- Of a boleto it stands nowhere which PIX paid what: only when all that was paid into it is back, none of it is left here.
+UPDATE suspense s SET state = 'returned', return_reference = g.reference, settled_by = :by, settled_at = :now
+FROM unnest(:returned.of::text[], :returned.cents::bigint[], :returned.reference::text[]) AS g (number, cents, reference)
+WHERE s.bank = :bank AND s.reference = g.number AND s.kind = 'boleto_unknown' AND s.state = 'open'
+  AND g.cents >= (SELECT sum(t.amount_cents) FROM suspense t
+                  WHERE t.bank = :bank AND t.reference = g.number AND t.kind = 'boleto_unknown');
 
 -- name: page
 -- both ways

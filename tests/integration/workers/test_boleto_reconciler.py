@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from banks.banco_do_brasil.transport import Heard
 from banks.boletos import NewBoleto
 from banks.protocol import Done
+from banks.received import PixReturn, ReceivedPix
 from commands.money.suspense import assign_suspense
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode
 from readmodels.verify import verify
+from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import BANK, make_account, make_charges, status_of, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_boleto, new_number, running_boleto_bank
 from tests.support.database import own_database
 from workers.context import Context
 from workers.incoming import passes
+from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import reconcile_boletos
 from workers.orders.pix import drain_orders
 
@@ -108,6 +112,40 @@ async def test_money_for_a_boleto_that_is_none_of_ours_is_in_suspense_each_payme
     assert tuple(payment) == (f"{boleto.number}/12345", "boleto")
     await rounds(context)
     assert await verify(url) == []
+
+
+async def test_money_of_an_unknown_boleto_that_went_back_whole_is_in_suspense_no_longer(
+    context: Context, bank: RunningBoletoBank, url: str
+) -> None:
+    """It is known what was paid into a boleto and what went back, not which PIX paid what: while some may be here, a
+    person decides."""
+    boleto = await stranger(bank)
+    await rounds(context)
+    await bank.books.pay(boleto.number, rail="boleto", amount_cents=100, force=True, tell=False)
+    await rounds(context)
+    paid = [returned(boleto.number, 12345, "MED1", "MED2"), returned(boleto.number, 100, "MED3")]
+    await book_pix(context, BANK, [replace(paid[0], returned=paid[0].returned[:1])])
+    await book_pix(context, BANK, paid[:1])
+    assert [row["state"] for row in await suspended(context, boleto.number)] == ["open", "open"]
+    for _ in range(2):
+        await book_pix(context, BANK, paid)
+    rows = await suspended(context, boleto.number)
+    assert [(row["state"], row["return_reference"], row["settled_by"]) for row in rows] == [
+        ("returned", "MED3", "bank")
+    ] * 2
+    await rounds(context)
+    assert len(await suspended(context, boleto.number)) == 2
+    assert await verify(url) == []
+
+
+def returned(number: str, cents: int, *ids: str) -> ReceivedPix:
+    """A PIX that paid a boleto and went back in as many parts."""
+    parts = [cents // len(ids) + (cents % len(ids) if index == 0 else 0) for index in range(len(ids))]
+    back = tuple(PixReturn(id=id, return_id=None, amount_cents=each) for id, each in zip(ids, parts, strict=True))
+    return ReceivedPix(
+        end_to_end_id=f"E{new_id().hex[:31]}", txid=f"BOLETO{number}", amount_cents=cents, paid_at=utc_now(),
+        boleto_number=number, returned=back,
+    )  # fmt: skip
 
 
 async def test_a_boleto_that_cannot_be_read_stops_no_other(context: Context, bank: RunningBoletoBank) -> None:
