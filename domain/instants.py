@@ -20,7 +20,7 @@ def iso(at: datetime) -> str:
 
 def parse_day(text: str) -> date:
     """A strict `YYYY-MM-DD`; raises ValueError for anything else, also for what date.fromisoformat is lenient about."""
-    if not _DAY.fullmatch(text) or not text.isascii():
+    if not _DAY.fullmatch(text):
         raise ValueError(f"not a date: {text!r}")
     return date.fromisoformat(text)
 

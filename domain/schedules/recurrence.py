@@ -33,7 +33,8 @@ ISSUED_AT: Final = time(6)
 
 
 class Recurrence(Struct, frozen=True, kw_only=True):
-    """At most one of `end_date` (inclusive) and `max_charges`; with neither it goes on until it is cancelled."""
+    """At most one of `end_date` (inclusive, at most LAST_DUE) and `max_charges`; with neither it goes on until it is
+    cancelled."""
 
     frequency: Frequency
     first_due_date: date
@@ -46,9 +47,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
         if self.max_charges is not None and number > self.max_charges:
             return None
         due = _due_date(self.frequency, self.first_due_date, number)
-        if due is None or due > (self.end_date or LAST_DUE):
-            return None
-        return due
+        return None if due > (self.end_date or LAST_DUE) else due
 
 
 def issue_at(due: date, *, days_before: int) -> datetime:
@@ -56,13 +55,9 @@ def issue_at(due: date, *, days_before: int) -> datetime:
     return datetime.combine(due - timedelta(days=days_before), ISSUED_AT, SAO_PAULO).astimezone(UTC)
 
 
-def _due_date(frequency: Frequency, first: date, number: int) -> date | None:
-    """None beyond the last day any boleto can carry."""
+def _due_date(frequency: Frequency, first: date, number: int) -> date:
     if frequency in DAYS:
-        days = DAYS[frequency] * (number - 1)
-        return None if days > (LAST_DUE - first).days else first + timedelta(days=days)
+        return first + timedelta(days=DAYS[frequency] * (number - 1))
     months = first.year * 12 + first.month - 1 + MONTHS[frequency] * (number - 1)
     year, month = divmod(months, 12)
-    if year > LAST_DUE.year:
-        return None
     return date(year, month + 1, min(first.day, monthrange(year, month + 1)[1]))

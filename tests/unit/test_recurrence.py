@@ -53,6 +53,13 @@ def test_a_schedule_ends_at_its_last_day_or_number() -> None:
     assert forever.due_date(CHARGES_MAX) is None  # no barcode carries it
 
 
+@pytest.mark.parametrize("frequency", [Frequency.WEEKLY, Frequency.MONTHLY])
+def test_the_last_day_a_barcode_carries_is_the_last_due_date(frequency: Frequency) -> None:
+    first = LAST_DUE - timedelta(days=DAYS.get(frequency, 30))
+    endless = Recurrence(frequency=frequency, first_due_date=first)
+    assert [endless.due_date(number) for number in (2, 3)] == [LAST_DUE, None]
+
+
 @given(frequencies, first_dates, numbers)
 def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
     frequency: Frequency, first: date, number: int
