@@ -66,18 +66,19 @@ def test_it_never_costs_less_on_a_later_day_once_it_is_late(case: tuple[PaymentT
 
 @st.composite
 def scheduled(draw: st.DrawFn) -> ScheduleTerms:
-    before = draw(st.lists(st.integers(0, 40), max_size=3))
+    # Mostly what may be agreed: of terms that are wrong nothing else is promised.
+    before = sorted(draw(st.lists(st.integers(0, 31), max_size=3, unique=True)), reverse=True)
     in_percent = draw(st.booleans())
-    value = {"percent_bps": draw(BPS)} if in_percent else {"amount_cents": draw(AMOUNTS)}
+    value = {"percent_bps": draw(BPS)} if in_percent else {"amount_cents": draw(st.integers(1, 9_999))}
     return ScheduleTerms(
-        fine=draw(st.none() | st.builds(Fine, percent_bps=st.integers(1, 1500))),
-        interest=draw(st.none() | st.builds(Interest, month_bps=st.integers(1, 300))),
+        fine=draw(st.none() | st.builds(Fine, percent_bps=st.integers(1, 250))),
+        interest=draw(st.none() | st.builds(Interest, month_bps=st.integers(1, 120))),
         discounts=tuple(RelativeDiscount(days_before=days, **value) for days in before),
         payable_days=draw(st.integers(0, 365)),
     )
 
 
-@given(scheduled(), AMOUNTS, st.integers(0, 30), st.booleans(), DAYS, st.integers(0, 40))
+@given(scheduled(), AMOUNTS, st.integers(15, 30), st.booleans(), DAYS, st.integers(0, 30))
 def test_terms_that_a_schedule_may_have_each_of_its_charges_may_have(
     terms: ScheduleTerms, amount_cents: int, issue_days_before: int, company: bool, due: date, issued_before: int
 ) -> None:

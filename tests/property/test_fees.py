@@ -73,6 +73,7 @@ def test_terms_of_an_account_stand_in_the_place_of_all_of_the_platforms(own: Fee
 
 
 @given(agreed(), AMOUNTS)
+@example(FeeTerms(pix_bps=PIX_BPS_MAX, pix_cents_max=1), 1)
 def test_what_can_be_agreed_is_taken_and_nothing_costs_nothing(terms: FeeTerms, amount_cents: int) -> None:
     assert fee_faults(terms) == {}
     assert {payment_fee(NO_FEES, method=each, amount_cents=amount_cents) for each in ("pix", "boleto")} == {0}

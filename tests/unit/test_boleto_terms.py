@@ -15,6 +15,7 @@ from domain.boleto.terms import (
     last_day,
     wrong_terms,
 )
+from domain.schedules.terms import RelativeDiscount, ScheduleTerms, terms_of_charge
 
 THURSDAY = date(2026, 12, 10)
 SATURDAY = date(2026, 12, 19)
@@ -100,6 +101,14 @@ def test_more_than_the_law_allows_is_wrong_and_companies_may_agree_on_more() -> 
     assert wrong(most, company=True) == {"fine.amount", "interest.percent_per_month"}
 
 
+@pytest.mark.parametrize(("company", "said"), [(False, "2.00 when the payer is a person"),
+                                               (True, "10.00 when the payer is a company")])  # fmt: skip
+def test_a_limit_is_told_with_the_kind_of_payer_it_is_of(company: bool, said: str) -> None:
+    terms = PaymentTerms(fine=Fine(percent_bps=1001))
+    faults = wrong_terms(terms, amount_cents=10_000, due=THURSDAY, company=company)
+    assert faults == {"fine.percent": f"must be at most {said}"}
+
+
 def test_discounts_are_in_order_of_one_kind_and_leave_something_to_pay() -> None:
     first = Discount(until=date(2026, 12, 1), amount_cents=500)
     assert wrong(PaymentTerms(discounts=(first, Discount(until=THURSDAY, amount_cents=300)))) == set()
@@ -109,3 +118,14 @@ def test_discounts_are_in_order_of_one_kind_and_leave_something_to_pay() -> None
     assert wrong(PaymentTerms(discounts=(first, Discount(until=THURSDAY, percent_bps=1)))) == {"discounts.1"}
     whole = Discount(until=THURSDAY, amount_cents=10_000)
     assert wrong(PaymentTerms(discounts=(whole,))) == {"discounts.0.amount"}
+    nearly = Discount(until=THURSDAY, percent_bps=9999)  # of a cent everything, once it is rounded
+    faults = wrong_terms(PaymentTerms(discounts=(nearly,)), amount_cents=1, due=THURSDAY, company=False)
+    assert set(faults) == {"discounts.0.percent"}
+
+
+def test_a_discount_of_a_schedule_is_given_until_its_last_day_has_passed() -> None:
+    terms = ScheduleTerms(discounts=(RelativeDiscount(days_before=9, amount_cents=500),))
+    ends = date(2026, 12, 1)
+    agreed = PaymentTerms(discounts=(Discount(until=ends, amount_cents=500),))
+    assert terms_of_charge(terms, THURSDAY, issued_on=ends) == agreed
+    assert terms_of_charge(terms, THURSDAY, issued_on=ends + timedelta(days=1)) is None
