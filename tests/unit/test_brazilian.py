@@ -1,12 +1,12 @@
 """Amounts as people here type them, and as they are shown."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.brazilian import brl, moment_exact, parse_brl, short_id, thousands
+from domain.brazilian import brl, moment_exact, parse_brl, short_id, span, thousands
 from runtime.ids import new_id
 
 CENTS_MAX = 10**12 - 1
@@ -71,6 +71,22 @@ def test_every_amount_that_is_shown_can_be_typed(cents: int) -> None:
 
 def test_an_instant_can_be_read_to_the_second_in_brasilia() -> None:
     assert moment_exact(datetime(2026, 11, 22, 2, 59, 58, 999_000, UTC)) == "21/11/2026 às 23:59:58"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (7_199, "119 min"),
+        (7_200, "2 h"),
+        (172_799, "47 h"),
+        (172_800, "2 dias"),
+    ],
+)
+def test_how_long_is_told_in_one_unit(seconds: int, said: str) -> None:
+    assert span(timedelta(seconds=seconds)) == said
 
 
 def test_ids_made_in_the_same_moment_are_told_apart_by_their_short_form() -> None:

@@ -8,6 +8,7 @@ import pytest
 from domain.webhooks.breaker import (
     CONCURRENCY_FIRST,
     FAILURES_TOLD,
+    STRAINED_DELIVERIES,
     AttemptResult,
     Lane,
     LaneState,
@@ -89,11 +90,21 @@ def test_a_success_in_between_begins_the_count_anew() -> None:
     assert lane.failures == 4
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 404, 410, 422])
+@pytest.mark.parametrize("status", [301, 400, 401, 404, 410, 422, 499])
 def test_a_refusal_of_one_request_says_nothing_of_the_receiver(status: int) -> None:
     lane = after(Lane(), *(refused(n, status) for n in range(20)))
     assert lane.state is LaneState.OPEN
     assert lane.failures == 20
+
+
+def test_refusals_of_single_requests_do_not_help_to_open_it() -> None:
+    """Neither as deliveries that failed, nor as the failure after which it opens."""
+    assert after(Lane(), *(refused(n, 404) for n in range(4)), refused(4)).state is LaneState.OPEN
+    assert after(Lane(), *(refused(n) for n in range(4)), refused(4, 404)).state is LaneState.OPEN
+
+
+def test_a_long_outage_is_remembered_with_no_more_deliveries_than_it_takes() -> None:
+    assert len(after(Lane(), *(refused(n) for n in range(20))).strained_by) == STRAINED_DELIVERIES
 
 
 @pytest.mark.parametrize("status", [None, 429, 500, 502, 503, 504, 599])
@@ -112,9 +123,13 @@ def test_each_failed_probe_doubles_the_wait_up_to_a_minute() -> None:
 
 
 def test_what_was_under_way_when_it_broke_is_no_probe() -> None:
-    lane = after(broken(), refused(7), refused(8))
+    lane = after(broken(), refused(7), refused(8), now=NOW + timedelta(seconds=3))
     assert lane.probes == 0
     assert lane.blocked_until == NOW + timedelta(seconds=5)
+
+
+def test_a_probe_that_fails_once_it_was_opened_again_holds_nothing_back() -> None:
+    assert after(resumed(paused()), refused(9, probe=True)).blocked_until is None
 
 
 def test_a_success_closes_it_and_it_starts_slowly() -> None:
@@ -161,6 +176,7 @@ def test_three_days_without_a_success_pause_it() -> None:
     assert almost.state is LaneState.BROKEN
     lane = paused()
     assert (lane.state, lane.paused_reason, lane.holding) == (LaneState.PAUSED, PausedReason.NO_SUCCESS, True)
+    assert (lane.concurrency, lane.probes) == (1, 0)
     assert lane.paused_at == NOW + timedelta(hours=72)
     assert lane.blocked_until == NOW + timedelta(hours=73)
     assert told(broken(), refused(9, probe=True), now=NOW + timedelta(hours=72)) == [Transition.PAUSED]
@@ -180,6 +196,7 @@ def test_time_in_which_we_did_not_ask_is_not_his_failure() -> None:
     """We may have been away ourselves: a failure, three days of nothing, a failure."""
     lane = after(Lane(), refused(1), now=NOW)
     assert after(lane, refused(1), now=NOW + timedelta(hours=80)).state is LaneState.OPEN
+    assert after(lane, *[refused(1)] * 4, now=NOW + timedelta(hours=80)).state is LaneState.PAUSED
 
 
 def test_one_gone_is_a_failure_and_three_over_ten_minutes_are_believed() -> None:
@@ -190,6 +207,10 @@ def test_one_gone_is_a_failure_and_three_over_ten_minutes_are_believed() -> None
     assert (gone.state, gone.paused_reason) == (LaneState.PAUSED, PausedReason.GONE)
     assert gone.blocked_until is None, "who asked not to be called is not called"
     assert after(lane, refused(9, 500), refused(1, 410), now=later).state is LaneState.OPEN
+    assert after(lane, refused(9, 500), *[refused(1, 410)] * 3, now=later).state is LaneState.OPEN
+    first = after(Lane(), refused(9, 500), refused(1, 410))
+    assert after(first, refused(1, 410), now=later).state is LaneState.OPEN
+    assert after(first, *[refused(1, 410)] * 2, now=later).state is LaneState.PAUSED
 
 
 def test_failures_while_paused_change_nothing_but_whose_turn_it_is() -> None:

@@ -24,7 +24,7 @@ REFUSED = [
     "239.255.255.250", "240.0.0.1", "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1",
     "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
     "2002:7f00:1::", "3fff::1", "5f00::1", "fc00::1", "fd00::1", "fe80::1", "fe80::1%lo", "fec0::1",
-    "ff02::1", "", "localhost", "2130706433", "0x7f.1",
+    "ff02::1", "::ffff:168.63.129.16", "", "localhost", "2130706433", "0x7f.1",
 ]  # fmt: skip
 """The table of addresses, frozen: what Python calls global changed between its versions."""
 

@@ -57,6 +57,9 @@ def test_a_wish_does_not_prolong_a_schedule_that_is_used_up() -> None:
         (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
         (format_datetime(NOW - timedelta(seconds=90), usegmt=True), None),
         ("Sat, 31 Jan 2026 12:01:00 -0000", 60),
+        ("Sat, 31 Jan 2026 14:01:00 +0200", 60),
+        ("Sat, 31 Jan 2026 12:0１:00 GMT", None),
+        ("Sat, 31 Jan 2026 12:01:00 GMT".ljust(64, " ") + "()", None),
     ],
 )
 def test_retry_after_is_read_as_seconds_or_date_and_else_ignored(value: str | None, seconds: float | None) -> None:
