@@ -69,11 +69,11 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
 async def sealing(conn: Any) -> "Seal":
     """What opens and seals in the database of this connection; CannotRun for another key than it was written with."""
     from runtime.seal import Seal
-    from runtime.servers.sealing_keys import WrongKey, check_keys_on
+    from runtime.servers.sealing_keys import WrongKey, compare_keys
 
     seal = Seal(running.secret_key())
     try:
-        await check_keys_on(conn, seal)
+        await compare_keys(conn, seal)
     except WrongKey as error:
         raise CannotRun(str(error)) from None
     return seal
