@@ -1,7 +1,8 @@
 """`python -m bench [names] [--seconds N] [--json]`: run scenarios one after the other and print what they found.
 
 Every number is measured on this machine in this run; compare ratios, which were measured side by side, and
-not rates. `python -m bench locust` drives a whole running system instead.
+not rates. An aim that is missed is told as MISSED, and the exit code is 0 all the same: a machine that does something
+else beside it misses some. `python -m bench locust` drives a whole running system instead.
 """
 
 import argparse
