@@ -11,7 +11,7 @@ from commands.webhooks.address import AddressFault, fault_of
 from commands.webhooks.lanes import lanes_of, store_lanes
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
-from domain.webhooks.breaker import LaneState, resumed
+from domain.webhooks.breaker import resumed
 from domain.webhooks.signature import secret_text
 from runtime.ids import new_id
 from runtime.seal import WEBHOOK_SECRET, Seal
@@ -118,18 +118,14 @@ async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) ->
     """The merchant says that the receiver works again: open these lanes, by `test`. What is held is sent slowly
     and in order.
 
-    Refuses without an endpoint. A lane that is neither paused nor broken stays as it is.
+    Refuses without an endpoint. A lane that nothing keeps from sending stays as it is.
     """
     rows = await lanes_of(conn, account_id=account_id)
     if not rows:
         raise _no_endpoint()
     await store_lanes(
         conn,
-        {
-            row.key: resumed(lane)
-            for row in rows
-            if row.test in tests and (lane := row.lane()).state is not LaneState.OPEN
-        },
+        {row.key: after for row in rows if row.test in tests and (after := resumed(before := row.lane())) != before},
     )
 
 

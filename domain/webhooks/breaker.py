@@ -186,5 +186,8 @@ def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) ->
 
 
 def resumed(lane: Lane) -> Lane:
-    """The lane after its merchant resumed it: as new, but a success still sends the notice of recovery."""
+    """The lane after its merchant resumed it: as new, but a success still sends the notice of recovery. One that is
+    open waits for its Retry-After no longer, and is as it was."""
+    if lane.state is LaneState.OPEN:
+        return replace(lane, blocked_until=None)
     return Lane(concurrency=1, noticed=lane.noticed)

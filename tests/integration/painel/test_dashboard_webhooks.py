@@ -301,6 +301,26 @@ async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
         assert "Retomar" not in (await env.person.opened(PATH)).text
 
 
+async def test_an_endpoint_whose_receiver_asked_to_wait_is_said_to_and_goes_on_when_told(
+    env: Environment, pool: Pool
+) -> None:
+    async with receiving() as receiver:
+        await registered(env, receiver)
+        await pool.execute(
+            "UPDATE webhook_lane SET blocked_until = now() + interval '1 hour', consecutive_failures = 1"
+            " WHERE NOT test AND endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
+            env.merchant.account_id,
+        )
+        page = await env.person.opened(PATH)
+        assert "Seu servidor pediu espera" in page.text
+        assert "Retomar entregas de produção" in page.text
+        await env.person.post(f"{PATH}/retomar", form=page)
+        page = await env.person.opened(PATH)
+        assert "Seu servidor pediu espera" not in page.text
+        assert "Retomar" not in page.text
+        assert "com falhas recentes" in page.text, "how it fares is as before"
+
+
 async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_well(
     env: Environment, pool: Pool
 ) -> None:

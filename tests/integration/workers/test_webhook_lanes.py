@@ -435,6 +435,25 @@ async def test_too_many_requests_holds_the_whole_lane_back_for_as_long_as_it_say
     assert 0.95 <= min(gaps) < 10, gaps
 
 
+async def test_a_merchant_whose_receiver_asked_for_an_hour_may_say_that_it_works_again(
+    pool: Pool, redis_url: str
+) -> None:
+    """A maintenance page says 503 and Retry-After: 3600, and is over in five minutes."""
+    wish = "HTTP/1.1 503 Maintenance\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda n: wish if n == 1 else 200) as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05) as worker:
+            await happen(pool, merchant)
+            await receiver.reached(1)
+            await until(pool, merchant, "pending")
+            later = await happen(pool, merchant, 3)
+            async with transaction(pool) as conn:
+                await resume(conn, merchant.account_id, [False])
+            worker.jobs.wake(WEBHOOKS)
+            await receiver.heard(later)
+    assert (await lane_of(pool, merchant))["state"] == "open"
+
+
 async def test_what_is_asked_for_by_hand_in_a_paused_lane_is_sent_alone_and_held_again_when_refused(
     pool: Pool, redis_url: str
 ) -> None:

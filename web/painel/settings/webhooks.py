@@ -122,7 +122,7 @@ async def choose(request: PageRequest) -> Response[Any]:
 
 
 async def go_on(request: PageRequest) -> Response[Any]:
-    """Open a lane that is paused or broken: of this page's mode."""
+    """Open a lane that is paused, broken, or asked to wait: of this page's mode."""
     async with request.change("webhook.resumed", wakes=[WEBHOOKS], test=request.test) as conn:
         await resume(conn, request.session.account_id, [request.test])
     return request.go(_BACK, done="retomada")
