@@ -149,10 +149,11 @@ CREATE TABLE bank_hint (
     attempts integer DEFAULT 0 NOT NULL,
     due_at timestamp with time zone NOT NULL,
     request_id text,
+    of_boleto boolean GENERATED ALWAYS AS (starts_with(about, 'boleto:'::text)) STORED NOT NULL,
     CONSTRAINT bank_hint_about_bank_key UNIQUE (about, bank),
     CONSTRAINT bank_hint_pkey PRIMARY KEY (hint_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
-CREATE INDEX bank_hint_due ON bank_hint USING btree (due_at);
+CREATE INDEX bank_hint_due ON bank_hint USING btree (of_boleto, due_at);
 CREATE INDEX bank_hint_txid ON bank_hint USING btree (txid);
 
 CREATE TABLE bank_hint_done (

@@ -20,7 +20,8 @@ from domain.mode import Mode
 from runtime.redis import REDIS_UNAVAILABLE, connections
 
 WEBHOOKS = "webhooks"
-BANK_HINTS = "bank_hints"
+PIX_HINTS = "pix_hints"
+BOLETO_HINTS = "boleto_hints"
 # By mode; there are no withdrawals in sandbox mode.
 PIX_ORDERS = {mode: f"pix_orders_{mode}" for mode in Mode}
 LOCATION_POOL = {mode: f"location_pool_{mode}" for mode in Mode}
@@ -29,7 +30,8 @@ REFUND_ORDERS = {mode: f"refund_orders_{mode}" for mode in Mode}
 WITHDRAWAL_ORDERS = {Mode.PRODUCTION: "withdrawal_orders_production"}
 LANES = (
     WEBHOOKS,
-    BANK_HINTS,
+    PIX_HINTS,
+    BOLETO_HINTS,
     *PIX_ORDERS.values(),
     *LOCATION_POOL.values(),
     *BOLETO_ORDERS.values(),

@@ -19,9 +19,10 @@ from commands.charges.expire import Sweeper
 from domain.mode import Mode
 from runtime.coordination.heartbeats import beat
 from runtime.jobs import (
-    BANK_HINTS,
+    BOLETO_HINTS,
     BOLETO_ORDERS,
     LOCATION_POOL,
+    PIX_HINTS,
     PIX_ORDERS,
     REFUND_ORDERS,
     WEBHOOKS,
@@ -41,7 +42,7 @@ from workers.housekeeping.partners import PartnerCopy, send_shares
 from workers.housekeeping.reports import follow_journal, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
 from workers.housekeeping.verification import verify_nightly
-from workers.incoming.hints import drain_hints
+from workers.incoming.hints import drain_boleto_hints, drain_pix_hints
 from workers.incoming.reconciler import reconcile, reconcile_boletos
 from workers.incoming.sent_transfers import reconcile_sent
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
@@ -104,7 +105,8 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty(WITHDRAWAL_ORDERS[Mode.PRODUCTION], WithdrawalOrderWorker(context).drain, 1),
         Duty("daily_withdrawals", partial(withdraw_daily, context),      30),
         Duty("release_orders",    partial(release_orders, context),       5),
-        Duty(BANK_HINTS,          partial(drain_hints, context),          1),
+        Duty(PIX_HINTS,           partial(drain_pix_hints, context),      1),
+        Duty(BOLETO_HINTS,        partial(drain_boleto_hints, context),   1),
         Duty("expiry",            partial(sweep_expired, context, Sweeper(context.pool)),        5),
         Duty(WEBHOOKS,            dispatcher.drain,                       1),
         Duty("release_webhooks",  dispatcher.release,                     1),

@@ -14,11 +14,12 @@ from api.answers import Answer
 from api.context import ApiContext
 from api.route import OpenRoute
 from banks.choice import CALLBACKS
+from banks.received import BOLETO_HINT
 from commands.bank_orders.callback import by_cell, store_hints
 from domain.errors import Code, Refused
 from runtime.cells.directory import find_blocks
 from runtime.cells.number import HOME
-from runtime.jobs import BANK_HINTS
+from runtime.jobs import BOLETO_HINTS, PIX_HINTS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.readiness import ASK_S_MAX
 from runtime.redis import REDIS_UNAVAILABLE
@@ -89,7 +90,8 @@ async def _keep(context: ApiContext, hints: dict[str, str], bank: str, request_i
     async with transaction(context.pool) as conn:
         stored = await store_hints(conn, hints, bank=bank, now=context.now(), request_id=request_id)
     _log.info("bank_callback", bank=bank, hints=len(hints), new=stored, request_id=request_id)
-    context.jobs.wake(BANK_HINTS)
+    for lane in {BOLETO_HINTS if about.startswith(BOLETO_HINT) else PIX_HINTS for about in hints}:
+        context.jobs.wake(lane)
 
 
 ROUTES = (

@@ -68,14 +68,22 @@ claim = sql.many("bank_hint.claim", Hint)
 settle = sql.run("bank_hint.settle")
 
 
-async def drain_hints(context: Context) -> int:
+async def drain_pix_hints(context: Context) -> int:
     """Check what is due, for as long as hints come; answers how many were taken up. No slow answer holds others up."""
+    return await _drain(context, of_boleto=False)
+
+
+async def drain_boleto_hints(context: Context) -> int:
+    return await _drain(context, of_boleto=True)
+
+
+async def _drain(context: Context, *, of_boleto: bool) -> int:
     pace, banks = context.settings.pace, list(context.banks.production)
 
     async def claim_some(limit: int) -> list[Hint]:
         now = context.now()
         async with session(context.pool) as conn:
-            return await claim(conn, banks=banks, now=now, limit=limit, lease_until=now + _LEASE)
+            return await claim(conn, of_boleto=of_boleto, banks=banks, now=now, limit=limit, lease_until=now + _LEASE)
 
     checks = _Checks(context)
     return await run_batched(

@@ -78,12 +78,14 @@ CREATE TABLE bank_hint (
     due_at       timestamptz NOT NULL,
     -- Of the callback: what is booked because of it is found by it, in the log and in the journal.
     request_id   text,
+    -- Boletos are asked about at an API of their own, which may hang by itself: claimed apart, they keep no PIX waiting.
+    of_boleto    boolean NOT NULL GENERATED ALWAYS AS (starts_with(about, 'boleto:')) STORED,
     UNIQUE (about, bank)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
-CREATE INDEX bank_hint_due ON bank_hint (due_at);
+CREATE INDEX bank_hint_due ON bank_hint (of_boleto, due_at);
 -- How many payments callbacks report for one boleto is asked by its number.
 CREATE INDEX bank_hint_txid ON bank_hint (txid);
 

@@ -29,10 +29,10 @@ SELECT (SELECT count(*) FROM stored) AS stored, cardinality(:abouts::text[]) - (
 SELECT count(*) >= :waiting_max AS found FROM (SELECT FROM bank_hint LIMIT :waiting_max) AS waiting;
 
 -- name: claim
--- Take what is due. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
+-- Take what is due, of PIX or of boletos. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id = ANY(ARRAY(
-    SELECT hint_id FROM bank_hint WHERE due_at <= :now AND bank = ANY(:banks::text[])
+    SELECT hint_id FROM bank_hint WHERE of_boleto = :of_boleto AND due_at <= :now AND bank = ANY(:banks::text[])
     ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
 RETURNING hint_id, bank, about, txid, received_at, attempts, request_id;

@@ -14,8 +14,13 @@ CROSS JOIN LATERAL (
 ) q;
 
 -- name: bank_hints
-SELECT 'bank_hints' AS queue, 'all' AS mode, count(*) AS waiting, min(d.due_at) AS oldest
-FROM (SELECT due_at FROM bank_hint WHERE due_at <= :now ORDER BY due_at LIMIT :counted_max) d;
+SELECT 'bank_hints' AS queue, 'all' AS mode, sum(q.waiting)::bigint AS waiting, min(q.oldest) AS oldest
+FROM (VALUES (true), (false)) AS k (of_boleto)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(d.due_at) AS oldest FROM (
+        SELECT due_at FROM bank_hint
+        WHERE of_boleto = k.of_boleto AND due_at <= :now ORDER BY due_at LIMIT :counted_max) d
+) q;
 
 -- name: deliveries
 -- What waits for a receiver that fails is its own queue: nobody here can make it shorter.

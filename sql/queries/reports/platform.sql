@@ -69,8 +69,12 @@ SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
              WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
     ORDER BY o.due_at, o.order_id LIMIT :limit) AS q
 UNION ALL
-SELECT 'bank_hints', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_hint ORDER BY due_at LIMIT :limit) AS q
+SELECT 'bank_hints', sum(q.waiting)::bigint, min(q.due_at)
+FROM (VALUES (true), (false)) AS k (of_boleto)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+        SELECT due_at FROM bank_hint WHERE of_boleto = k.of_boleto ORDER BY due_at LIMIT :limit) AS d
+) AS q
 UNION ALL
 -- Of production, receiver by receiver; what one that fails leaves waiting is no lag of the workers.
 SELECT q.name, sum(q.waiting)::bigint, min(q.due_at) FROM (

@@ -30,7 +30,7 @@ from tests.support.banking import (
     worker_context,
 )
 from workers.context import Context
-from workers.incoming.hints import ATTEMPTS_MAX, KEPT, drain_hints
+from workers.incoming.hints import ATTEMPTS_MAX, KEPT, drain_pix_hints
 from workers.incoming.reconciler import reconcile
 from workers.orders.pix import drain_orders
 
@@ -87,7 +87,7 @@ async def attempts_at(pool: Pool, about: str) -> int | None:
 
 async def again(context: Context) -> None:
     await context.pool.execute("UPDATE bank_hint SET due_at = '-infinity'")
-    await drain_hints(context)
+    await drain_pix_hints(context)
 
 
 async def reconcile_all(context: Context) -> int:
@@ -106,12 +106,12 @@ async def test_a_callback_leads_to_the_payment_the_bank_confirms(
     charge_id = await registered(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment) == 1
-    assert await drain_hints(context) == 1
+    assert await drain_pix_hints(context) == 1
     (row,) = await booked(context.pool, charge_id)
     assert (row["source"], row["amount_cents"], row["settles"]) == (payment["end_to_end_id"], 1234, True)
     assert await status_of(context.pool, charge_id) == "paid"
     assert await attempts_at(context.pool, payment["end_to_end_id"]) is None
-    assert await drain_hints(context) == 0
+    assert await drain_pix_hints(context) == 0
 
 
 async def test_callbacks_told_twice_or_at_once_book_once(context: Context, account: UUID, bank: RunningBank) -> None:
@@ -119,7 +119,9 @@ async def test_callbacks_told_twice_or_at_once_book_once(context: Context, accou
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment, payment) == 1
     assert await hint(context, payment, root=None) == 0
-    await asyncio.gather(*(drain_hints(context) for _ in range(3)), reconcile(context, BANK), reconcile(context, BANK))
+    await asyncio.gather(
+        *(drain_pix_hints(context) for _ in range(3)), reconcile(context, BANK), reconcile(context, BANK)
+    )
     await again(context)
     assert len(await booked(context.pool, charge_id)) == 1
     # Later still, the bank is asked once more.
@@ -133,7 +135,7 @@ async def test_every_item_of_a_callback_counts(context: Context, account: UUID, 
     charge_ids = [await registered(context, account) for _ in range(3)]
     payments = [(await pay(bank, charge_id))[0] for charge_id in charge_ids]
     assert await hint(context, *payments) == 3
-    await drain_hints(context)
+    await drain_pix_hints(context)
     assert {await status_of(context.pool, charge_id) for charge_id in charge_ids} == {"paid"}
 
 
@@ -202,7 +204,7 @@ async def test_no_more_callbacks_are_kept_than_can_be_checked(
     with pytest.raises(Refused) as told:
         await hint(context, payments[3])
     assert (told.value.code, told.value.retry_after_s) == (Code.SERVICE_UNAVAILABLE, 60)
-    await drain_hints(context)
+    await drain_pix_hints(context)
     assert await hint(context, payments[3]) == 1
 
 
@@ -261,7 +263,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
         (payment,) = await pay(bank, charge_id)
         async with asyncio.timeout(30):
             await twice.wait()
-        await drain_hints(context)
+        await drain_pix_hints(context)
         assert len(await booked(context.pool, charge_id)) == 1
         assert heard[0] == heard[1]
         (item,) = heard[0]["pix"]
@@ -350,11 +352,11 @@ async def test_a_callback_about_what_went_back_is_heard_after_the_one_about_the_
     charge_id = await registered(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment) == 1
-    await drain_hints(context)
+    await drain_pix_hints(context)
     assert (await bank.control("take-back", end_to_end_id=payment["end_to_end_id"], amount="2.34"))[0] == 200
     for _ in range(2):
         assert await hint(context, payment) == 1
-        await drain_hints(context)
+        await drain_pix_hints(context)
     rows = await context.pool.fetch(
         "SELECT type, amount_cents FROM read_ledger WHERE charge_id = $1 ORDER BY sequence", charge_id
     )

@@ -20,7 +20,7 @@ from runtime.coordination.due_times import DueTimes
 from runtime.postgres import Pool, transaction
 from tests.support.banking import BANK, make_account, make_charges, settings_for, status_of, utc_now, worker_context
 from workers.context import Context
-from workers.incoming.hints import drain_hints
+from workers.incoming.hints import drain_boleto_hints, drain_pix_hints
 from workers.orders.pix import drain_orders
 
 CALLS = 8
@@ -67,6 +67,14 @@ class Slow:
             payer_name="Maria", payer_document="52998224725",
         )  # fmt: skip
         return self._state(txid, [paid])
+
+    @property
+    def boletos(self) -> Any:
+        return self
+
+    async def find_boleto(self, number: str) -> NotFound:
+        await self._answer(number)
+        return NotFound()
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None]:
         return Done(None)
@@ -140,7 +148,7 @@ async def test_two_workers_have_twice_as_much_under_way(context: Context, bank: 
     charge_ids = await charges(pool, 4 * CALLS)
     if duty == "callbacks":
         await called_back(pool, charge_ids)
-    drain = partial(drain_orders, mode=Mode.PRODUCTION) if duty == "cobs" else drain_hints
+    drain = partial(drain_orders, mode=Mode.PRODUCTION) if duty == "cobs" else drain_pix_hints
     working = [asyncio.create_task(drain(context)) for _ in range(2)]
     await comes(lambda: bank.under_way == 2 * CALLS)
     bank.let_all()
@@ -168,10 +176,32 @@ async def test_callbacks_are_checked_so_many_at_once_and_none_waits_for_the_slow
 ) -> None:
     charge_ids = await charges(pool, 3 * CALLS)
     await called_back(pool, charge_ids)
-    await goes_on(bank, asyncio.create_task(drain_hints(context)), len(charge_ids))
+    await goes_on(bank, asyncio.create_task(drain_pix_hints(context)), len(charge_ids))
     assert {await status_of(pool, charge_id) for charge_id in charge_ids} == {"paid"}
     unchecked = "SELECT count(*) FROM bank_hint WHERE txid = ANY($1)"
     assert await pool.fetchval(unchecked, [charge_id.hex for charge_id in charge_ids]) == 0
+
+
+async def test_boletos_that_a_bank_does_not_tell_about_keep_no_callback_of_a_pix_waiting(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    """They are asked about at another API of the bank, which may hang by itself."""
+    await pool.execute(
+        "INSERT INTO bank_hint (bank, about, txid, received_at, due_at)"
+        " SELECT $1, 'boleto:' || n, n::text, now(), now() FROM generate_series(1, $2) AS n",
+        BANK, 2 * CALLS,
+    )  # fmt: skip
+    boletos = asyncio.create_task(drain_boleto_hints(context))
+    await comes(lambda: len(bank.asked) == CALLS)
+    (paid,) = await charges(pool, 1)
+    await called_back(pool, [paid])
+    pix = asyncio.create_task(drain_pix_hints(context))
+    await comes(lambda: paid.hex in bank.asked)
+    bank.let(paid.hex)
+    await pix
+    assert await status_of(pool, paid) == "paid"
+    bank.let_all()
+    assert await boletos == 2 * CALLS
 
 
 async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
@@ -192,7 +222,7 @@ async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
         return await answer(txid)
 
     bank.get_cob = get_cob  # type: ignore[method-assign]
-    assert await drain_hints(context) == 2
+    assert await drain_pix_hints(context) == 2
     assert (await status_of(pool, good), await status_of(pool, bad)) == ("paid", "pending")
 
 

@@ -169,7 +169,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
              "kind": "boleto_redate", "request": b"{}", "now": NOW, "deadline": LATER, "reply_to": "x"},
             5,
         ),
-        "bank_hint.claim": ({"banks": ["001"], "now": NOW, "limit": 20, "lease_until": LATER}, 60),
+        "bank_hint.claim": ({"of_boleto": False, "banks": ["001"], "now": NOW, "limit": 20, "lease_until": LATER}, 60),
         "bank_hint.settle": (
             {"verdicts.hint_id": hints, "verdicts.state": ["confirmed"] * 9 + ["waiting"],
              "verdicts.attempts": [1] * 10, "verdicts.due_at": [NOW] * 10, "boletos": "boleto:", "now": NOW},

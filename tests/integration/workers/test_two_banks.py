@@ -30,7 +30,7 @@ from tests.support.banking import (
     worker_context,
 )
 from workers.context import Context
-from workers.incoming.hints import drain_hints
+from workers.incoming.hints import drain_pix_hints
 from workers.incoming.reconciler import reconcile, reconcile_boletos
 from workers.orders.pix import drain_orders
 
@@ -70,7 +70,7 @@ async def test_a_charge_is_registered_asked_about_and_removed_at_the_bank_that_c
     assert asked(banks[code], f"PUT /pix/v2/cob/{charge_id.hex}") == 1
     assert asked(banks[code], f"PUT /pix/v2/webhook/{account}") == 1
     await _told(context, code, charge_id)
-    await drain_hints(context)
+    await drain_pix_hints(context)
     assert asked(banks[code], f"GET /pix/v2/cob/{charge_id.hex}") == 1
     assert asked(banks[another], charge_id.hex) == asked(banks[another], "webhook") == 0
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from runtime.jobs import BANK_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.jobs import PIX_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
 from runtime.log import AccessLog
 from runtime.postgres import Pool
@@ -189,7 +189,7 @@ async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
     before = await calls(redis, "evalsha")
     jobs = Jobs(redis)
     for _ in range(1000):
-        jobs.wake(BANK_HINTS)
+        jobs.wake(PIX_HINTS)
     async with asyncio.timeout(PATIENCE_S):
         while not await redis.zcard(QUEUE):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -197,7 +197,7 @@ async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
     await jobs.stop()
     reader = QueueRedis(servers.redis_url)
     (job,) = await reader.queued_jobs()
-    assert (job.function, list(job.args), job.job_id) == (BANK_HINTS, [], BANK_HINTS)
+    assert (job.function, list(job.args), job.job_id) == (PIX_HINTS, [], PIX_HINTS)
     assert await calls(redis, "evalsha") - before < 20
     await reader.aclose(close_connection_pool=True)
     await redis.aclose()
