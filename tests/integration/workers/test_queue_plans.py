@@ -300,6 +300,40 @@ async def test_an_order_costs_no_more_by_a_plan_made_while_there_were_few(grown:
     await _assert_cheap(grown, name)
 
 
+# Every account has moved its sandbox's clock, and very many orders wait.
+_CROWDED = (
+    """
+    INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
+    SELECT md5(n::text)::uuid, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now()
+    FROM generate_series(1, 20000) AS n
+    """,
+    "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) SELECT account_id, 60, now() FROM account",
+    """
+    INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)
+    SELECT md5(n::text)::uuid, md5((n % 20000)::text)::uuid, false, '001', kind, '{}', '2026-05-01', '2026-05-01'
+    FROM generate_series(1, 100000) AS n CROSS JOIN LATERAL (
+        SELECT CASE n % 2 WHEN 0 THEN 'cob_register' ELSE 'boleto_register' END AS kind) AS of
+    """,
+    "ANALYZE",
+)
+
+
+async def test_a_claim_by_a_plan_made_while_many_waited_looks_up_the_clocks_it_needs(servers: Any) -> None:
+    async with own_database(servers, "queue_plans") as url:
+        owner: Any = await asyncpg.connect(owner_of(servers, url))
+        for statement in _CROWDED:
+            await owner.execute(statement, timeout=300)
+        await owner.close()
+        conn: Any = await asyncpg.connect(url)
+        for number, name in enumerate(("bank_order.claim_pix", "bank_order.claim_boletos")):
+            await conn.execute(f"PREPARE asked_{number} AS {sql.STATEMENTS[name].text}")
+            raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked_{number}(NULL, NULL, NULL, NULL)")
+            plan = msgspec.json.decode(raw)[0]["Plan"]
+            (clocks,) = [node for node in _nodes(plan) if node.get("Relation Name") == "sandbox_clock"]
+            assert "account_id" in clocks.get("Index Cond", ""), raw
+        await conn.close()
+
+
 @pytest.mark.parametrize("name", [each for each in NAMES if each.startswith("webhook_lane.")])
 async def test_a_round_for_lanes_reads_the_same_however_many_stay_paused(full: Any, name: str) -> None:
     before, _, _ = await _read(full, name)
