@@ -107,6 +107,14 @@ async def test_all_there_is_can_be_withdrawn_at_once(env: Environment) -> None:
     assert (action, facts) == ("withdrawal.asked", {"amount": "1234.56", "pix_key": f"{key[:4]}***{key[-4:]}"})
 
 
+async def test_an_amount_beside_the_box_for_everything_withdraws_nothing(env: Environment) -> None:
+    seen = await env.ask("10,00", all="yes")
+    assert (seen.status, await env.balance()) == (400, 1_234_56), seen.where
+    assert "Deixe em branco para sacar tudo, ou desmarque a caixa abaixo." in seen.text
+    assert 'value="10,00"' in seen.html
+    assert await env.made() == []
+
+
 async def test_a_form_sent_twice_withdraws_once(env: Environment) -> None:
     page = await env.owner.opened(PATH)
     assert (await env.ask("10,00", form=page)).status == 303

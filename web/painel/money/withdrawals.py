@@ -183,6 +183,10 @@ async def _amount(request: PageRequest, filled: Filled) -> int | None:
     """What the form asks for: all there is now but for the fee, or the amount in it."""
     if not filled.has("all"):
         return filled.cents("amount", PIX_CENTS_MAX)
+    if filled.value("amount"):
+        # One of the two was not meant, and only one of them can be taken back by asking once more.
+        filled.wrong("amount", "Deixe em branco para sacar tudo, ou desmarque a caixa abaixo.")
+        return None
     async with session(request.pool) as conn:
         balance = await find_balance(conn, account_id=request.session.account_id, test=False)
         fee_cents = await _fee_cents(conn, request)
