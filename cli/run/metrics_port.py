@@ -17,6 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from cli.run.child import CannotRun
 from cli.run.supervise import say
+from runtime.local.count_files import reserve
 
 _ENDED = "0"
 """In the place of a process number."""
@@ -58,16 +59,21 @@ class MetricsServer:
                     self._add(file, self._folder / f"{kind}_{_ENDED}.db")
 
     def _add(self, file: Path, to: Path) -> None:
-        kept: Any = MmapedDict(str(to))  # type: ignore[no-untyped-call]
         try:
             # All of it is read before any is added: a file cut short by a kill counts whole or not at all.
-            for key, value, _, _ in list(MmapedDict.read_all_values_from_file(str(file))):  # type: ignore[no-untyped-call]
-                before, _ = kept.read_value(key)
-                kept.write_value(key, before + value, 0.0)
+            found = list(MmapedDict.read_all_values_from_file(str(file)))  # type: ignore[no-untyped-call]
+            if not to.exists():
+                reserve(to)
+            kept: Any = MmapedDict(str(to))  # type: ignore[no-untyped-call]
+            try:
+                for key, value, _, _ in found:
+                    before, _ = kept.read_value(key)
+                    kept.write_value(key, before + value, 0.0)
+            finally:
+                kept.close()
         except (struct.error, RuntimeError, ValueError, OSError) as error:
             say(f"counts of a process that ended are lost: {type(error).__name__}")
         finally:
-            kept.close()
             file.unlink(missing_ok=True)
 
     def stop(self) -> None:

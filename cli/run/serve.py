@@ -109,7 +109,10 @@ def counters(home: Path) -> str:
     """The folder of the processes' shared metrics, emptied of those of earlier runs."""
     folder = home / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
     return str(folder)
 
 
@@ -229,4 +232,7 @@ def _configured(app: "CellRouter", connections: "Connections") -> "uvicorn.Confi
 
 
 if __name__ == "__main__":
+    from runtime.local.count_files import take_room
+
+    take_room()
     sys.exit(one_process(*map(int, sys.argv[1:3])))

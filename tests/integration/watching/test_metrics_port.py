@@ -1,5 +1,7 @@
 """Metrics stand on a port of their own, of all processes together, and a process that ended leaves its counts only."""
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -23,11 +25,18 @@ from tests.support.system import ROOT, System, until
 
 _COUNTS = """
 import os, sys
+from runtime.local.count_files import take_room
+take_room()
 from prometheus_client import Counter, Gauge, Histogram
-Counter("told", "Said.", ["what"]).labels("x").inc(float(sys.argv[1]))
+told = Counter("told", "Said.", ["what"])
+told.labels("x").inc(float(sys.argv[1]))
 Histogram("took", "Took.", buckets=(1, 2)).observe(1.5)
 Gauge("held", "Held.", multiprocess_mode="livesum").set(7)
-sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.read()
+sys.stdout.write("ready\\n"); sys.stdout.flush()
+if sys.stdin.readline():
+    for n in range(300):
+        told.labels(f"n{n}").inc()
+    print("counted", flush=True)
 """
 
 
@@ -69,6 +78,60 @@ def test_a_process_that_ended_leaves_its_counts_and_no_gauge(tmp_path: Path) -> 
         assert len(list(tmp_path.glob("counter_*"))) == 2, "of those that ended one file is left"
     finally:
         server.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("no disk can be mounted here")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def filled(disk: Path) -> Path:
+    file = disk / "full"
+    with contextlib.suppress(OSError), file.open("wb", buffering=0) as full:
+        while True:
+            full.write(bytes(4096))
+    return file
+
+
+def test_a_disk_that_is_full_ends_no_process_that_counts_and_loses_no_count(small_disk: Path) -> None:
+    port = free_port()
+    folder = small_disk / "metrics"
+    folder.mkdir()
+    server = MetricsServer(folder, "127.0.0.1", port)
+    try:
+        with counting(folder, 2) as first:
+            full = filled(small_disk)
+            assert first.communicate(b"full\n", timeout=30)[0].split() == [b"counted"]
+            assert first.returncode == 0
+            assert said(port).count('told_total{what="n') == 300
+            with counting(folder, 5) as second:  # it counts for itself alone
+                second.kill()
+                second.wait()
+            full.unlink()
+            server.ended(first.pid)
+            assert said(port).count('told_total{what="n') == 300
+    finally:
+        server.stop()
+
+
+def test_a_process_whose_counts_have_no_room_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+    setup = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, 65_536))\n" + _COUNTS
+    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", setup, "1"], env=env, input=b"", capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, b"ready\n")
+    assert json.loads(done.stderr)["event"] == "counts_not_shared"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_system_serves_what_all_its_processes_count_on_a_port_of_its_own(system: System) -> None:
