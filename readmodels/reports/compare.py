@@ -92,8 +92,12 @@ async def whole(report: Report, lend: Lend, asked: ReportQuery) -> Row:
     if report.of_one_account:
         async with lend() as conn:
             return await _settled(report, conn, asked)
-    once = replace(asked, by=By.PERIOD)
-    return total_of(report.columns, [row async for row in report.rows(lend, once)])
+    return total_of(report.columns, [row async for row in report.rows(lend, once(asked))])
+
+
+def once(asked: ReportQuery) -> ReportQuery:
+    """One row of the whole period."""
+    return replace(asked, by=By.PERIOD)
 
 
 async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
@@ -132,15 +136,21 @@ async def plotted(report: Report, lend: Lend, asked: ReportQuery) -> list[Point]
         async with lend() as conn:
             ends = await _balances(conn, asked.account_id, [each + timedelta(days=1) for each in days])
         return [Point(on, end.balance_cents) for on, end in zip(days, ends, strict=True)]
+    bars = by_bar(report, asked)
     if not report.grouped:
-        return named(report, [row async for row in report.rows(lend, asked)])
-    months = len(days) > PLOTTED_DAYS_MAX
-    by = By.MONTH if months else By.DAY
-    groups: dict[date, list[Row]] = {each.replace(day=1) if months else each: [] for each in days}
-    async for row in report.rows(lend, replace(asked, by=by)):
+        return named(report, [row async for row in report.rows(lend, bars)])
+    groups: dict[date, list[Row]] = {each.replace(day=1) if bars.by is By.MONTH else each: [] for each in days}
+    async for row in report.rows(lend, bars):
         groups[row[0]].append(row)
     at = [column.name for column in report.columns].index(report.plotted)
     return [Point(on, total_of(report.columns, rows)[at] or 0) for on, rows in groups.items()]
+
+
+def by_bar(report: Report, asked: ReportQuery) -> ReportQuery:
+    """The rows that a plot is made of."""
+    if not report.grouped:
+        return asked
+    return replace(asked, by=By.MONTH if (asked.last - asked.first).days >= PLOTTED_DAYS_MAX else By.DAY)
 
 
 def named(report: Report, rows: Iterable[Row]) -> list[Point]:

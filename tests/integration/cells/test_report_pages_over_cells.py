@@ -1,5 +1,6 @@
 """The staff's reports over all cells: the same table as of one database with all of it, its total, plot and file."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import date, datetime, timedelta
@@ -10,12 +11,15 @@ import pytest
 import pytest_asyncio
 
 from domain.instants import SAO_PAULO
+from readmodels.reports.over_cells import CellRows, read_cell
+from readmodels.reports.report import Report
 from readmodels.reports.reports import REPORTS
 from runtime.cells.number import HOME
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
 from tests.support.daily_totals import Totals, added, by_chance, store
 from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+from web.plataforma.reports import sources
 
 ALA, BELA = 1, 2
 DAYS = 40
@@ -127,6 +131,30 @@ async def test_a_report_costs_each_cell_what_it_costs_one_and_its_parts(
             await desk.opened(f"{PATH}/{name}?{query(world, name, celulas=cells)}")
         asked.append(run["report"])
     assert asked[1] == len(world.cells.urls) * (asked[0] + parts)
+
+
+async def test_rows_and_total_of_all_cells_are_of_one_instant_of_each(
+    world: World, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
+    quiet = await desk.opened(asked)
+    moved = asyncio.Event()
+
+    async def read_while_others_write(report: Report, cell: str, *given: Any) -> CellRows:
+        found = await read_cell(report, cell, *given)
+        if cell == "cora" and not moved.is_set():
+            moved.set()
+            await store(world.cells.owner_urls[3], added([]))
+        return found
+
+    monkeypatch.setattr(sources, "read_cell", read_while_others_write)
+    try:
+        busy = await desk.opened(asked)
+        assert moved.is_set()
+        assert shown(busy) == shown(quiet)
+        assert shown(await desk.opened(asked)) != shown(quiet)
+    finally:
+        await store(world.cells.owner_urls[3], world.totals[3])
 
 
 async def test_a_cell_that_is_away_is_named_on_the_page_and_by_the_file(world: World, desk: Desk) -> None:

@@ -1,7 +1,6 @@
 """Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 from litestar.exceptions import NotFoundException
@@ -32,14 +31,13 @@ from readmodels.reports.report import (
     today_at,
 )
 from readmodels.reports.reports import REPORTS
-from runtime.postgres import Pool, session
-from sql import Connection
+from runtime.postgres import session
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import xlsx_file
 from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
 from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_number, is_seen, plot_head
-from web.plataforma.reports.sources import ALL, AllCells
+from web.plataforma.reports.sources import ALL, AllCells, one_instant
 from web.plataforma.reports.sources import FIELD as CELLS_FIELD
 
 ROWS_MAX = 500
@@ -62,7 +60,7 @@ async def show(request: PageRequest) -> Response[Any]:
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
     if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
         return await _show_over(request, report, asked)
-    async with _one_instant(request.report_pool) as conn:
+    async with one_instant(request.report_pool) as conn:
         picked = await pick(conn, asked)
         wanted = _wanted(request, report, asked, picked)
         names = await offered(conn)
@@ -78,28 +76,16 @@ async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> 
     wanted = _wanted(request, report, asked, picked)
     found: dict[str, Any] = {}
     if picked.cell is not None and wanted is not None and not report.spread:
-        async with _one_instant(picked.cell.state.report_pool) as conn:
+        async with one_instant(picked.cell.state.report_pool) as conn:
             found = await _read(_Tables(report, report, report), keeping(conn), wanted)
             found["freshness"] = None if report.live else await freshness(conn)
         return _shown(request, report, asked, wanted, picked, found)
     if wanted is not None:
-        tables = _Tables(cells.report(report), cells.totals(report), cells.report(report, parts=False))
-        while True:  # once more without a cell that was lost meanwhile: all of a page is of the same cells
-            missing = len(cells.away)
-            found = await _read(tables, _no_connection, wanted)
-            found["freshness"] = None if report.live else await cells.freshness()
-            if len(cells.away) == missing:
-                break
-        report = cells.report(report)
+        page = await cells.page(report, wanted)
+        report = page.report
+        found = await _read(_Tables(report, page.totals, page.plot), _no_connection, wanted)
+        found["freshness"] = page.freshness
     return _shown(request, report, asked, wanted, picked, {**found, "away": cells.away, "over": True})
-
-
-@asynccontextmanager
-async def _one_instant(pool: Pool) -> AsyncIterator[Connection]:
-    """Rows, their total, a plot and how current they are, each read by a statement of its own: totals are brought up to
-    date between two of these."""
-    async with session(pool) as conn, conn.transaction(isolation="repeatable_read", readonly=True):
-        yield conn
 
 
 def _shown(
