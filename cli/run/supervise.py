@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -50,12 +51,9 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the loop
 
     def log(self, kind: str) -> Path:
-        """The log of a kind of process; a large one is renamed at start."""
+        """The log of a kind of process."""
         path = self.logs / f"{kind}.log"
         if path not in self._read:
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_size > _LOG_BYTES_MAX:
-                    path.replace(path.with_suffix(".log.1"))
             self._read[path] = path.stat().st_size if path.exists() else 0
         return path
 
@@ -101,6 +99,7 @@ class Supervisor:
         while not self.stopping:
             self.tend()
             self._echo_errors()
+            self._bound_logs()
             if is_ready:
                 self._at_each_tick()
             else:
@@ -215,6 +214,23 @@ class Supervisor:
             errors = [said for line in whole.splitlines() if (said := _error_in(line))]
             for said in errors[:_ECHO_LINES_MAX]:
                 say(f"{path.stem}: {said}")
+
+    def _bound_logs(self) -> None:
+        """Copy and empty a log that is large: who writes it keeps it open, and appends. What is written between the two
+        is lost. Of each there is the copy before, and where there is no room for one, none."""
+        for path in self.logs.glob("*.log"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_size <= _LOG_BYTES_MAX:
+                    continue
+                copy = path.with_suffix(".log.1")
+                copy.unlink(missing_ok=True)
+                try:
+                    shutil.copy(path, copy)
+                except OSError:
+                    copy.unlink(missing_ok=True)
+                os.truncate(path, 0)
+                if path in self._read:
+                    self._read[path] = 0
 
 
 def say(line: str) -> None:

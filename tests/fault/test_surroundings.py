@@ -58,6 +58,21 @@ async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(syste
         assert status
 
 
+def test_logs_keep_to_a_size_while_everything_runs(system: System) -> None:
+    system.start()
+    logs = [system.home / "logs" / f"{kind}.log" for kind in ("worker", "postgres")]
+    for log in logs:
+        with log.open("ab") as file:
+            file.write(b'{"level":"info"}\n' * 1_000_000)
+    for log in logs:
+        until(lambda log=log: log.stat().st_size < 1_000_000, what=f"{log} is emptied")
+        copy = log.with_suffix(".log.1")
+        assert copy.stat().st_size > 16_000_000
+        assert copy.stat().st_mode & 0o077 == 0
+    replaced(system, "worker", killed(system, "worker"))
+    until(lambda: "worker_started" in logs[0].read_text(), what="the new worker's lines")
+
+
 def test_a_worker_that_is_gone_is_seen_in_the_status(system: System) -> None:
     system.start()
     (worker,) = until(lambda: [each for each in _status(system)["workers"] if each["well"]], what="a heartbeat")
