@@ -21,6 +21,8 @@ from workers.duties import Runner, end
 from workers.settings import WorkerSettings, open_runner, traced_share
 
 _RESTART_S = 1.0
+_STEADY_S = 60.0
+"""An arq that ran for so long had its Redis: what ends it then is news."""
 _SWEEP_S = 1.0
 _UNREAD_S_MAX = 1.5
 """Longer than a worker that has its Redis leaves the queue unread."""
@@ -74,7 +76,9 @@ async def _keep_arq(runner: Runner, redis: QueueRedis) -> None:
             await asyncio.wait((running,))  # a cancellation ends this wait; the Redis client could swallow it
             await running
         except Exception as error:
-            failures = 1 if redis.read_at > began else failures + 1
+            # A Redis whose memory is full is read and takes no cron: what is due is swept until arq reads again.
+            redis.read_at = 0.0
+            failures = 1 if time.monotonic() - began > _STEADY_S else failures + 1
             if failures & (failures - 1) == 0:
                 _log.warning("arq_restarts", failures=failures, error=type(error).__name__)
             await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # they wait JOB_S at most

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from structlog.testing import capture_logs
 
 from runtime.jobs import PIX_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
@@ -76,6 +77,23 @@ def own_redis() -> Iterator[EmbeddedRedis]:
     finally:
         server.stop()
         remove_home(home)
+
+
+async def test_a_redis_that_can_be_read_and_not_written_stops_no_duty_and_is_one_story_of_the_log(
+    own_redis: EmbeddedRedis,
+) -> None:
+    """As when its memory is full: arq reads its queue, and can put no cron into it."""
+    swept = Counted()
+    redis = open_redis(own_redis.dsn, blocking=False)
+    await redis.config_set("maxmemory", 1)
+    with capture_logs() as said:
+        async with arq_with(own_redis.dsn, Duty("swept", swept.run, 1)):
+            for _ in range(6):
+                await swept.ran()
+    await redis.aclose(close_connection_pool=True)
+    restarts = [each["failures"] for each in said if each["event"] == "arq_restarts"]
+    assert restarts == [1, 2, 4][: len(restarts)]
+    assert len(restarts) >= 2
 
 
 async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
