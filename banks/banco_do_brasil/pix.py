@@ -24,7 +24,7 @@ from banks.banco_do_brasil.charges import (
     said_of,
     state_of,
 )
-from banks.banco_do_brasil.pix_list import ReceivedList, instant, read_received
+from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, read_received
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page
 from banks.protocol import (
@@ -197,10 +197,10 @@ class ApiPix:
 
 def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
     answer = read(heard, ReceivedList)
-    if answer is None:
+    if answer is None or (answer.parametros is None and answer.pix is None):
         return Unknown("unreadable list")
     items, unreadable = read_received(answer.pix or ())
-    pages = answer.parametros.paginacao.quantidade_de_paginas
+    pages = (answer.parametros or Parameters()).paginacao.quantidade_de_paginas
     if not answer.pix:  # whatever number of pages is claimed
         return Done(BankPage(items=[], pages=pages))
     return Done(numbered_page(items, unreadable, page=page, pages=pages))

@@ -64,9 +64,9 @@ class Parameters(Struct, frozen=True):
 
 
 class ReceivedList(Struct, frozen=True):
-    """An answer to GET /pix. The real bank leaves an empty list out."""
+    """An answer to GET /pix. The real bank leaves an empty list out; what has neither is no list."""
 
-    parametros: Parameters = Parameters()
+    parametros: Parameters | None = None
     pix: list[Raw] | None = None
 
 

@@ -128,6 +128,22 @@ async def test_a_list_whose_end_is_told_by_nulls_ends(boletos: Any) -> None:
     assert (page.value.items, page.value.following) == ([], None)
 
 
+@pytest.mark.parametrize("said", [{}, {"mensagem": "Servico em manutencao"}, {"parametros": None, "pix": None}])
+async def test_what_is_no_list_is_not_taken_for_one_with_nothing_in_it(said: Any) -> None:
+    """The reconciler would go on behind the interval, and its gauge with it."""
+    async with saying({"GET /pix/v2/pix": (200, said)}) as bank:
+        assert isinstance(await bank.pix.received_page(NOW - timedelta(hours=1), NOW), Unknown)
+        assert isinstance(await bank.pix.received_of("BOLETO1", NOW.date()), Unknown)
+
+
+@pytest.mark.parametrize("said", [{"parametros": {}}, {"parametros": {}, "pix": None}, {"pix": []}])
+async def test_a_list_with_nothing_in_it_is_one(said: Any) -> None:
+    async with saying({"GET /pix/v2/pix": (200, said)}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+    assert isinstance(page, Done)
+    assert (page.value.items, page.value.following) == ([], None)
+
+
 @pytest.mark.parametrize("following", [None, 0, 300])
 async def test_a_list_that_goes_on_and_does_not_say_where_goes_on_behind_what_was_read(following: int | None) -> None:
     """Taken for its end, what was paid behind it would be booked by callbacks alone."""
