@@ -4,6 +4,7 @@ Before a page's function runs, its handler has found the session, checked the fo
 person's role against the table.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from runtime.seal import Seal
 from web.cells import chosen_by, form_key, home_of
 from web.painel.auth.entry_form import forget_choice, mark_in
 from web.painel.auth.kept_form import keep
-from web.painel.auth.sign_in import cookie_of, entrance, turn_away
+from web.painel.auth.sign_in import cookie_of, entrance, is_page_of, turn_away
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
 from web.painel.page_refusals import StepUpNeeded, StillNew
@@ -41,6 +42,8 @@ from web.painel.page_request import (
 )
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
+# Of the address that a browser came from: all but its path. A link to a path leads to no other host.
+_FROM = re.compile(r"^https?://[^/?#]*|[?#].*$")
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
 
@@ -162,11 +165,11 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         async with request.shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
-        return ask_again(request, needed, fault)
+        return ask_again(request, needed, fault, back=_back(page, request))
     except StillNew:
-        return request.show("message.html", _STILL_NEW, status=403)
+        return request.show("message.html", {**_STILL_NEW, "back": _back(page, request)}, status=403)
     except AlreadySent:
-        return request.show("message.html", _ALREADY_SENT, status=409)
+        return request.show("message.html", {**_ALREADY_SENT, "back": _back(page, request)}, status=409)
     except Refused as refused:
         if refused.code.status == 404:
             # The same page as for an unknown path: the answer does not tell whether there is such a thing.
@@ -174,7 +177,18 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         if refused.code is Code.CURSOR_INVALID:
             return go(request.http.scope["path"])
         words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
-        return request.show("message.html", {"title": words[0], "text": words[1]}, status=refused.code.status)
+        told = {"title": words[0], "text": words[1], "back": _back(page, request)}
+        return request.show("message.html", told, status=refused.code.status)
+
+
+def _back(page: Page, request: PageRequest) -> str:
+    """The page that the form was on, where it can be tried again or seen what has become of it."""
+    here = request.http.scope["path"]
+    came_from = _FROM.sub("", request.http.headers.get("referer", ""))
+    if came_from == here and not request.may(f"GET {page.whole_path}"):
+        came_from = here.rpartition("/")[0]  # an answer to the form, which nobody can open
+    home = "/painel/teste/cobrancas" if request.test else request.section.root
+    return came_from if is_page_of(request.section, came_from) else home
 
 
 def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:

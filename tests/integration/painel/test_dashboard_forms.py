@@ -115,6 +115,26 @@ def faults(seen: Seen) -> dict[str, str]:
     return dict(re.findall(r'class="fault" id="w-([a-z_]+)" role="alert">([^<]*)<', seen.html))
 
 
+@pytest.mark.parametrize(
+    "came_from", ["{charge}", "{charge}/cancelar", "{charge}?feito=criada#x", "//evil.example/x", ""]
+)
+async def test_what_cannot_be_done_any_more_leads_back_to_where_it_was_asked_for(
+    env: Environment, came_from: str
+) -> None:
+    """And not to the first page, from where it would have to be found again."""
+    charge = f"/painel/cobrancas/{(await env.books.charge()).charge_id}"
+    form = await env.owner.opened(charge)
+    fields = {**form.hidden(), "reason": "cancelled", "sure": "yes"}
+    assert (await env.owner.ask("POST", f"{charge}/cancelar", data=fields)).status == 303
+    headers = {"Referer": env.owner.address + came_from.format(charge=charge)}
+    for once in (fields["once"], str(uuid4())):  # sent twice, and cancelled meanwhile
+        told = await env.owner.ask("POST", f"{charge}/cancelar", data=fields | {"once": once}, headers=headers)
+        assert told.status == 409
+        assert "Voltar" in told.text
+        back = charge if came_from.startswith("{charge}") else "/painel"
+        assert f'<a class="small-button" href="{back}">Voltar</a>' in told.html
+
+
 # New charges
 
 

@@ -65,9 +65,11 @@ async def prove(request: PageRequest) -> str:
     return fault
 
 
-def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str = "") -> Response[Any]:
+def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: str) -> Response[Any]:
+    """`back` is the page that the form was on."""
     if needed.enrol:
-        return request.show("message.html", _ENROL | {"link": f"{request.section.root}/acesso/codigo"}, status=403)
+        link = f"{request.section.root}/acesso/codigo"
+        return request.show("message.html", _ENROL | {"link": link, "back": back}, status=403)
     values = {
         "action": needed.action,
         "facts": {label: text for label, text in needed.facts.items() if text},
