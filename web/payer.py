@@ -249,8 +249,9 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
     heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
     path = f"/pagar/{public_id}"
-    asked_cents = found.asked.total_cents if payable else found.amount_cents
-    named = words.say(_TO).format(amount=brl(asked_cents), merchant=found.merchant)
+    # The one amount of the page, its title, its preview and what is shared of a receipt.
+    shown_cents = found.asked.total_cents if payable else _amount_of_outcome(found)
+    named = words.say(_TO).format(amount=brl(shown_cents), merchant=found.merchant)
     return {
         "charge": found,
         "words": words,
@@ -276,7 +277,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
         "closed": _closed(found, words),
         "ended_on": _ended_on(found),
-        "asked_cents": asked_cents,
+        "shown_cents": shown_cents,
         "parts": _parts(found.amount_cents, found.asked, words) if payable else [],
         "conditions": _conditions(found, words) if payable else [],
         "pay_until": _late(found),
@@ -288,6 +289,11 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         # When the page changes without the charge: its PIX can no longer be paid, its boleto can; or it costs more.
         "changes_iso": _changes(found) if payable else None,
     }
+
+
+def _amount_of_outcome(found: PayerPage) -> int:
+    paid_cents = found.payment.amount_cents if found.payment else None
+    return paid_cents or found.amount_cents
 
 
 def _anomaly_words(found: PayerPage, words: PayerLanguage) -> str:

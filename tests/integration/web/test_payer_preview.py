@@ -11,7 +11,7 @@ from PIL import Image
 
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.integration.web.test_payer_page import Charge, base_url, charge, client, fetched, pay
+from tests.integration.web.test_payer_page import PAYMENT, Charge, base_url, charge, client, fetched, pay
 
 __all__ = ["base_url", "charge", "client"]
 
@@ -31,6 +31,21 @@ async def test_a_messenger_shows_whom_and_how_much_and_nothing_of_the_payer(
     await pay(pool, public_id)
     _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
     assert '<meta property="og:description" content="Pagamento confirmado.">' in html
+
+
+async def test_of_a_receipt_the_preview_and_what_is_shared_name_what_was_paid(
+    base_url: str, client: aiohttp.ClientSession, charge: Charge
+) -> None:
+    """With fine and interest that is not what the charge asked for."""
+    late = PAYMENT | {"method": "boleto", "amount_cents": 125956, "fine_cents": 2469, "interest_cents": 31}
+    public_id = await charge("paid", payment=late)
+    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    paid_to = "R$\xa01.259,56 para Padaria Aurora Ltda"
+    assert f'<meta property="og:title" content="{paid_to}">' in html
+    assert f"<title>Pagamento confirmado – {paid_to}</title>" in html
+    assert f'data-title="Pagamento confirmado – {paid_to}"' in html
+    assert f'data-share="Comprovante: Pagamento confirmado – {paid_to}"' in html
+    assert "1.234,56" not in html
 
 
 async def test_the_merchants_reference_is_shown_before_and_after(
