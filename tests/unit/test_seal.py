@@ -64,6 +64,16 @@ def test_fingerprints_stay_those_of_the_oldest_key() -> None:
     assert Seal(read_keys(f"2:{NEW},1:{OLD}")).blind("12345678909") == Seal(read_keys(OLD)).blind("12345678909")
 
 
+def test_what_an_earlier_version_kept_is_opened_and_found_by_this_one() -> None:
+    """Sealed bytes, fingerprints and what is signed outlive every version of the code."""
+    seal = Seal(read_keys(f"2:{NEW},1:{OLD}"))
+    kept = bytes.fromhex("02298c062a20ae0a6192efd23c92c08eea6c68f8e92c30e9dba1ad2395b964f40e0c65ec9c217a94cdeab5d48ffe")
+    assert seal.open(kept, MAIL_TO, 7) == b"ana@example.com"
+    assert seal.blind("12345678909") == "3309507cfb31382e454dae660ed1c338"
+    assert seal.key("cursor").hex() == "c7ea7ef89a6ff9b064642035e286fe03e8826b0a176c5664cd444fb85295cd28"
+    assert seal.fingerprints() == {2: "cc934ebe72346569ac5300fd8964cdbf", 1: "b87b1fda3b69d86d53656cef97b0628e"}
+
+
 def test_what_was_signed_before_a_rotation_is_taken_after_it() -> None:
     before, after = Seal(read_keys(OLD)), Seal(read_keys(f"2:{NEW},1:{OLD}"))
     assert before.key("cursor") in after.keys("cursor")
@@ -78,7 +88,9 @@ def test_what_was_signed_before_a_rotation_is_taken_after_it() -> None:
         ("zz" * 32, "64 hex digits"),
         (f"0:{OLD}", "from 1 to 255"),
         (f"256:{OLD}", "from 1 to 255"),
+        (f"0001:{OLD}", "from 1 to 255"),
         (f"x:{OLD}", "from 1 to 255"),
+        (f"１:{OLD}", "from 1 to 255"),
         (f"{OLD},{NEW}", "an id of its own"),
         (f"2:{NEW},2:{OLD}", "an id of its own"),
         (",".join(f"{id}:{OLD}" for id in range(1, 18)), "at most 16"),
@@ -91,3 +103,8 @@ def test_a_secret_key_that_is_none_is_refused(text: str, says: str) -> None:
 
 def test_one_key_needs_no_id() -> None:
     assert read_keys(OLD) == read_keys(f"1:{OLD}") == SecretKeys(((1, bytes.fromhex(OLD)),))
+
+
+def test_sixteen_keys_have_ids_up_to_255() -> None:
+    keys = read_keys(",".join(f"{id}:{OLD}" for id in range(255, 239, -1)))
+    assert [id for id, _ in keys.keys] == list(range(255, 239, -1))
