@@ -346,6 +346,11 @@ async def test_terms_are_changed_with_a_reason_written_down_twice_and_told_to_th
     mails = await pool.fetchval("SELECT count(*) FROM mail WHERE account_id = $1 AND kind = 'security'", account_id)
     assert mails == 1
     await agree(pool, account_id, None)
+    least = FeeTerms(pix_cents_min=25, pix_cents_max=500)
+    assert fee_facts(least, "x") == {
+        "fee_pix": "R$\u00a00,25, no máximo R$\u00a05,00",
+        "fee_boleto": "nenhuma", "fee_withdrawal": "nenhuma", "reason": "x",
+    }  # fmt: skip
     assert fee_facts(None, "contrato 12") == {"fees": "padrão da plataforma", "reason": "contrato 12"}
     async with session(pool) as conn:
         assert await own_terms(conn, account_id) is None
@@ -356,6 +361,7 @@ async def test_terms_are_changed_with_a_reason_written_down_twice_and_told_to_th
     [
         (TERMS, "", ["reason"]),
         (TERMS, "x" * 501, ["reason"]),
+        (TERMS, "contrato\0", ["reason"]),
         (FeeTerms(pix_bps=PIX_BPS_MAX + 1), "sim", ["pix_bps"]),
         (FeeTerms(boleto_cents=FEE_CENTS_MAX + 1, withdrawal_cents=-1), "sim", ["boleto_cents", "withdrawal_cents"]),
         (FeeTerms(pix_cents_min=2, pix_cents_max=1), "sim", ["pix_cents_max"]),

@@ -159,6 +159,7 @@ async def test_a_released_one_is_sent_once_though_workers_die_on_the_way(env: En
 
 async def test_a_refused_one_is_back_in_the_wallet_and_can_be_asked_for_again(env: Environment) -> None:
     charge_id, refund_id = await a_held_one(env)
+    _, other = await a_held_one(env)
     with pytest.raises(Refused, match="VALIDATION_ERROR"):
         async with transaction(env.pool) as conn:
             await refuse_refund(conn, refund_id, by="bia", reason="", now=to_millisecond(utc_now()))
@@ -171,6 +172,7 @@ async def test_a_refused_one_is_back_in_the_wallet_and_can_be_asked_for_again(en
     assert await held(env, again) is None
     await env.works(charge_id)
     assert (await env.sent(refund_id), await env.sent(again)) == ([], [1000])
+    assert await env.pool.fetchval("SELECT state FROM held_refund WHERE refund_id = $1", other) == "open"
 
 
 Decision = Callable[[Environment, UUID, str], Coroutine[Any, Any, None]]
