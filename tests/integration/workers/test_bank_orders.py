@@ -372,6 +372,7 @@ async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Con
     late = worker_cut_off(context, answer)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
+    late.stopping.set()  # else it may be the one that takes the order again
     await lease_ends(context, charge_id)
     assert await release_orders(context) == 1
     await drain_orders(context, Mode.PRODUCTION)
@@ -390,6 +391,7 @@ async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
     late, other = worker_cut_off(context, answer), worker_cut_off(context)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
+    late.stopping.set()  # else it may be the one that takes the order again
     await lease_ends(context, charge_id)
     assert await release_orders(context) == 1
     taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))
@@ -422,7 +424,7 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
             return Unknown("silent")
 
     return Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
-        "banks": Banks(cast(SimulatedBank, Silent()), {BANK: cast(Bank, Silent())})
+        "banks": Banks(cast(SimulatedBank, Silent()), {BANK: cast(Bank, Silent())}), "stopping": asyncio.Event()
     })  # fmt: skip
 
 
