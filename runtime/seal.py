@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+import structlog
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -64,6 +65,8 @@ CELL_ADDRESSES: Final = "addresses of a cell"
 UNREADABLE: Final = "unreadable item"
 """Bank, method and what the item is known by, with a space between."""
 
+_log = structlog.get_logger()
+
 
 class SecretKeys(Struct, frozen=True):
     """The keys by their ids, from 1 to 255; the first is current, the last the oldest."""
@@ -107,6 +110,7 @@ class Seal:
         self._sealing: tuple[bytes, AESGCM] | None = None
         self._left = 0
         self._cipher = lru_cache(_CIPHERS_KEPT)(self._derived_cipher)
+        self._unreadable: set[str] = set()
 
     @property
     def current(self) -> int:
@@ -143,6 +147,17 @@ class Seal:
         if len(head) < _HEAD or head[0] not in self._data:
             raise InvalidTag
         return self._cipher(head[: 1 + _SALT]).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
+
+    def opened(self, sealed: bytes, what: str, row: object) -> bytes | None:
+        """None of what no key opens any more: one was lost, and what stands beside it is shown all the same. It is
+        logged once for each `what`, not for each row of each page."""
+        try:
+            return self.open(sealed, what, row)
+        except InvalidTag:
+            if what not in self._unreadable:
+                self._unreadable.add(what)
+                _log.error("sealed_not_readable", what=what, row=str(row))
+            return None
 
     def blind(self, value: str) -> str:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""

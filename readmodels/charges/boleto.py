@@ -89,7 +89,8 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
     address = _read_address(row.address)
     # No bank registers a boleto without a payer: one that has none was erased (commands/payers/erase.py).
-    payer = None if row.payer_sealed is None else _read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, doc.charge_id))
+    opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, doc.charge_id)
+    payer = None if opened is None else _read_payer(opened)
     now = on_clock(now, row.ahead_s)
     issued_on, today = _day_of(doc.created_at), now.astimezone(SAO_PAULO).date()
     due = parse_day(boleto.data_vencimento)

@@ -362,4 +362,5 @@ def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
 def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
     if doc.payer_sealed is None:
         return Payer(None, None)
-    return _read_payer(seal.open(b64decode(doc.payer_sealed), PAYMENT_PAYER, doc.payment_id))
+    opened = seal.opened(b64decode(doc.payer_sealed), PAYMENT_PAYER, doc.payment_id)
+    return Payer(None, None) if opened is None else _read_payer(opened)

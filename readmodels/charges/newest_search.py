@@ -69,7 +69,10 @@ async def newest_of_payer(conn: Connection, owner: Owner, text: str, *, seal: Se
 
 
 def _opened(row: _SealedPayer, seal: Seal) -> str:
-    payer = _read(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+    opened = seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
+    if opened is None:
+        return ""
+    payer = _read(opened)
     return folded(f"{payer.name or ''} {payer.email or ''}")
 
 

@@ -77,7 +77,8 @@ async def payers_of(
     if not charge_ids:
         return {}
     rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
-    return {row.charge_id: read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id)) for row in rows}
+    opened = {row.charge_id: seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id) for row in rows}
+    return {charge_id: read_payer(payer) for charge_id, payer in opened.items() if payer is not None}
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
@@ -99,7 +100,7 @@ async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal:
             kind=row.kind,
             state=row.state,
             trouble=row.trouble,
-            to=seal.open(row.to_sealed, MAIL_TO, row.mail_id).decode(),
+            to=(seal.opened(row.to_sealed, MAIL_TO, row.mail_id) or b"").decode(),
             created_at=row.created_at,
             sent_at=row.sent_at,
         )

@@ -60,9 +60,7 @@ read_payer = msgspec.json.Decoder(KnownPayer).decode
 async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> KnownPayer | None:
     """None for no charge of this account and mode, one without a payer, and one whose payer was erased."""
     row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    if row is None or row.payer_sealed is None:
-        return None
-    return read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, charge_id))
+    return None if row is None else _opened(row.payer_sealed, charge_id, seal)
 
 
 async def payer_with_document(conn: Connection, document: str, owner: Owner, *, seal: Seal) -> KnownPayer | None:
@@ -75,11 +73,7 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
         document_hash=seal.blind(document),
         limit=CHARGES_MAX,
     )
-    found = [
-        read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
-        for row in rows
-        if row.payer_sealed is not None
-    ]
+    found = [payer for row in rows if (payer := _opened(row.payer_sealed, row.charge_id, seal)) is not None]
     if not found:
         return None
     placed = next((each for each in found if each.street), found[0])
@@ -117,9 +111,15 @@ async def payer_documented(conn: Connection, owner: Owner, document: str, *, sea
     return [choice for row in rows if (choice := _choice(row, seal)) is not None][:1]
 
 
+def _opened(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> KnownPayer | None:
+    """None of one who was erased, or whose key was lost."""
+    opened = None if payer_sealed is None else seal.opened(payer_sealed, CHARGE_PAYER, charge_id)
+    return None if opened is None else read_payer(opened)
+
+
 def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
     """None for a payer who was erased, or of whom only a document is known."""
-    payer = None if row.payer_sealed is None else read_payer(seal.open(row.payer_sealed, CHARGE_PAYER, row.charge_id))
+    payer = _opened(row.payer_sealed, row.charge_id, seal)
     if payer is None or not payer.name or not payer.document:
         return None
     return PayerChoice(charge_id=row.charge_id, name=payer.name, document=payer.document, city=payer.city or "")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.support.br_code_reader import parse_br_code
-from tests.support.in_process import Api
+from tests.support.in_process import Api, open_api
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
@@ -142,6 +142,20 @@ async def test_a_paid_charge_has_its_receipt(api: Api) -> None:
         name: made[name] for name in ("charge_id", "public_id", "pix", "created_at", "expires_at")
     }
     assert await read(api, f"/v1/charges/{made['charge_id']}") == after
+
+
+async def test_money_whose_payer_cannot_be_opened_any_more_is_told_without_one(api: Api, servers: Any) -> None:
+    """A key was lost: books and balances can be read all the same (docs/security.md)."""
+    made, _ = await paid(api, payer={"name": "Maria", "document": "52998224725"})
+    token, charge_id = await api.token(), made["charge_id"]
+    async with open_api(servers.database_url, servers.redis_url, SECRET_KEY="77" * 32) as later:
+        for path, at in ((f"/v1/charges/{charge_id}", None), ("/v1/payments", 0), ("/v1/charges", 0)):
+            reply = await later.get(path, token=token)
+            assert reply.status == 200, reply
+            told = reply.json() if at is None else reply.json()["data"][at]
+            assert told["charge_id"] == charge_id
+            assert (told.get("payment") or told)["payer"] == {"name": None, "document": None}
+            assert (told.get("payment") or told)["amount"] == made["amount"]
 
 
 async def test_a_cancelled_charge_says_when(api: Api) -> None:
