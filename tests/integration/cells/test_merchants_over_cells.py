@@ -8,7 +8,8 @@ from typing import Any
 import pytest_asyncio
 
 from runtime.cells.number import HOME
-from tests.support.cells import Cells, open_cells, second_server
+from runtime.local.embedded import EmbeddedPostgres
+from tests.support.cells import Cells, open_cells
 from tests.support.counting import statements_run
 from tests.support.staff_in_cells import Desk, Page, staff_of_cell
 from web.painel.lists import PAGE
@@ -21,16 +22,15 @@ BEGIN = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def cells(servers: Any) -> AsyncIterator[Cells]:
+async def cells(servers: Any, second: EmbeddedPostgres) -> AsyncIterator[Cells]:
     """Merchants of all cells were made at the same instants, five of a cell at each, and cora has the most."""
-    with second_server() as second:
-        async with open_cells(servers, second) as opened:
-            for number in NAMES:
-                for place in range(18 if number != CORA else 40):
-                    made = await opened.merchant(number, kyc="pending" if place % 3 == 0 else "approved")
-                    at = BEGIN + timedelta(minutes=place // 5)
-                    await name(opened, number, made.account_id, f"Loja {NAMES[number]} {place:02}", at)
-            yield opened
+    async with open_cells(servers, second) as opened:
+        for number in NAMES:
+            for place in range(18 if number != CORA else 40):
+                made = await opened.merchant(number, kyc="pending" if place % 3 == 0 else "approved")
+                at = BEGIN + timedelta(minutes=place // 5)
+                await name(opened, number, made.account_id, f"Loja {NAMES[number]} {place:02}", at)
+        yield opened
 
 
 async def name(cells: Cells, number: int, account_id: Any, name: str, at: datetime) -> None:
@@ -144,14 +144,13 @@ async def test_a_page_of_all_costs_each_cell_one_statement_of_one_page(cells: Ce
         assert run["platform"] == len(cells.urls), path
 
 
-async def test_a_cell_that_is_away_is_named_and_the_others_are_listed(servers: Any) -> None:
-    with second_server() as second:
-        async with open_cells(servers, second) as cells:
-            desk = await staff_of_cell(cells)
-            everybody = await stored(cells)
-            second.stop()
-            page = await desk.opened(ALL)
-            for number, cell in NAMES.items():
-                assert (f"A célula {cell} não respondeu" in page.text) == (number in (BELA, CORA))
-            assert listed(page) == [row for row in everybody if row[1] in ("home", "ala")]
-            second.restart()
+async def test_a_cell_that_is_away_is_named_and_the_others_are_listed(cells: Cells, second: EmbeddedPostgres) -> None:
+    desk = await staff_of_cell(cells)
+    everybody = await stored(cells)
+    second.stop()
+    pages = await walked(desk, ALL, "next")
+    for page in pages:
+        for number, cell in NAMES.items():
+            assert (f"A célula {cell} não respondeu" in page.text) == (number in (BELA, CORA))
+    assert [row for page in pages for row in listed(page)] == [row for row in everybody if row[1] in ("home", "ala")]
+    second.restart()

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from runtime.cells.number import HOME, in_cell
-from tests.support.cells import Cells, open_cells, second_server
+from runtime.local.embedded import EmbeddedPostgres
+from tests.support.cells import Cells, open_cells
 from tests.support.counting import statements_run
 from tests.support.dashboard import Books
 from tests.support.staff_in_cells import Desk, Page, staff_of_cell
@@ -22,10 +23,9 @@ PATH = "/plataforma/busca"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def cells(servers: Any) -> AsyncIterator[Cells]:
-    with second_server() as second:
-        async with open_cells(servers, second) as opened:
-            yield opened
+async def cells(servers: Any, second: EmbeddedPostgres) -> AsyncIterator[Cells]:
+    async with open_cells(servers, second) as opened:
+        yield opened
 
 
 async def charged(cells: Cells, number: int, **more: Any) -> Any:
@@ -140,26 +140,27 @@ async def test_a_search_sent_twice_is_made_once(cells: Cells) -> None:
         assert len(await written(cells, number, desk)) == 1
 
 
-async def test_a_cell_that_is_away_or_slow_is_named_and_the_others_answer(servers: Any) -> None:
-    with second_server() as second:
-        async with open_cells(servers, second) as cells:
-            desk = await staff_of_cell(cells)
-            payer = {"name": "Ana", "document": DOCUMENT}
-            docs = {number: await charged(cells, number, payer=payer) for number in NAMES}
-            conn = await asyncpg.connect(cells.owner_urls[ALA])
-            async with conn.transaction():
-                await conn.execute("LOCK TABLE read_charge IN ACCESS EXCLUSIVE MODE")
-                page = await searched(desk, DOCUMENT)
-            await conn.close()
-            assert "A célula ala não respondeu" in page.text
-            assert [cell for _, cell in found_in(page)] == ["home", "bela", "cora"]
-            second.stop()
-            page = await searched(desk, DOCUMENT)
-            assert [name for name in NAMES.values() if f"A célula {name} não respondeu" in page.text] == [
-                "bela",
-                "cora",
-            ]
-            assert found_in(page) == [(docs[HOME].charge_id, "home"), (docs[ALA].charge_id, "ala")]
-            nothing = await searched(desk, "of nobody")
-            assert "em nenhuma das células que responderam" in nothing.text
-            second.restart()
+async def test_a_cell_that_is_away_or_slow_is_named_and_the_others_answer(
+    cells: Cells, second: EmbeddedPostgres
+) -> None:
+    desk = await staff_of_cell(cells)
+    document = "11144477735"
+    payer = {"name": "Ana", "document": document}
+    docs = {number: await charged(cells, number, payer=payer) for number in NAMES}
+    conn = await asyncpg.connect(cells.owner_urls[ALA])
+    async with conn.transaction():
+        await conn.execute("LOCK TABLE read_charge IN ACCESS EXCLUSIVE MODE")
+        page = await searched(desk, document)
+    await conn.close()
+    assert "A célula ala não respondeu" in page.text
+    assert [cell for _, cell in found_in(page)] == ["home", "bela", "cora"]
+    second.stop()
+    page = await searched(desk, document)
+    assert [name for name in NAMES.values() if f"A célula {name} não respondeu" in page.text] == [
+        "bela",
+        "cora",
+    ]
+    assert found_in(page) == [(docs[HOME].charge_id, "home"), (docs[ALA].charge_id, "ala")]
+    nothing = await searched(desk, "of nobody")
+    assert "em nenhuma das células que responderam" in nothing.text
+    second.restart()

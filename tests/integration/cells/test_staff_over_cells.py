@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.cells.number import HOME, cell_of_hex
+from runtime.local.embedded import EmbeddedPostgres
 from runtime.seal import Seal
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
@@ -19,10 +20,9 @@ SESSION, CHOSEN = "__Host-plataforma", "__Host-plataforma-celula"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def cells(servers: Any) -> AsyncIterator[Cells]:
-    with second_server() as second:
-        async with open_cells(servers, second) as opened:
-            yield opened
+async def cells(servers: Any, second: EmbeddedPostgres) -> AsyncIterator[Cells]:
+    async with open_cells(servers, second) as opened:
+        yield opened
 
 
 async def asked(cells: Cells, number: int, statement: str, *given: Any) -> Any:
@@ -322,25 +322,23 @@ async def test_a_page_of_another_cell_costs_the_statements_of_one_at_home(cells:
     assert counted[0]["session"] == 1
 
 
-async def test_a_cell_that_is_away_is_told_and_left(servers: Any) -> None:
-    with second_server() as second:
-        async with open_cells(servers, second) as cells:
-            desk = await staff_of_cell(cells)
-            await desk.choose("bela")
-            second.stop()
-            away = await desk.ask("GET", "/plataforma/lojas")
-            assert (away.status, 'href="/plataforma/celula"' in away.html) == (503, True)
-            page = await desk.opened("/plataforma/celula")
-            refused = await desk.choose("cora")
-            assert (refused.status, "A célula cora não responde" in refused.text) == (503, True)
-            assert "Em uso" in page.text
-            for name, number in (("ala", ALA), ("home", HOME)):
-                assert (await desk.choose(name)).status == 303
-                await desk.opened(f"/plataforma/lojas/{cells.merchants[number].account_id}")
-            # Not even the attempt changed where one works.
-            assert (await desk.choose("bela")).status == 503
-            assert "<option selected>home</option>" in (await desk.opened("/plataforma")).html
-            second.restart()
+async def test_a_cell_that_is_away_is_told_and_left(cells: Cells, second: EmbeddedPostgres) -> None:
+    desk = await staff_of_cell(cells)
+    await desk.choose("bela")
+    second.stop()
+    away = await desk.ask("GET", "/plataforma/lojas")
+    assert (away.status, 'href="/plataforma/celula"' in away.html) == (503, True)
+    page = await desk.opened("/plataforma/celula")
+    refused = await desk.choose("cora")
+    assert (refused.status, "A célula cora não responde" in refused.text) == (503, True)
+    assert "Em uso" in page.text
+    for name, number in (("ala", ALA), ("home", HOME)):
+        assert (await desk.choose(name)).status == 303
+        await desk.opened(f"/plataforma/lojas/{cells.merchants[number].account_id}")
+    # Not even the attempt changed where one works.
+    assert (await desk.choose("bela")).status == 503
+    assert "<option selected>home</option>" in (await desk.opened("/plataforma")).html
+    second.restart()
 
 
 async def test_while_home_is_away_its_staff_work_nowhere_and_a_cells_own_go_on(servers: Any) -> None:
