@@ -685,6 +685,7 @@ CREATE TABLE payment_reversal (
     CONSTRAINT payment_reversal_payment_id_account_id_end_to_end_id_bank_i_key UNIQUE (payment_id, account_id, end_to_end_id, bank_id),
     CONSTRAINT payment_reversal_pkey PRIMARY KEY (reversal_id, account_id)
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
+CREATE INDEX payment_reversal_of_pix ON payment_reversal USING btree (end_to_end_id);
 
 CREATE TABLE payout_change (
     change_id uuid NOT NULL,

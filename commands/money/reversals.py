@@ -48,6 +48,8 @@ class _Unbooked(Struct, frozen=True, gc=False):
     charge_id: UUID
     account_id: UUID
     payment_id: UUID
+    amount_cents: int
+    """Of the payment."""
     paid_at: datetime
     refunded_cents: int
     reversed_cents: int
@@ -97,9 +99,10 @@ async def _book(
     seen = await find()
     if not seen:
         return 0
-    await lock_charges(conn, charge_ids=sorted({row.charge_id for row in seen}))
+    held = {row.charge_id for row in seen}
+    await lock_charges(conn, charge_ids=sorted(held))
     # Again, now that nobody else can book them.
-    rows = await find()
+    rows = [row for row in await find() if row.charge_id in held]
     booked = _booked(rows, {each.position: each for each in returns})
     if not booked:
         return 0
@@ -139,6 +142,10 @@ def _booked(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]) -> list[_
     for row in rows:
         given = returns[row.position]
         total = reversed_cents.get(row.payment_id, row.reversed_cents) + given.amount_cents
+        if total > row.amount_cents:
+            # Two returns of one boleto were held against the same payment: the second is of another one, which is found
+            # when the bank lists it again.
+            continue
         reversed_cents[row.payment_id] = total
         booked.append(
             _Booked(

@@ -67,6 +67,8 @@ CREATE TABLE payment_reversal (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
+-- Whether what the bank lists again was booked.
+CREATE INDEX payment_reversal_of_pix ON payment_reversal (end_to_end_id);
 
 CREATE TABLE read_payment (
     paid_at      timestamptz NOT NULL,

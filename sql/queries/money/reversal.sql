@@ -4,40 +4,45 @@
 -- Of these devolucoes those that are not on the books, with their payments: neither of a refund of ours, unless that has
 -- failed here and its money is in the wallet again, nor booked before. The charge is found by the txid, by the boleto that was
 -- paid, or by what staff assigned the money to; the payment by the PIX. One that was booked while the bank did not name the PIX
--- of its boleto never got the name: it is what an older PIX of this boleto paid that no payment is named after.
-SELECT g.position, c.charge_id, p.account_id, p.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
+-- of its boleto never got the name, nor did what staff assigned of a boleto that was unknown here: it is what an older PIX of this
+-- boleto paid that no payment is named after. Staff may have assigned several of one boleto: each return is one payment's.
+SELECT DISTINCT ON (g.position) g.position, c.charge_id, p.account_id, p.payment_id, p.amount_cents, p.paid_at, p.refunded_cents,
+       p.reversed_cents
 FROM unnest(:returns.charge_id::uuid[], :returns.boleto_number::text[], :returns.end_to_end_id::text[],
             :returns.refund_id::uuid[], :returns.bank_id::text[], :returns.amount_cents::bigint[],
             :returns.paid_at::timestamptz[], :returns.position::integer[])
      AS g (charge_id, boleto_number, end_to_end_id, refund_id, bank_id, amount_cents, paid_at, position)
 CROSS JOIN LATERAL (
-    SELECT a.charge_id FROM charge a WHERE a.charge_id = g.charge_id AND NOT a.test
-    UNION
-    SELECT b.charge_id FROM boleto b WHERE b.bank = :bank AND b.number = g.boleto_number
-    UNION
-    SELECT s.charge_id FROM suspense s WHERE s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'assigned'
+    SELECT a.charge_id, NULL AS source FROM charge a WHERE a.charge_id = g.charge_id AND NOT a.test
+    UNION ALL
+    SELECT b.charge_id, NULL FROM boleto b WHERE b.bank = :bank AND b.number = g.boleto_number
+    UNION ALL
+    SELECT s.charge_id, s.source FROM suspense s WHERE s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'assigned'
+    UNION ALL
+    SELECT s.charge_id, s.source FROM suspense s
+    WHERE s.bank = :bank AND s.reference = g.boleto_number AND s.kind = 'boleto_unknown' AND s.state = 'assigned'
 ) c
 CROSS JOIN LATERAL (
-    SELECT p.account_id, p.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
+    SELECT p.account_id, p.payment_id, p.amount_cents, p.paid_at, p.refunded_cents, p.reversed_cents,
+           r.doc ->> 'end_to_end_id' AS named
     FROM payment_view r JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
     WHERE r.charge_id = c.charge_id
       AND (r.doc ->> 'end_to_end_id' = g.end_to_end_id
-           OR (r.doc ->> 'end_to_end_id' IS NULL AND r.doc ->> 'nosso_numero' = g.boleto_number AND p.method = 'pix'
+           OR (r.doc ->> 'end_to_end_id' IS NULL AND r.doc ->> 'nosso_numero' = g.boleto_number
+               AND (p.method = 'pix' OR p.source = c.source)
                AND g.paid_at <= p.credited_at AND g.amount_cents <= p.amount_cents - p.reversed_cents))
     ORDER BY r.doc ->> 'end_to_end_id' NULLS LAST, p.payment_id
     LIMIT 1
 ) p
 WHERE NOT EXISTS (SELECT FROM refund f
                   WHERE f.refund_id = g.refund_id AND f.account_id = p.account_id AND f.status <> 'failed')
-  AND NOT EXISTS (SELECT FROM payment_view o
-                  JOIN payment_reversal v ON v.payment_id = o.payment_id AND v.account_id = o.account_id
-                  WHERE o.charge_id = c.charge_id AND v.end_to_end_id = g.end_to_end_id AND v.bank_id = g.bank_id)
-ORDER BY g.position;
+  AND NOT EXISTS (SELECT FROM payment_reversal v WHERE v.end_to_end_id = g.end_to_end_id AND v.bank_id = g.bank_id)
+ORDER BY g.position, p.named NULLS LAST, p.payment_id;
 
 -- name: unbooked_transfers
 -- Of refunds by transfer that have failed here and that the bank lists as sent all the same, those that are not on the books:
 -- their money is in the wallet again.
-SELECT g.position, f.charge_id, f.account_id, f.payment_id, p.paid_at, p.refunded_cents, p.reversed_cents
+SELECT g.position, f.charge_id, f.account_id, f.payment_id, p.amount_cents, p.paid_at, p.refunded_cents, p.reversed_cents
 FROM unnest(:returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[]) AS g (refund_id, bank_id, position)
 JOIN refund f ON f.refund_id = g.refund_id AND f.status = 'failed' AND NOT f.test
 JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id

@@ -22,6 +22,8 @@ from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import BANK, make_account, make_charges, status_of, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_boleto, new_number, running_boleto_bank
 from tests.support.database import own_database
+from tests.support.orders import end_orders
+from tests.support.wallet import balance_of
 from workers.context import Context
 from workers.incoming import passes
 from workers.incoming.pix_payments import book_pix
@@ -135,6 +137,37 @@ async def test_money_of_an_unknown_boleto_that_went_back_whole_is_in_suspense_no
     ] * 2
     await rounds(context)
     assert len(await suspended(context, boleto.number)) == 2
+    assert await verify(url) == []
+
+
+async def test_what_went_back_of_an_unknown_boleto_is_taken_from_whom_staff_gave_it_to(
+    context: Context, bank: RunningBoletoBank, url: str
+) -> None:
+    """Each return once, though the bank tells of none which of the boleto's payments it was."""
+    boleto, accounts = await stranger(bank), [await make_account(context.pool) for _ in range(2)]
+    await rounds(context)
+    await bank.books.pay(boleto.number, rail="boleto", force=True, tell=False)
+    await rounds(context)
+    made = await context.banks.production[BANK].pix.create_locations(2)
+    assert isinstance(made, Done)
+    rows = await suspended(context, boleto.number)
+    for row, account, location in zip(rows, accounts, made.value, strict=True):
+        (charge_id,) = await make_charges(context.pool, account, [location], test=False, amount_cents=12345)
+        await end_orders(context.pool, [charge_id])
+        async with transaction(context.pool) as conn:
+            await assign_suspense(
+                conn, row["suspense_id"], charge_id, by="a@b.c", note=None, now=context.now(), seal=context.seal,
+                fees=NO_FEES,
+            )  # fmt: skip
+    await drain_orders(context, Mode.PRODUCTION)
+    paid = [
+        replace(returned(boleto.number, 12345, *ids), paid_at=utc_now() - timedelta(hours=1))
+        for ids in (("MED1",), ("MED2", "MED3"))
+    ]
+    for told in (paid[:1], paid[:1], paid, paid, paid):
+        await book_pix(context, BANK, told)
+        assert min([await balance_of(context.pool, account) for account in accounts]) >= 0
+    assert [await balance_of(context.pool, account) for account in accounts] == [0, 0]
     assert await verify(url) == []
 
 
