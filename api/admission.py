@@ -20,6 +20,7 @@ from domain.mode import Mode
 from runtime.postgres import DB_UNAVAILABLE
 
 BYTES_MAX = 256 * 1024
+_TWICE = "The Content-Type header stands more than once: send one, application/json."
 _PACKED = "A body is not unpacked here: send it as it is, without Content-Encoding."
 _OTHER_MODE = {
     Mode.SANDBOX: "This operation is for test credentials, and this one is of production.",
@@ -64,7 +65,8 @@ async def _read(route: Route, scope: Scope, receive: Receive) -> bytes:
         return b""
     raw = await _body(scope, receive)
     if route.body is not None and not _is_json(scope) and not _no_body(route, raw):
-        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+        twice = len(header_values(scope, b"content-type")) > 1
+        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE, message=_TWICE if twice else None)
     if route.body is not None and not _is_plain(scope):
         raise Refused(Code.UNSUPPORTED_MEDIA_TYPE, message=_PACKED)
     return raw

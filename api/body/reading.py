@@ -96,6 +96,8 @@ def read_object(body: bytes) -> dict[str, Any]:
 def _told(fault: Exception) -> str | None:
     """Where a text ceases to be JSON; None leaves it at the code's own sentence. Nothing of the text is told back."""
     match fault:
+        case json.JSONDecodeError() if fault.doc.startswith("\ufeff"):
+            return "The body is not valid JSON: it begins with a byte order mark (EF BB BF), which JSON has none of."
         case json.JSONDecodeError():
             what = fault.msg[:1].lower() + fault.msg[1:]
             return f"The body is not valid JSON: {what}, at line {fault.lineno}, column {fault.colno}."

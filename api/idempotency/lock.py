@@ -51,10 +51,13 @@ KeyName = tuple[Owner, str]
 
 
 def read_key(values: Sequence[bytes]) -> str:
-    """The one Idempotency-Key header; Refused when it is missing, or is not 1..255 printable ASCII characters."""
+    """The one Idempotency-Key header; Refused when it is missing, repeated, or not 1..255 printable ASCII
+    characters."""
     if not values or values == [b""]:
         raise Refused(Code.IDEMPOTENCY_KEY_REQUIRED)
-    if len(values) > 1 or not _PRINTABLE.fullmatch(values[0]):
+    if len(values) > 1:
+        raise Refused(Code.IDEMPOTENCY_KEY_INVALID, message="The Idempotency-Key header stands more than once.")
+    if not _PRINTABLE.fullmatch(values[0]):
         raise Refused(Code.IDEMPOTENCY_KEY_INVALID)
     return values[0].decode("ascii")
 
