@@ -36,6 +36,7 @@ _STALE_S = 60.0  # a count that old says nothing about now
 _HALF_S = 300.0  # the rate of a burst is forgotten by half in this time
 _LOOK_S = 0.25
 _STORE_S = 1.0  # so that blocks stay whole at a bank that answers in less
+_KNOWN_MAX = 20_000
 _REST_S = (1.0, 2.0, 5.0)  # after slices the bank did not make
 
 _log = structlog.get_logger()
@@ -97,6 +98,7 @@ class LocationPool:
         self._leased = False
         self._per_s = 0.0
         self._first = 0
+        self._known: dict[int, None] = {}  # what the bank made lately, the oldest first
         self._asked = 0  # of slices under way, what is not stored
         # So many slices that all calls at once are under way while one of them is stored.
         self._slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
@@ -234,7 +236,18 @@ class LocationPool:
             refusals.append(answer)
 
     async def _store(self, made: Sequence[Location]) -> None:
+        new = self._new(made)
         async with session(self._context.pool) as conn:
-            await add_to_pool(conn, self._mode, self._bank, made)
+            await add_to_pool(conn, self._mode, self._bank, new)
         self._asked -= len(made)
-        self._added += len(made)
+        self._added += len(new)
+
+    def _new(self, made: Sequence[Location]) -> list[Location]:
+        """Those that the bank has not made before: two charges with one location would have one QR Code."""
+        new = {each.location_id: each for each in made if each.location_id not in self._known}
+        if len(new) < len(made):
+            _log.error("locations_made_twice", test=self._mode.test, bank=self._bank, count=len(made) - len(new))
+        self._known |= dict.fromkeys(new)
+        for old in list(self._known)[: max(len(self._known) - _KNOWN_MAX, 0)]:
+            del self._known[old]
+        return list(new.values())

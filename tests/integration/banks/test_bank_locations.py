@@ -363,6 +363,21 @@ async def test_calls_that_hang_now_and_then_keep_no_others_from_being_made(
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_location_that_the_bank_answers_twice_is_kept_once(context: Context) -> None:
+    """Two charges with one location would have one QR Code: who scans the second one pays the first."""
+
+    class Repeating(Slow):
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            made = await super().create_locations(count)
+            return Done([Location(each.location_id // 2, f"x/{each.location_id // 2}") for each in made.value])
+
+    worker = paced(context, Repeating(0.0), PIX_LOCATIONS_MIN="1")
+    await LocationPool(worker, Mode.PRODUCTION).fill()
+    async with reserve_of(context) as reserve:
+        taken = await take(reserve, Mode.PRODUCTION, 1_000)
+    assert len(set(ids(taken))) == 1_000
+
+
 async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> None:
     async with context.pool.acquire() as conn:
         await note_silence(conn, test=False, bank=BANK)
