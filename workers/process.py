@@ -31,11 +31,16 @@ _log = structlog.get_logger()
 
 
 def main() -> None:
-    settings = read_settings()
-    log.setup("worker", traced=traced_share(settings))
-    raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
-    look_for_cycles_rarely()
-    uvloop.run(_main(settings))
+    log.setup("worker")
+    try:
+        settings = read_settings()
+        log.setup("worker", traced=traced_share(settings))
+        raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
+        look_for_cycles_rarely()
+        uvloop.run(_main(settings))
+    except Exception:
+        _log.exception("worker_failed")
+        raise SystemExit(1) from None
 
 
 async def _main(settings: Settings) -> None:

@@ -113,7 +113,9 @@ async def test_neither_api_nor_worker_starts_with_another_key(
         [sys.executable, "-m", "workers"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert worker.returncode == 1
-    assert "WrongKey: no key of SECRET_KEY" in worker.stderr
+    failed = json.loads(worker.stderr.splitlines()[-1])
+    assert (failed["event"], failed["error"]) == ("worker_failed", "WrongKey")
+    assert failed["reason"].startswith("no key of SECRET_KEY")
     assert '"worker_started"' not in worker.stdout + worker.stderr
     out = tmp_path / "serve.out"
     with out.open("wb") as file:

@@ -50,6 +50,30 @@ def test_an_api_process_that_cannot_reach_postgresql_logs_why(
     assert "hun" not in said
 
 
+@pytest.mark.parametrize(
+    ("changed", "error", "reason"),
+    [
+        ({"DATABASE_URL": ""}, "ValueError", "DATABASE_URL is not set"),
+        ({"DATABASE_URL": "postgresql://quita:hun/ter2@127.0.0.1/quita"}, "ClientConfigurationError", "%2F"),
+        ({}, "ConnectionRefusedError", ""),
+        ({"CELL": "1"}, "ConnectionRefusedError", ""),
+    ],
+)
+def test_a_worker_that_cannot_start_says_why_in_one_line_of_its_log(
+    home: Path, changed: dict[str, str], error: str, reason: str
+) -> None:
+    env = given(home, f"postgresql://quita:hunter2@127.0.0.1:{CLOSED}/quita") | changed
+    done = subprocess.run(
+        [sys.executable, "-m", "workers"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["process"], said["event"], said["error"]) == ("error", "worker", "worker_failed", error)
+    assert reason in said["reason"]
+    assert "hun" not in done.stdout + done.stderr
+
+
 def test_a_command_with_an_address_that_cannot_be_read_says_so_and_quotes_nothing_of_it(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "migrate"],
