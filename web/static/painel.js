@@ -55,6 +55,10 @@ for (const all of document.querySelectorAll("[data-all]")) {
   show();
 }
 
+// Longer than the server waits for a bank. A page that is still here by then was stopped on its way out, or what it sent
+// for came as a file: its form can be sent again, and the server does a thing once all the same.
+const SENT_MS = 20000;
+
 for (const form of document.querySelectorAll('form[method="post"]')) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) {
@@ -63,6 +67,10 @@ for (const form of document.querySelectorAll('form[method="post"]')) {
     }
     form.dataset.sent = "yes";
     for (const button of form.querySelectorAll('button[type="submit"]')) button.setAttribute("aria-disabled", "true");
+    setTimeout(() => {
+      delete form.dataset.sent;
+      for (const button of form.querySelectorAll('button[type="submit"]')) button.removeAttribute("aria-disabled");
+    }, SENT_MS);
   });
 }
 

@@ -290,6 +290,27 @@ async def test_a_browser_signs_in_and_a_form_is_sent_once_however_often_it_is_cl
         await browser.command("Network.setCookie", url=browser.address, name="painel", value=cookie, httpOnly=True)
 
 
+async def test_a_form_whose_sending_was_stopped_can_be_sent_again_with_what_was_typed(browser: Browser) -> None:
+    """The network is slow, the person stops the page: what was typed is still there, and so is a way to send it."""
+    quick = "const later = setTimeout; window.setTimeout = (done, ms) => later(done, ms / 100);"
+    await browser.command("Page.enable")
+    script = await browser.command("Page.addScriptToEvaluateOnNewDocument", source=quick)
+    try:
+        await browser.open("/painel/cobrancas/nova")
+        await browser.evaluate(
+            "document.getElementById('i-amount').value = '12,34'; window.left = 0;"
+            " addEventListener('submit', (event) => { left += !event.defaultPrevented; event.preventDefault(); })"
+        )
+        send = "document.querySelector('.form-foot button').click(), left"
+        assert [await browser.evaluate(send) for _ in range(2)] == [1, 1]
+        await until(browser.evaluate, "document.querySelectorAll('[aria-disabled]').length", 0)
+        assert await browser.evaluate(send) == 2
+        assert await browser.evaluate("document.getElementById('i-amount').value") == "12,34"
+    finally:
+        await browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+        await browser.command("Page.disable")
+
+
 async def test_the_way_back_from_a_charge_leads_to_the_list_as_it_was_filtered(browser: Browser) -> None:
     await browser.open("/painel/cobrancas?status=pending&feito=cancelada")
     row = await browser.evaluate("document.querySelector('.row-link').getAttribute('href')")
