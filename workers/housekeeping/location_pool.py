@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Coroutine, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import structlog
@@ -248,6 +249,6 @@ class LocationPool:
         if len(new) < len(made):
             _log.error("locations_made_twice", test=self._mode.test, bank=self._bank, count=len(made) - len(new))
         self._known |= dict.fromkeys(new)
-        for old in list(self._known)[: max(len(self._known) - _KNOWN_MAX, 0)]:
+        for old in list(islice(self._known, max(len(self._known) - _KNOWN_MAX, 0))):
             del self._known[old]
         return list(new.values())
