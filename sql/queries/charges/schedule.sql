@@ -120,8 +120,14 @@ WITH followed AS MATERIALIZED (
 )
 UPDATE schedule s SET look_at = :lease_until
 FROM due d
-JOIN account a ON a.account_id = d.account_id
-LEFT JOIN idempotency k ON k.account_id = d.account_id AND NOT k.test AND k.key = d.key
+CROSS JOIN LATERAL (
+    SELECT name, city, receiving_key, account_id, address, kyc FROM account WHERE account_id = d.account_id
+    OFFSET 0 -- else a plan made while very many are due reads all accounts, and all keys ever used, for each claim
+) a
+LEFT JOIN LATERAL (
+    SELECT fingerprint, resource_id FROM idempotency WHERE account_id = d.account_id AND NOT test AND key = d.key
+    OFFSET 0 -- as above
+) k ON true
 WHERE s.schedule_id = d.schedule_id AND s.account_id = d.account_id
 RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cents, s.frequency, s.first_due_date,
           s.end_date, s.max_charges, s.issue_days_before, s.terms, s.external_id, s.description, s.send_email, s.metadata, s.payer_sealed,

@@ -334,6 +334,45 @@ async def test_a_claim_by_a_plan_made_while_many_waited_looks_up_the_clocks_it_n
         await conn.close()
 
 
+# Few merchants have very many schedules, and their keys.
+_SCHEDULED = (
+    """
+    INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
+    SELECT md5(n::text)::uuid, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now()
+    FROM generate_series(0, 2) AS n
+    """,
+    """
+    INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
+                          first_due_date, issue_days_before, send_email, look_at, next_number, next_due_date,
+                          payer_sealed)
+    SELECT md5((n % 3)::text)::uuid, md5(n::text)::uuid, 'active', '2026-05-01', 'pix', 100, 'monthly', '2026-06-10',
+           10, false, '2026-05-01', 1, '2026-06-10', '' FROM generate_series(1, 60000) AS n
+    """,
+    """
+    INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
+    SELECT md5((n % 3)::text)::uuid, false, 'key-' || n, sha256(''), 'charge', md5(n::text)::uuid, '2026-05-01'
+    FROM generate_series(1, 60000) AS n
+    """,
+    "ANALYZE",
+)
+
+
+async def test_a_claim_of_schedules_by_a_plan_made_while_many_were_due_looks_up_their_keys(servers: Any) -> None:
+    async with own_database(servers, "queue_plans") as url:
+        owner: Any = await asyncpg.connect(owner_of(servers, url))
+        for statement in _SCHEDULED:
+            await owner.execute(statement, timeout=300)
+        await owner.close()
+        conn: Any = await asyncpg.connect(url)
+        await conn.execute(f"PREPARE asked AS {sql.STATEMENTS['schedule.claim'].text}")
+        raw = await conn.fetchval("EXPLAIN (FORMAT JSON) EXECUTE asked(NULL, NULL, NULL, NULL, NULL)")
+        await conn.close()
+    plan = msgspec.json.decode(raw)[0]["Plan"]
+    found = {node["Relation Name"]: node.get("Index Cond", "") for node in _nodes(plan) if "Relation Name" in node}
+    assert "key =" in found["idempotency"], raw
+    assert "account_id" in found["account"], raw
+
+
 @pytest.mark.parametrize("name", [each for each in NAMES if each.startswith("webhook_lane.")])
 async def test_a_round_for_lanes_reads_the_same_however_many_stay_paused(full: Any, name: str) -> None:
     before, _, _ = await _read(full, name)
