@@ -232,8 +232,9 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     packages = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
     packages.add("docs")  # some of it is served
     for package in packages:
-        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__"))
-    # What is compiled is copied too: in folders that nobody may not write to, each process would compile it anew.
+        shutil.copytree(ROOT / package, checkout / package)
+    # What is compiled is copied too. Processes that start together would each compile it, and in folders that this user
+    # may not write to once more at each start.
     installed, unused = Path(sysconfig.get_path("purelib")), shutil.ignore_patterns("quita.pth", "kubernetes_validate")
     # 18,000 files, without the half that only a test reads. A link is the same file with the same rights, where both
     # lie on one file system.
