@@ -651,6 +651,16 @@ async def test_two_workers_and_a_restart_make_one(env: Environment) -> None:
     assert await env.balance() == 700
 
 
+async def test_an_account_that_another_worker_has_is_passed_over_and_not_waited_for(env: Environment) -> None:
+    await _daily(env)
+    async with transaction(env.pool) as conn:
+        await conn.execute("SELECT FROM auto_withdrawal WHERE account_id = $1 FOR UPDATE", env.account)
+        await _look(env, DAY)
+    assert await _made(env) == []
+    await _look(env, DAY)
+    assert await _made(env) == [(10_000, str(DAY))]
+
+
 async def test_less_than_the_minimum_above_it_waits_for_another_day(env: Environment) -> None:
     await _daily(env, keep_cents=9_901)
     assert await _look(env, DAY) == 1
