@@ -6,6 +6,7 @@ grade A when it says where the mistake is and what repairs it, at B when it is r
 """
 
 import secrets
+import sys
 from base64 import b64encode
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,8 @@ BOLETO: Final = "/v1/charges/boleto"
 DUAL: Final = "/v1/charges/dual"
 NOBODY: Final = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 UUID_TOLD: Final = "a charge_id is a UUID"
+# Python names the comma from 3.13 on, and what follows it before.
+_TRAILING_COMMA: Final = "line 2, column 18" if sys.version_info >= (3, 13) else "line 3, column 1"
 
 
 class Mistake(NamedTuple):
@@ -67,7 +70,7 @@ BODIES: Final = (
     # What is no JSON, and where it ceases to be.
     wrong(PIX, b"", "There is no body", code="MALFORMED_JSON"),
     wrong(PIX, b" \r\n", "There is no body", code="MALFORMED_JSON"),
-    wrong(PIX, b'{\n "amount": "1.00",\n}', "line 3, column 1", code="MALFORMED_JSON"),
+    wrong(PIX, b'{\n "amount": "1.00",\n}', _TRAILING_COMMA, code="MALFORMED_JSON"),
     wrong(PIX, b"{'amount': '1.00'}", "double quotes", "line 1, column 2", code="MALFORMED_JSON"),
     wrong(PIX, b'{"amount": "1.00"', "line 1, column 18", code="MALFORMED_JSON"),
     wrong(PIX, b'{"amount": 1.00 "a": 1}', "',' delimiter", "line 1, column 17", code="MALFORMED_JSON"),
