@@ -38,6 +38,7 @@ from readmodels.reports.fold import find_horizon, fold_up_to, settled_up_to
 from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
 from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
 from readmodels.verify import verify
+from runtime.cells.number import HOME
 from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
@@ -594,7 +595,8 @@ async def test_one_worker_folds_at_a_time_and_another_goes_on_when_it_is_gone(po
     merchant = await make_account(pool)
     await fold_all(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
-    one, other = (cast("Any", SimpleNamespace(pool=pool, worker=name)) for name in ("one", "other"))
+    settings = SimpleNamespace(cell=HOME)
+    one, other = (cast("Any", SimpleNamespace(pool=pool, worker=name, settings=settings)) for name in ("one", "other"))
     await paid(pool, merchant, 100, None)
     assert await fold_reports(one) > 0
     await paid(pool, merchant, 100, None)
@@ -611,7 +613,7 @@ async def test_a_worker_goes_on_only_while_a_round_leaves_rows_behind(pool: Pool
     merchant = await make_account(pool)
     await fold_all(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
-    context = cast("Any", SimpleNamespace(pool=pool, worker="one"))
+    context = cast("Any", SimpleNamespace(pool=pool, worker="one", settings=SimpleNamespace(cell=HOME)))
     while await fold_reports(context):  # the chains of hashes too
         pass
     for name in ("readmodels.reports.fold.ROWS_MAX", "workers.housekeeping.reports.FOLDED_MAX"):
