@@ -216,7 +216,7 @@ def test_a_home_with_spaces_and_a_long_closed_path() -> None:
     top.chmod(0o700)
     system = System(home).start()
     try:
-        assert system.json("status")["ready"] is True
+        assert system.status()["ready"] is True
     finally:
         assert system.stop() == 0
         remove_home(top)

@@ -92,7 +92,7 @@ def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(home: Path) ->
     system = System(home, env=dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9"))
     system.start()
     try:
-        assert system.json("status")["ready"]
+        assert system.status()["ready"]
         system.json("bank", "fault", "up")
     finally:
         assert system.stop() == 0
@@ -103,7 +103,7 @@ def test_an_api_on_one_address_is_found_there(home: Path) -> None:
     system.env["BASE_URL"] = f"http://127.0.0.2:{system.port}"
     system.start()
     try:
-        assert system.json("status")["ready"]
+        assert system.status()["ready"]
     finally:
         assert system.stop() == 0
 

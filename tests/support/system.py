@@ -180,6 +180,16 @@ class System:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
+    def status(self) -> Any:
+        """What `quita status` says of a running system, as JSON. It gives the API 2 s, too little for a machine that
+        stands still: asked again for a minute."""
+
+        def ready() -> Any:
+            done = self.quita("status", "--json")
+            return json.loads(done.stdout) if done.returncode == 0 else None
+
+        return until(ready, within_s=60)
+
     def create_merchant(self, name: str = "", *, address: bool = True, kyc: str = "approved") -> dict[str, Any]:
         """A merchant of the test's own: a record as in dev.json."""
         more = () if address else ("--no-address",)

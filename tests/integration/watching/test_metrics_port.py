@@ -135,7 +135,7 @@ def test_a_process_whose_counts_have_no_room_says_so_and_leaves_no_file(tmp_path
 
 
 def test_a_system_serves_what_all_its_processes_count_on_a_port_of_its_own(system: System) -> None:
-    told = system.json("status")["metrics_url"]
+    told = system.status()["metrics_url"]
     assert told == f"http://127.0.0.1:{system.run_json()['metrics_port']}/metrics"
     assert "metrics_port" not in (system.home / "dev.json").read_text()
 

@@ -95,7 +95,7 @@ def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: Sys
     for mode in ("test", "production"):
         _charge(system, merchant, mode)
     system.json("readmodels", "verify")
-    url = system.json("status")["metrics_url"]
+    url = system.status()["metrics_url"]
 
     def missing() -> set[str]:
         said = httpx.get(url, timeout=30).text
@@ -126,7 +126,7 @@ def test_every_gauge_goes_with_its_process() -> None:
 
 
 def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> None:
-    said = httpx.get(system.json("status")["metrics_url"], timeout=30).text
+    said = httpx.get(system.status()["metrics_url"], timeout=30).text
     there: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^([a-zA-Z_:][\w:]*)\{([^}]*)\}", said, re.M):
         there.setdefault(name, set()).update(re.findall(r"(\w+)=", labels))
@@ -137,7 +137,7 @@ def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> N
 
 
 def test_every_queue_that_can_be_stuck_is_looked_at_by_a_rule(system: System) -> None:
-    said = httpx.get(system.json("status")["metrics_url"], timeout=30).text
+    said = httpx.get(system.status()["metrics_url"], timeout=30).text
     queues = set(re.findall(r'^quita_queue_oldest_seconds\{.*queue="(\w+)"', said, re.M))
     assert len(queues) > 10
     looked_at = [

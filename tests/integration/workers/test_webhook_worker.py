@@ -226,12 +226,21 @@ async def test_a_worker_at_rest_asks_redis_little(own_redis: EmbeddedRedis) -> N
     async with arq_with(own_redis.dsn, Duty(WEBHOOKS, lane.run, 1)):
         await lane.ran()
         await asyncio.sleep(1.0)
-        before, began = int((await redis.info("stats"))["total_commands_processed"]), time.monotonic()
-        await asyncio.sleep(4.0)
-        per_s = (int((await redis.info("stats"))["total_commands_processed"]) - before) / (time.monotonic() - began)
+        per_s = [await commands_per_s(redis)]
+        while per_s[-1] >= 80 and len(per_s) < 6:  # on a machine that is busy a cron may fall due twice
+            per_s.append(await commands_per_s(redis))
     await redis.aclose()
-    # Some 40; on a machine that is busy a cron may fall due twice.
-    assert per_s < 80, "two readings of the queue and one cron a second; a poll each 10 ms reads it a hundred times"
+    # Some 40 of them.
+    assert per_s[-1] < 80, (
+        f"two readings of the queue and one cron a second; a poll each 10 ms has 100 readings: {per_s}"
+    )
+
+
+async def commands_per_s(redis: Redis) -> float:
+    """What Redis is asked in a second, over 3 s."""
+    before, began = int((await redis.info("stats"))["total_commands_processed"]), time.monotonic()
+    await asyncio.sleep(3.0)
+    return (int((await redis.info("stats"))["total_commands_processed"]) - before) / (time.monotonic() - began)
 
 
 async def calls(redis: Redis, command: str) -> int:
