@@ -106,7 +106,38 @@ async def test_a_boleto_is_asked_for_again_without_its_due_date(shop: Any) -> No
     assert (found["due_date"], found["zip_code"], found["street"], found["state"]) == (
         "", "53020140", "Rua das Flores", "PE",
     )  # fmt: skip
-    assert f'href="{NEW}?forma=pix&amp;de={doc.charge_id}"' in form.html, "the other form keeps what is filled in"
+    other = await owner.post(NEW, form=form, **found, forma="boleto", de=doc.charge_id, trocar="pix")
+    assert (other.status, filled(other)["payer_name"]) == (200, "Maria da Silva"), "it keeps what is filled in"
+    assert f'name="de" value="{doc.charge_id}"' in other.html
+
+
+def carried(seen: Seen) -> dict[str, str]:
+    """The fields that the page's form shows nowhere."""
+    found = re.findall(r'<input type="hidden" form="new" name="([a-z_]+)" value="([^"]*)">', seen.html)
+    return {name: unescape(value) for name, value in found}
+
+
+@pytest.mark.parametrize(
+    ("new", "boleto", "typed"),
+    [
+        (NEW, "boleto", {"due_date": "2031-05-09", "integrador_code": "INTG-AB12CD"}),
+        ("/painel/programacoes/nova", "boleto_hibrido", {"first_due_date": "2031-05-09", "max_charges": "12"}),
+    ],
+)
+async def test_what_was_typed_goes_along_to_the_other_kind_of_charge_and_back(
+    shop: Any, new: str, boleto: str, typed: dict[str, str]
+) -> None:
+    owner, *_ = shop
+    form = await owner.opened(new)
+    typed |= {"amount": "nada", "external_id": "ped <1>", "payer_name": "Ana & Cia"}
+    seen = await owner.post(new, form=form, **{**carried(form), **filled(form), **typed}, forma="pix", trocar=boleto)
+    assert (seen.status, "Confira" in seen.text) == (200, False), "nothing is made, and nothing is wrong yet"
+    typed |= {"street": "Rua das Flores", "fine": "2,00"}
+    sent = {**carried(seen), **filled(seen), "street": typed["street"], "fine": typed["fine"]}
+    pix = await owner.post(new, form=seen, **sent, forma=boleto, trocar="pix")
+    assert 'name="street" type' not in pix.html
+    again = await owner.post(new, form=pix, **{**carried(pix), **filled(pix)}, forma="pix", trocar=boleto)
+    assert {name: filled(again)[name] for name in typed} == typed
 
 
 async def test_a_payer_is_found_by_the_document_and_the_rest_is_filled_in(shop: Any) -> None:

@@ -61,6 +61,14 @@ LIFETIMES: Final = {
 STATE_WORDS: Final = {each: each for each in sorted(STATES)}
 CNPJ_SIGNS: Final = 14
 _FORMS: Final = ("pix", "boleto")
+SWITCH: Final = "trocar"
+"""The buttons that lead to another shape of the form, with what was typed."""
+ADDRESS: Final = ("zip_code", "street", "number", "city", "state")
+# What only the other shape of the form asks for.
+_CARRIED: Final = {
+    "pix": ("kind", "due_date", "integrador_code", *ADDRESS, *FIELDS, *DEFAULTS),
+    "boleto": ("lifetime",),
+}  # fmt: skip
 _DAYS_TO_PAY = 7
 # What a bank, a partner or the account's own state says no to is said above the form, and it can be sent again.
 _SAID_ON_FORM: Final = frozenset({
@@ -98,6 +106,8 @@ async def create(request: PageRequest) -> Response[Any]:
     if form not in _FORMS:
         filled.wrong("form", "Escolha Pix ou boleto.")
         return await _form(request, PIX, filled)
+    if (other := request.field(SWITCH)) in _FORMS:
+        return await _form(request, other, filled)
     await prefill.with_known_document(request, filled)
     if (search := await search_of(request, filled)) is not None:
         return await _form(request, form, search.filled, search=search)
@@ -370,6 +380,7 @@ async def _form(
     before = parse_id(filled.value(prefill.FROM))
     values = {
         "form": form,
+        "carried": _CARRIED[form],
         "filled": filled,
         "base": request.here("/cobrancas/nova"),
         "before": filled.value(prefill.FROM),

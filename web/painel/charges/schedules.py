@@ -36,10 +36,12 @@ from web.head import parameter_in
 from web.painel.charges.boleto_terms import DEFAULTS, SCHEDULE_FIELDS, form_values, read_schedule_terms
 from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
+    ADDRESS,
     CNPJ_SIGNS,
     DESCRIPTION_MAX,
     REFERENCE_MAX,
     STATE_WORDS,
+    SWITCH,
     asked_by,
     boleto_payer,
     check_approved,
@@ -139,6 +141,8 @@ async def create(request: PageRequest) -> Response[Any]:
     if method not in METHODS:
         filled.wrong("form", "Escolha Pix ou boleto.")
         return _form(request, PIX, filled)
+    if (other := request.field(SWITCH)) in METHODS:
+        return _form(request, other, filled)
     await with_known_document(request, filled)
     if (search := await search_of(request, filled)) is not None:
         return _form(request, method, search.filled, search=search)
@@ -276,6 +280,7 @@ def _form(
 ) -> Response[Any]:
     values = {
         "form": method,
+        "carried": (*ADDRESS, *SCHEDULE_FIELDS, *DEFAULTS) if method == PIX else (),
         "filled": filled,
         "base": request.here("/programacoes/nova"),
         "payers_kept": request.payers.whole,
