@@ -156,8 +156,8 @@ class PayerPage(Struct, frozen=True, kw_only=True):
 
 
 class PageState(Struct, frozen=True):
-    """What tells an open page whether it is still true. `version` is the charge's, and below zero while the charge is
-    suspended, so that open pages change."""
+    """What tells an open page whether it is still true. `version` is the charge's, with what else its page tells of
+    counted in, and below zero while the charge is suspended, so that open pages change."""
 
     status: Status
     version: int
@@ -223,7 +223,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         terms=told.terms,
         asked=_asked(row, told.terms, now=now),
         redated=told.redated,
-        version=-row.version if suspended else row.version + _asked_and_answered(row),
+        version=-row.version if suspended else row.version,
         external_id=told.external_id,
         description=told.description,
         anomaly=_anomaly(row),
@@ -246,11 +246,6 @@ def _anomaly(row: _Row) -> Anomaly | None:
     if row.anomalies == [_EXCESS]:
         return Anomaly.AMOUNT_MISMATCH
     return Anomaly(row.anomalies[-1]) if row.anomalies else None
-
-
-def _asked_and_answered(row: _Row) -> int:
-    """As in `states`: of what the sweeper has seen to."""
-    return row.asked_times + (row.answered_by is not None) if row.status == Status.EXPIRED else 0
 
 
 def _second_copy(row: _Row, told: _Told, status: Status, *, now: datetime) -> SecondCopy | None:

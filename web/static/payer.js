@@ -26,6 +26,7 @@
 
   const card = () => state.firstElementChild;
   const codes = () => Array.from(state.querySelectorAll(".code"), (field) => field.value).join();
+  const odd = () => state.querySelector(".anomaly")?.textContent ?? "";
   const say = (text) => { announcement.textContent = text; };
 
   function settle() {
@@ -116,18 +117,20 @@
     fresh.innerHTML = html;
     const before = card().dataset.status;
     const codesBefore = codes();
+    const oddBefore = odd();
     const hadFocus = state.contains(document.activeElement);
     state.replaceChildren(fresh.content.firstElementChild);
     settle();
     document.title = card().dataset.title;
+    const heading = state.querySelector("h1");
+    if (hadFocus) heading.focus({ preventScroll: true }); // what had the focus is gone
     if (card().dataset.status === before) {
       if (codes() !== codesBefore) say(words.redated);
+      else if (odd() !== oddBefore) say(odd());
       return;
     }
     state.classList.add("swapped");
     say(card().dataset.announcement);
-    const heading = state.querySelector("h1");
-    if (hadFocus) heading.focus(); // what had the focus is gone
     heading.scrollIntoView({ block: "nearest" });
   }
 

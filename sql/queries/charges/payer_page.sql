@@ -3,7 +3,15 @@
 -- account. What decides is taken from columns, what is only shown from the document; the payer's own data is not asked
 -- for, since any holder of the link reads the page.
 SELECT account.name, account.document, charge_view.test, charge_view.status, charge_view.payment_method,
-       charge_view.amount_cents, charge_view.due_date, charge_view.version, charge_view.doc,
+       charge_view.amount_cents, charge_view.due_date,
+       -- As in `states`.
+       charge_view.version + CASE charge_view.status WHEN 'expired' THEN
+           coalesce(asked.times + (asked.answered_by IS NOT NULL)::integer, 0) ELSE 0 END
+       + CASE WHEN charge_view.status IN ('pending', 'expired') THEN (
+           SELECT count(*) + count(*) FILTER (WHERE p.refunded_cents + p.reversed_cents >= p.amount_cents)
+           FROM read_payment r JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
+           WHERE r.charge_id = charge_view.charge_id) ELSE 0 END AS version,
+       charge_view.doc,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s, account.kyc = 'blocked' AND NOT charge_view.test AS suspended,
        account.contact_phone, account.contact_whatsapp, account.contact_email,
        merchant_logo.digest AS logo, coalesce(merchant_logo.width, 0) AS logo_width,
@@ -38,8 +46,16 @@ WHERE charge_view.public_id = :public_id;
 -- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
 -- statement, each one step down the unique index. The last moment is taken out of the document of a pending charge
 -- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows. What was
--- asked of an expired one, and answered, counts as a change.
-SELECT r.public_id, r.status, r.version + coalesce(q.times + (q.answered_by IS NOT NULL)::integer, 0) AS version, a.kyc = 'blocked' AND NOT r.test AS suspended,
+-- asked of an expired one, and answered, counts as a change; so does what was paid of one that it did not settle, and
+-- what of that went back: the charge itself stays as it is, and its page tells. That is one more step, down
+-- read_payment_charge, which finds nothing for nearly all.
+SELECT r.public_id, r.status,
+       r.version + coalesce(q.times + (q.answered_by IS NOT NULL)::integer, 0)
+       + CASE WHEN r.status IN ('pending', 'expired') THEN (
+           SELECT count(*) + count(*) FILTER (WHERE p.refunded_cents + p.reversed_cents >= p.amount_cents)
+           FROM read_payment o JOIN payment p ON p.payment_id = o.payment_id AND p.account_id = o.account_id
+           WHERE o.charge_id = r.charge_id) ELSE 0 END AS version,
+       a.kyc = 'blocked' AND NOT r.test AS suspended,
        CASE WHEN r.status = 'pending'
             THEN (r.doc ->> 'expires_at')::timestamptz - interval '1 second' * coalesce(k.ahead_s, 0) END AS expires_at
 FROM charge_view r

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import pytest
@@ -114,6 +115,31 @@ async def test_time_is_heard_as_well(pool: Pool, books: Books, http: aiohttp.Cli
         # The bank may still tell us of a payment made in time: this one stays open.
         await books.paid(doc, at=now() - timedelta(seconds=60))
         assert await event() == state("paid", 2)
+
+
+async def test_money_that_settles_nothing_is_heard_and_that_it_went_back(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
+    doc, said = await books.charge(), "Chegou um pagamento de outro valor, que não quita esta cobrança."
+
+    async def shown(client: str) -> tuple[bool, str]:
+        """Whether the page tells of it, and its version: that of the event, or the page would ask again and again."""
+        async with http.get(f"{client}/pagar/{doc.public_id}/estado") as answer:
+            version = (await answer.json())["version"]
+        async with http.get(f"{client}/pagar/{doc.public_id}/fragmento") as answer:
+            page = await answer.text()
+        assert f'data-version="{version}"' in page
+        return said in page, str(version)
+
+    async with serving(pool, now) as client, listening(http, client, doc.public_id) as event:
+        assert await event() == state("pending", 1)
+        assert await shown(client) == (False, "1")
+        await books.paid(doc, 999)
+        assert await event() == state("pending", 2)
+        assert await shown(client) == (True, "2")
+        await pool.execute("UPDATE payment SET refunded_cents = 999 WHERE charge_id = $1", UUID(doc.charge_id))
+        assert await event() == state("pending", 3)
+        assert await shown(client) == (False, "3")
 
 
 async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
