@@ -71,7 +71,7 @@ class _Sheet:
         self._book = xlsxwriter.Workbook(
             file, {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
         )
-        self._sheet = self._book.add_worksheet()
+        self._sheet = self._book.add_worksheet("Dados")
         self._amount = self._book.add_format({"num_format": "#,##0.00"})
         self._day = self._book.add_format({"num_format": "dd/mm/yyyy"})
         self._moment = self._book.add_format({"num_format": "dd/mm/yyyy hh:mm:ss"})

@@ -214,6 +214,7 @@ async def test_the_same_as_a_workbook_keeps_zeros_and_adds_up(env: Environment, 
         assert answer.headers["Cache-Control"] == "no-store"
         sheet = load_workbook(io.BytesIO(await answer.read())).active
     assert sheet is not None
+    assert sheet.title == "Dados"
     headings, *lines = [[cell.value for cell in row] for row in sheet.iter_rows()]
     rows = [dict(zip(headings, line, strict=True)) for line in lines]
     assert [row["referencia"] for row in rows] == ["00123", "1E5", "=1+1", "https://x.example"]
