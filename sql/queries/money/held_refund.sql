@@ -12,8 +12,12 @@ FROM unnest(:held.account_id::uuid[], :held.refund_id::uuid[], :held.charge_id::
 SELECT charge_id, request, state FROM held_refund WHERE refund_id = :refund_id FOR UPDATE;
 
 -- name: decide
-UPDATE held_refund SET state = :state, decided_by = :by, decided_at = :now, reason = :reason
-WHERE refund_id = :refund_id;
+-- Of a charge whose payer was erased before this refund was asked for, no erasure comes by again: where the money goes
+-- stands in the order alone from here on, until that ends. The caller holds the charge, as an erasure does.
+UPDATE held_refund h SET state = :state, decided_by = :by, decided_at = :now, reason = :reason,
+    request = CASE WHEN c.payer_erased_at IS NULL THEN h.request ELSE h.request - 'destination_sealed' END
+FROM charge c
+WHERE h.refund_id = :refund_id AND c.charge_id = h.charge_id AND c.account_id = h.account_id;
 
 -- name: page
 -- both ways

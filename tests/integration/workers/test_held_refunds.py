@@ -10,6 +10,7 @@ import pytest
 
 from commands.money.held_refunds import AlreadyDecided, refuse_refund, release_refund
 from commands.money.refund import begin_refunds
+from commands.payers.erase import erase_charges
 from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
 from readmodels.money.refund import RefundProjection
@@ -173,6 +174,25 @@ async def test_a_refused_one_is_back_in_the_wallet_and_can_be_asked_for_again(en
     await env.works(charge_id)
     assert (await env.sent(refund_id), await env.sent(again)) == ([], [1000])
     assert await env.pool.fetchval("SELECT state FROM held_refund WHERE refund_id = $1", other) == "open"
+
+
+async def test_of_an_erased_payer_no_destination_stays_once_staff_decided(env: Environment) -> None:
+    """Of an account that staff freed: other transfers of such a charge are refused."""
+    charge_id = await env.paid_boleto(cents=3_000)
+    await env.pool.execute(
+        "UPDATE account SET kyc = 'blocked', refunds_to_others = 'insurer' WHERE account_id = $1", env.account
+    )
+    before = await ask(env, charge_id, 1_000)
+    await refused(env, before)
+    async with session(env.pool) as conn:
+        assert await erase_charges(conn, env.account, [charge_id], now=to_millisecond(utc_now())) == [charge_id]
+    sent, not_sent = [await ask(env, charge_id, 1_000) for _ in range(2)]
+    await released(env, sent)
+    await refused(env, not_sent)
+    await env.works(charge_id)
+    assert await env.sent(sent) == [1_000]
+    kept = "SELECT count(*) FROM held_refund WHERE refund_id = ANY($1) AND request ? 'destination_sealed'"
+    assert await env.pool.fetchval(kept, [before, sent, not_sent]) == 0
 
 
 Decision = Callable[[Environment, UUID, str], Coroutine[Any, Any, None]]
