@@ -68,6 +68,15 @@ def by_hand(
     return made.getvalue()
 
 
+def named(part: str, sheet: bytes) -> dict[str, bytes]:
+    """A sheet under a name of its own."""
+    rels = (
+        f'<Relationships xmlns="{_PACKAGE}/relationships">'
+        f'<Relationship Id="rId1" Type="{_RELS}/worksheet" Target="worksheets/{part}"/></Relationships>'
+    )
+    return {"xl/_rels/workbook.xml.rels": rels.encode(), f"xl/worksheets/{part}": sheet}
+
+
 def inline(*texts: str) -> str:
     return "<row>" + "".join(f'<c t="inlineStr"><is><t>{each}</t></is></c>' for each in texts) + "</row>"
 
@@ -155,6 +164,10 @@ DTD: Final = (
     b'<?xml version="1.0"?><!DOCTYPE sst [<!ENTITY x SYSTEM "file:///etc/hostname">]><sst><si><t>&x;</t></si></sst>'
 )
 LAUGHS: Final = b'<!DOCTYPE sst [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><sst><si><t>&b;</t></si></sst>'
+SHEET_OF_LAUGHS: Final = (
+    f'<!DOCTYPE worksheet [<!ENTITY a "pix">]><worksheet xmlns="{_MAIN}"><sheetData>'
+    f"{inline('tipo', 'valor')}{inline('&a;', '10')}</sheetData></worksheet>"
+).encode()
 
 
 @pytest.mark.parametrize(
@@ -170,6 +183,8 @@ LAUGHS: Final = b'<!DOCTYPE sst [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&
         (by_hand(PIX, more={"xl/sharedStrings.xml": DTD}), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/sharedStrings.xml": LAUGHS}), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/sharedStrings.xml": DTD.decode().encode("utf-16")}), "não pôde ser lido"),
+        (by_hand(PIX, more=named("sheet1.dat", SHEET_OF_LAUGHS)), "não pôde ser lido"),
+        (by_hand(PIX, more=named("sheet1.png", SHEET_OF_LAUGHS.decode().encode("utf-16"))), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/workbook.xml": b"<workbook"}), "não pôde ser lido"),
         (by_hand(PIX, how=zipfile.ZIP_BZIP2), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/media/a.xml": b" " * (workbook.UNPACKED_MAX + 1)}), "grande demais por dentro"),

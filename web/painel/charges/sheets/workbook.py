@@ -75,12 +75,11 @@ def _checked(raw: bytes) -> bool:
             for part in parts:
                 if part.flag_bits & 1 or part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                     raise SheetFault(_UNREADABLE)
-                if part.filename.casefold().endswith((".xml", ".rels", ".vml")):
-                    text = book.read(part)
-                    # NUL: another encoding than UTF-8, in which the next two would be written otherwise.
-                    if b"\0" in text or b"<!DOCTYPE" in text or b"<!ENTITY" in text:
-                        raise SheetFault(_UNREADABLE)
-                    formulas = formulas or ("/worksheets/" in part.filename and b"<f" in text)
+                # Whatever it is called: a sheet is the part that the workbook names. Without NULs UTF-16 reads alike.
+                text = book.read(part).replace(b"\0", b"")
+                if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+                    raise SheetFault(_UNREADABLE)
+                formulas = formulas or ("/worksheets/" in part.filename and b"<f" in text)
             return formulas
     except SheetFault:
         raise
