@@ -7,10 +7,10 @@ leaves a lease, a silent bank leaves a `Later`, and both come back by `due_at`.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -145,12 +145,19 @@ async def drain_lane(
     call_s: float = CALL_S,
 ) -> int:
     """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
+    clock = asyncio.get_running_loop().time
+    until = 0.0
 
-    async def do(order: Order) -> None:
-        await do_order(context, order, ask, store, call_s=call_s)
+    async def claim_some(limit: int) -> Sequence[Order]:
+        nonlocal until
+        until = clock() + call_s  # before the claim: its answer may come long after the lease has begun
+        return await claim(limit)
+
+    def do(order: Order) -> Coroutine[Any, Any, None]:
+        return do_order(context, order, ask, store, until=until)
 
     return await run_concurrently(
-        claim, do, at_once=at_once, batch_max=context.settings.pace.orders_claimed, stopping=context.stopping
+        claim_some, do, at_once=at_once, batch_max=context.settings.pace.orders_claimed, stopping=context.stopping
     )
 
 
@@ -160,9 +167,10 @@ async def do_order(
     ask: Callable[[Order], Awaitable[Result | Later]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
     *,
-    call_s: float = CALL_S,
+    until: float,
 ) -> None:
-    """Ask the bank and store what came of it. Raises nothing: at worst the lease gives the order back.
+    """Ask the bank, `until` this time of the loop's clock, and store what came of it. Raises nothing: at worst the
+    lease gives the order back.
 
     Every line that is logged meanwhile, the bank's adapter's too, names the request that caused the order.
     """
@@ -171,7 +179,7 @@ async def do_order(
         structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
         order_span(context, order, request_id) as span,
     ):
-        result = await _do_named(context, order, ask, store, call_s=call_s)
+        result = await _do_named(context, order, ask, store, until=until)
         if span is not None:
             span.set_attribute("quita.outcome", "unknown" if isinstance(result, Later) else "known")
 
@@ -182,13 +190,15 @@ async def _do_named(
     ask: Callable[[Order], Awaitable[Result | Later]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
     *,
-    call_s: float,
+    until: float,
 ) -> Result | Later | None:
     began = context.now()
     result: Result | Later | None = None
+    if asyncio.get_running_loop().time() >= until:
+        return None  # this process was suspended, and another worker has the order by now, or has ended it
     try:
         try:
-            async with asyncio.timeout(call_s):
+            async with asyncio.timeout_at(until):
                 result = await ask(order)
         except DB_UNAVAILABLE as lost:
             result = Later(detail=type(lost).__name__, silent=True, lost_at=began)

@@ -91,8 +91,12 @@ async def drain_orders(context: Context, mode: Mode) -> int:
     pace = context.settings.pace
     callbacks = _CallbackKeys(context)
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
+    clock = asyncio.get_running_loop().time
+    until = 0.0
 
     async def claim_some(limit: int) -> list[PixOrder]:
+        nonlocal until
+        until = clock() + CALL_S  # as drain_lane
         async with session(context.pool) as conn:
             return await claim(conn, test=mode.test, now=context.now(), limit=limit, lease=LEASE)
 
@@ -108,8 +112,8 @@ async def drain_orders(context: Context, mode: Mode) -> int:
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
             if plain:
-                begun.append(_do_together(context, plain, done))
-        begun += [_do(context, each, done) for each in alone]
+                begun.append(_do_together(context, plain, done, until))
+        begun += [_do(context, each, done, until) for each in alone]
         if mode is Mode.PRODUCTION and (keys := callbacks.to_register(orders)):
             begun.append(callbacks.register(keys))
         return begun
@@ -127,13 +131,13 @@ async def drain_orders(context: Context, mode: Mode) -> int:
 # One order
 
 
-async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None]) -> None:
+async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None], until: float) -> None:
     async def ask(order: PixOrder) -> Answer:
         bank = context.banks.of(order.mode, order.bank)
         acted = acting(bank, read_scenario(order.request), attempt=order.attempts)
         return await _KINDS[order.kind](context, acted, order)
 
-    await do_order(context, order, ask, partial(_end, context, done))
+    await do_order(context, order, ask, partial(_end, context, done), until=until)
 
 
 async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -268,7 +272,7 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
 # Many orders at the simulated bank: one statement there, one here
 
 
-async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[PixOrder, None]) -> None:
+async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[PixOrder, None], until: float) -> None:
     bank, now, began_ns = context.banks.sandbox, context.now(), time.time_ns()
     try:
         wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _to_register(order, now)]
@@ -287,7 +291,7 @@ async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[P
         if not isinstance(error, DB_UNAVAILABLE):
             _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
         # Each on its own: one bad order never takes its neighbours down.
-        await asyncio.gather(*(_do(context, order, done) for order in orders))
+        await asyncio.gather(*(_do(context, order, done, until) for order in orders))
         return
     if context.traces is not None:
         _trace_together(context.traces, orders, began_ns)

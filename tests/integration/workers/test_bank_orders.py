@@ -99,6 +99,20 @@ async def test_a_charge_is_registered_in_either_mode(context: Context, account: 
         assert await drain_orders(context, Mode.of(test)) == 0
 
 
+async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_has_it_by_now(
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge_id = await charge(context, account, test=False)
+    with monkeypatch.context() as late:
+        late.setattr("workers.orders.pix.CALL_S", 0.0)  # is over when the claim is answered
+        assert await drain_orders(context, Mode.PRODUCTION) == 1
+    assert not [each for each in bank.requests if each.startswith("PUT /pix/v2/cob")]
+    await context.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
+    assert await release_orders(context) == 1
+    assert await drain_orders(context, Mode.PRODUCTION) == 1
+    assert await state_at(context, charge_id, test=False) == "ATIVA"
+
+
 async def test_a_silent_bank_is_asked_again_with_the_same_txid(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:

@@ -3,6 +3,7 @@ daily ones, once an account and day whoever looks."""
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -44,8 +45,8 @@ from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
-from workers.orders.lease import WATCH, do_order, release_orders
-from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known
+from workers.orders.lease import WATCH, do_order, drain_lane, release_orders
+from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
@@ -433,11 +434,29 @@ async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(env: Env
     async with transaction(env.pool) as conn:
         now = to_millisecond(utc_now())
         await cancel_withdrawal(conn, withdrawal_id, env.account, actor="test", request_id=None, now=now)
-    await do_order(env.context, order, worker._ask, worker._store)
+    await do_order(env.context, order, worker._ask, worker._store, until=float("inf"))
     assert await env.status(withdrawal_id) == ("cancelled", None)
     assert (await env.order(withdrawal_id))["state"] == "abandoned"
     assert env.puts() == []
     assert await env.balance() == 10_000
+
+
+async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_has_it_by_now(env: Environment) -> None:
+    """It sent the money when it went on, however long after the withdrawal had failed, and was credited back."""
+    withdrawal_id = await env.withdraw()
+    worker = WithdrawalOrderWorker(env.context)
+
+    async def claim(limit: int) -> list[MoneyOrder]:
+        claimed = await worker._claim(limit)
+        time.sleep(0.3)  # longer than it may ask the bank
+        return claimed
+
+    assert await drain_lane(env.context, claim, worker._ask, worker._store, at_once=1, call_s=0.2) == 1
+    assert (await env.status(withdrawal_id), env.puts()) == (("pending", None), [])
+    await env.lost(withdrawal_id)
+    await env.works()
+    assert await env.status(withdrawal_id) == ("succeeded", None)
+    assert await env.sent(withdrawal_id) == [1000]
 
 
 async def test_other_orders_and_withdrawals_leave_one_another_alone(env: Environment) -> None:
@@ -521,7 +540,7 @@ async def test_what_was_claimed_before_the_block_is_not_sent_after_it(env: Envir
     worker = WithdrawalOrderWorker(env.context)
     (order,) = await worker._claim(10)
     await _decide(env, Kyc.BLOCKED)
-    await do_order(env.context, order, worker._ask, worker._store)
+    await do_order(env.context, order, worker._ask, worker._store, until=float("inf"))
     assert await env.status(withdrawal_id) == ("pending", None)
     assert env.puts() == []
     await _decide(env, Kyc.APPROVED)
