@@ -391,8 +391,8 @@ async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_
         await env.paid()
     one, other = await env.deliveries()
     await env.pool.execute(
-        "INSERT INTO webhook_lane (endpoint_id, test, state) VALUES ($1, true, 'paused')"
-        " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = 'paused'",
+        "INSERT INTO webhook_lane (endpoint_id, test, state, paused_at) VALUES ($1, true, 'paused', now())"
+        " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = excluded.state, paused_at = excluded.paused_at",
         endpoint_id,
     )
     for each in (one, other):

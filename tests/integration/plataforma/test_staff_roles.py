@@ -40,7 +40,7 @@ async def pages(pool: Pool) -> AsyncIterator[list[str]]:
     account = merchant.account_id
     await pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", account)
     await pool.execute(
-        "UPDATE webhook_lane SET state = 'paused' WHERE endpoint_id = (SELECT endpoint_id FROM"
+        "UPDATE webhook_lane SET state = 'paused', paused_at = now() WHERE endpoint_id = (SELECT endpoint_id FROM"
         " webhook_endpoint WHERE account_id = $1)",
         account,
     )

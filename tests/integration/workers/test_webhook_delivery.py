@@ -568,7 +568,7 @@ async def test_what_happens_while_a_lane_is_paused_is_held_and_the_other_lane_go
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         await pool.execute(
-            "UPDATE webhook_lane SET state = 'paused' WHERE endpoint_id = $1 AND test",
+            "UPDATE webhook_lane SET state = 'paused', paused_at = now() WHERE endpoint_id = $1 AND test",
             merchant.endpoint.endpoint_id,
         )
         await happen(pool, merchant, test=True)
