@@ -239,6 +239,9 @@ async def test_a_pix_goes_back_in_either_mode(env: Environment, test: bool) -> N
     assert await env.events(charge_id) == [
         "payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded",
     ]  # fmt: skip
+    # What became of it is traced to the request that asked for it.
+    caused_by = "SELECT DISTINCT request_id FROM journal WHERE charge_id = $1 AND kind = 'refund.succeeded'"
+    assert await env.pool.fetchval(caused_by, charge_id) == "test"
 
 
 async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Environment) -> None:
@@ -465,7 +468,7 @@ async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(env: Environment)
     for test in (True, False):
         charge_id = await env.paid(test=test, at_bank=False)
         refund_id = await env.refund(charge_id, test=test)
-        await env.works(charge_id, test=test, rounds=2)
+        await env.works(charge_id, test=test, rounds=ATTEMPTS_MIN)
         assert await env.status(refund_id, test=test) == ("pending", None)
         end_to_end_id = msgspec.json.decode((await env.order(charge_id))["request"])["end_to_end_id"]
         paid = PayerPix(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())

@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 import pytest_asyncio
@@ -97,6 +98,16 @@ class Environment:
                 "UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1 AND state = 'waiting'", self.account
             )
             await WithdrawalOrderWorker(self.context).drain()
+
+    async def works_without_database(self) -> None:
+        """It is away once the order is claimed, and back when what came of it is stored."""
+        await self.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1", self.account)
+        worker = WithdrawalOrderWorker(self.context)
+        (order,) = await worker._claim(10)
+        self.context.pool = cast(Pool, asyncpg.create_pool())  # never opened
+        result = await worker._ask(order)
+        self.context.pool = self.pool
+        await worker._store(order, result)
 
     async def arrives(self) -> None:
         """What is on its way at the bank is due by now."""
@@ -187,6 +198,9 @@ async def test_it_is_pending_until_its_moment_and_then_sent(env: Environment) ->
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
+    # What became of it is traced to the request that asked for it.
+    caused_by = "SELECT request_id FROM journal WHERE account_id = $1 AND kind = 'withdrawal.succeeded'"
+    assert await env.pool.fetchval(caused_by, env.account) == "test"
 
 
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
@@ -354,9 +368,47 @@ async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(env: 
     await env.assert_books_agree()
 
 
+async def test_a_no_is_not_believed_after_money_that_was_on_its_way(env: Environment) -> None:
+    await env.rules(settle_after_s=600)
+    withdrawal_id = await env.withdraw()
+    await env.works()
+    await env.pool.execute("DELETE FROM simulated_transfer WHERE id = $1", withdrawal_id.hex)  # shows what was before
+    env.bank.wire.fault = "refuse"
+    await env.works()
+    assert await env.status(withdrawal_id) == ("processing", None)
+    assert await env.balance() == 9_000
+
+
+@pytest.mark.parametrize("cents", [999, 1001])
+async def test_another_amount_under_its_id_ends_nothing(env: Environment, cents: int) -> None:
+    await env.rules(settle_after_s=600)
+    withdrawal_id = await env.withdraw()
+    await env.works()
+    change = "UPDATE simulated_transfer SET amount_cents = $2 WHERE id = $1"
+    await env.pool.execute(change, withdrawal_id.hex, cents)
+    await env.arrives()
+    await env.works()
+    assert await env.status(withdrawal_id) == ("processing", None)
+    assert await env.balance() == 9_000
+    await env.pool.execute(change, withdrawal_id.hex, 1000)
+    await env.works()
+    assert await env.status(withdrawal_id) == ("succeeded", None)
+
+
 async def test_a_bank_that_sends_no_pix_fails_it_and_says_so(env: Environment) -> None:
     env.context.banks.production[BANK] = env.bank.adapter()
     withdrawal_id = await env.withdraw()
+    await env.works()
+    assert await env.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
+    assert await env.balance() == 10_000
+
+
+async def test_a_database_that_was_away_before_the_bank_was_asked_leaves_nothing_that_may_be_gone(
+    env: Environment,
+) -> None:
+    env.context.banks.production[BANK] = env.bank.adapter()
+    withdrawal_id = await env.withdraw()
+    await env.works_without_database()
     await env.works()
     assert await env.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await env.balance() == 10_000
@@ -588,6 +640,24 @@ async def test_what_the_bank_never_got_is_not_sent_again_while_the_account_is_bl
     # What was held in between is no attempt: this no is believed as it would have been without the block.
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
+
+
+@pytest.mark.parametrize("between", ["block", "database away"])
+async def test_what_comes_between_makes_no_no_believed(env: Environment, between: str) -> None:
+    withdrawal_id = await env.withdraw()
+    env.bank.wire.fault = "error500"
+    await env.works()
+    env.bank.wire.fault = "up"
+    if between == "block":
+        await _decide(env, Kyc.BLOCKED)
+        await env.works()
+        await _decide(env, Kyc.APPROVED)
+    else:
+        await env.works_without_database()
+    env.bank.wire.fault = "refuse"
+    await env.works()
+    assert await env.status(withdrawal_id) == ("processing", None)
+    assert await env.balance() == 9_000
 
 
 async def test_one_blocked_account_holds_nobody_else_up(env: Environment) -> None:
