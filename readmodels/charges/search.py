@@ -29,12 +29,13 @@ _by_link = sql.maybe("found_charge.by_link", UUID)
 
 
 class Typed(Struct, frozen=True):
-    """What a text can be besides a reference. At most one of the first three: they name one charge.
+    """What a text can be besides a reference. At most one of the first three: they name one charge. `id_` is its own,
+    or that of a payment or a refund of it.
 
     `numbers`: as the bank has a boleto's (nosso numero); `document`: a CPF or CNPJ, by its shape.
     """
 
-    charge_id: UUID | None = None
+    id_: UUID | None = None
     end_to_end_id: str | None = None
     public_id: str | None = None
     numbers: tuple[str, ...] = ()
@@ -46,8 +47,8 @@ def read_typed(text: str) -> Typed:
     bare = without_marks(text).upper()
     numbers, document = tuple(typed_numbers(bare)), bare if well_formed(bare, letters=True) else None
     lower = text.lower()
-    if (charge_id := parse_id(lower)) or (_TXID.fullmatch(lower) and (charge_id := UUID(hex=lower))):
-        return Typed(charge_id, numbers=numbers, document=document)
+    if (id_ := parse_id(lower)) or (_TXID.fullmatch(lower) and (id_ := UUID(hex=lower))):
+        return Typed(id_, numbers=numbers, document=document)
     if _END_TO_END.fullmatch(text):
         return Typed(end_to_end_id=text, numbers=numbers, document=document)
     link = _LINK.search(text)
@@ -77,8 +78,8 @@ async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Cal
 
 async def _one(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
     whose = {"account_id": owner.account_id, "test": owner.test}
-    if typed.charge_id:
-        return await _by_id(conn, charge_id=typed.charge_id, **whose)
+    if typed.id_:
+        return await _by_id(conn, id=typed.id_, **whose)
     if typed.end_to_end_id:
         return await _by_payment(conn, end_to_end_id=typed.end_to_end_id, **whose)
     if typed.public_id:

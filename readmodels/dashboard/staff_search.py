@@ -90,8 +90,8 @@ async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str
 
 async def _places(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_Place]]:
     typed = read_typed(text)
-    if typed.charge_id:
-        if found := await _by_id(conn, charge_id=typed.charge_id):
+    if typed.id_:
+        if found := await _by_id(conn, id=typed.id_):
             return "charge", found
     elif typed.end_to_end_id:
         if found := await _by_payment(conn, end_to_end_id=typed.end_to_end_id, limit=FOUND_MAX):

@@ -240,6 +240,15 @@ class Books(NamedTuple):
             await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
         return doc
 
+    async def refunded(self, doc: ChargeDoc) -> UUID:
+        """A refund's id: its row alone, without the money."""
+        found: UUID = await self.pool.fetchval(
+            "INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at)"
+            " VALUES ($1, gen_random_uuid(), $2, $3, gen_random_uuid(), 1, 'pending', now()) RETURNING refund_id",
+            self.account_id, doc.test, UUID(doc.charge_id),
+        )  # fmt: skip
+        return found
+
     async def paid(
         self,
         doc: ChargeDoc,

@@ -1,7 +1,12 @@
 -- One charge of an account by what people have of it in hand.
 
 -- name: by_id
-SELECT charge_id FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
+-- By its own id, or that of a payment or a refund of it, which events and files tell.
+SELECT charge_id FROM charge WHERE charge_id = :id AND account_id = :account_id AND test = :test
+UNION ALL
+SELECT charge_id FROM payment WHERE payment_id = :id AND account_id = :account_id AND test = :test
+UNION ALL
+SELECT charge_id FROM refund WHERE refund_id = :id AND account_id = :account_id AND test = :test;
 
 -- name: by_payment
 -- By the endToEndId of the PIX that paid it: payment's key for what was received.

@@ -77,10 +77,14 @@ async def test_one_charge_is_found_by_what_is_in_hand_of_it(shop: Any) -> None:
     doc = await books.charge(900, external_id="Pedido 77/3", payer={"name": "Ana", "document": DOCUMENT})
     await books.charge(900)
     await books.paid(doc)
-    receipt = await books.pool.fetchval("SELECT source FROM payment WHERE account_id = $1", books.account_id)
+    receipt, payment_id = await books.pool.fetchrow(
+        "SELECT source, payment_id FROM payment WHERE account_id = $1", books.account_id
+    )
     page = f"/cobrancas/{doc.charge_id}"
     for text in (
         doc.charge_id,
+        payment_id,
+        await books.refunded(doc),
         doc.charge_id.upper(),
         f"  {doc.charge_id} ",
         doc.txid,
@@ -103,6 +107,7 @@ async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: A
     theirs = await Books(pool, other.account_id, books.seal).charge(900, external_id="de-outra")
     for text in (
         theirs.charge_id,
+        await Books(pool, other.account_id, books.seal).refunded(theirs),
         str(theirs.txid),
         theirs.public_id,
         "de-outra",

@@ -34,9 +34,13 @@ async def test_a_charge_is_found_by_whatever_a_caller_has_of_it(staff: Person, p
     books = Books(pool, merchant.account_id, SEAL)
     doc = await books.charge(4321, external_id="Pedido 88-Z", payer={"name": "Ana", "document": DOCUMENT})
     await books.paid(doc)
-    receipt = await pool.fetchval("SELECT source FROM payment WHERE account_id = $1", merchant.account_id)
+    receipt, payment_id = await pool.fetchrow(
+        "SELECT source, payment_id FROM payment WHERE account_id = $1", merchant.account_id
+    )
     in_hand = [
         doc.charge_id,
+        str(payment_id),
+        str(await books.refunded(doc)),
         str(doc.txid),
         f"https://x.example/pagar/{doc.public_id}",
         "529.982.247-25",
