@@ -4,6 +4,7 @@ Every command answers people in plain lines and programs in JSON (--json); an er
 """
 
 import argparse
+import os
 import sys
 
 from cli import bank, integrator, listen, merchant, payer, pix, readmodels, report, staff, status, webhook
@@ -34,6 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     _everywhere(parser)
     args = parser.parse_args(arguments)
+    if sys.stdout is None:  # closed by whoever started us (>&-): what is told goes nowhere, as with print()
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process runs
     try:
         choose.enter(args)
         code: int = args.run(args)

@@ -441,6 +441,14 @@ def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str
     assert charge_id
 
 
+def test_a_report_whose_output_was_closed_ends_without_a_word(system: System) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m cli.main report receipts --csv >&-', sys.executable],
+        cwd=system.root, env=system.env, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_integrator_of_nobody_is_refused(system: System) -> None:
     said = system.quita("integrator", "create", "--name", "Parceiro", "--account-id", str(uuid4()))
     assert (said.returncode, said.stdout) == (1, "")
