@@ -82,7 +82,7 @@ class Filled:
         try:
             found = None if value is None else parse_day(value)
         except ValueError:
-            self.wrong(name, "Não é uma data.")
+            self.wrong(name, "Não é uma data como 31/12/2026.")
             return None
         if found is not None and first is not None and found < first:
             self.wrong(name, f"Escolha {day(first)} ou um dia depois.")

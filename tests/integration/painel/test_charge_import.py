@@ -297,7 +297,7 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
         (b"tipo;valor;saldo\npix;1;2\n", "Coluna desconhecida: saldo"),
         (b"tipo;valor;valor\npix;1;2\n", "duas colunas"),
         (b'tipo;valor\npix;"1\n', "aspas"),
-        (b"tipo;valor\npi\0x;1\n", "não é um texto"),
+        (b"tipo;valor\npi\0x;1\n", "não é um CSV: salve"),
         (b"tipo;valor\n" + b"pix;1\n" * (ROWS_MAX + 1), f"até {ROWS_MAX}"),
         (b"tipo;valor\n" + b"pix;1 " * 25_000, "KB"),
     ],
@@ -336,10 +336,25 @@ def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
         (row,) = read_sheet(raw)
         assert (row.number, row.fields["kind"], row.fields["description"]) == (2, "pix", "Açaí"), raw
         assert row.fields["amount"] in ("1.234,56", "1234,56")
-    (row,) = read_sheet(b"tipo,valor,vencimento\nBoleto com Pix,10,1/2/2030\n")
-    assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")
+    for day in (b"1/2/2030", b"01/02/30", b"2030-02-01"):
+        (row,) = read_sheet(b"tipo,valor,vencimento,CPF/CNPJ\nBoleto com Pix,10," + day + b",123\n")
+        assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")
+        assert row.fields["payer_document"] == "123"
     with pytest.raises(SheetFault):
         read_sheet(b"\n\n")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"tipo,valor,nome\npix,10.50,Ana\npix,10,50,Ana\n",
+        b"tipo,valor,nome\npix,10.50,Ana\npix,1.234,56,\n",  # 1.234 would be 1.234,00
+        b"tipo;valor;descricao;referencia\npix;1;a;1\npix;1;Aula; turma B;2\n",
+    ],
+)
+def test_a_row_whose_text_was_divided_is_told_of_and_never_charged(raw: bytes) -> None:
+    with pytest.raises(SheetFault, match=r"A linha 3 tem . campos"):
+        read_sheet(raw)
 
 
 async def test_an_upload_is_taken_from_ones_own_page_and_role_alone(shop: Any, pool: Any) -> None:

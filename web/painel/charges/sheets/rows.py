@@ -1,8 +1,8 @@
 """A spreadsheet of charges, an .xlsx or saved as CSV: its rows as the fields of the form of a new charge.
 
 Takes what spreadsheets write here: of a CSV `;` or `,` between fields, UTF-8 or Windows' Latin-1, amounts as 1.234,56
-or 1234.56, days as 31/12/2026 or 2026-12-31; of an .xlsx the same as text, or as numbers and days. What a row means,
-and what is wrong with it, is the form's to say.
+or 1234.56, days as 31/12/2026, 31/12/26 or 2026-12-31; of an .xlsx the same as text, or as numbers and days. What a
+row means, and what is wrong with it, is the form's to say.
 """
 
 import csv
@@ -51,10 +51,11 @@ _OTHER_NAMES: Final = {
     "cpf": "documento",
     "cnpj": "documento",
     "cpf_ou_cnpj": "documento",
+    "cpf_cnpj": "documento",
     "e_mail": "email",
     "uf": "estado",
 }
-_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})")
 _PLAIN: Final = re.compile(r"(\d+)\.(\d{1,2})")
 AMOUNT_COLUMNS: Final = (
     "valor", "multa_percentual", "multa_valor", "juros_percentual_mes", "juros_valor_dia", "desconto", "desconto_2",
@@ -64,6 +65,7 @@ DAY_COLUMNS: Final = ("vencimento", "desconto_ate", "desconto_2_ate", "desconto_
 _DIGITS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
 _ZEROS_LOST_MAX: Final = 2
 _CENT_PLACES: Final = 2
+_YEAR: Final = 4  # signs
 _DAYS: Final = re.compile(r"[1-9]\d{0,2}")
 _LIFETIME_DAYS: Final = "7"
 
@@ -85,6 +87,8 @@ def read_sheet(raw: bytes) -> list[SheetRow]:
     if at is None:
         raise SheetFault("A primeira folha está vazia." if workbook else "O arquivo está vazio.")
     names = _names([str(each) for each in lines[at]])
+    if not workbook:
+        _check_widths(lines, at)
     rows = [
         SheetRow(number, _fields(names, line))
         for number, line in enumerate(lines[at + 1 :], at + 2)
@@ -99,6 +103,17 @@ def read_sheet(raw: bytes) -> list[SheetRow]:
 
 def _filled(line: Sequence[Value]) -> bool:
     return any(str(each).strip() for each in line)
+
+
+def _check_widths(lines: Sequence[Sequence[Value]], at: int) -> None:
+    """SheetFault for a row with more fields than there are headings: something in it was divided, such as 10,50 where
+    commas are between fields, and all behind that stands in the columns of others."""
+    for number, line in enumerate(lines[at + 1 :], at + 2):
+        if len(line) > len(lines[at]) and _filled(line):
+            raise SheetFault(
+                f"A linha {number} tem {len(line)} campos, e a dos títulos {len(lines[at])}: ponha ; entre os campos, "
+                "ou aspas em volta do que tem vírgula ou ponto e vírgula."
+            )
 
 
 def _read_csv(raw: bytes) -> list[list[str]]:
@@ -117,7 +132,7 @@ def _text(raw: bytes) -> str:
     except UnicodeDecodeError:
         text = raw.decode("cp1252", "replace")
     if "\0" in text:
-        raise SheetFault("O arquivo não é um texto.")
+        raise SheetFault("O arquivo não é um CSV: salve a planilha como .xlsx ou como CSV.")
     return text
 
 
@@ -156,7 +171,7 @@ def _fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
             fields[name] = f"{plain[1]},{plain[2]}"
     for name in map(COLUMNS.__getitem__, DAY_COLUMNS):
         if day := _DAY.fullmatch(fields[name]):
-            fields[name] = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
+            fields[name] = f"{day[3] if len(day[3]) == _YEAR else '20' + day[3]}-{day[2]:0>2}-{day[1]:0>2}"
     days = fields["lifetime"] or _LIFETIME_DAYS
     fields["lifetime"] = str(int(days) * 86_400) if _DAYS.fullmatch(days) else days
     # What a spreadsheet, or this dashboard's own files, put before text that is no number.
