@@ -55,7 +55,7 @@ async def check_address(url: str, *, allow_private: bool, nameservers: Sequence[
 
 
 def host_of(url: str) -> str:
-    """What the audit log has of an address: its path or its query may hold a merchant's secret."""
+    """What audit log and notices have of an address: its path or its query may hold a merchant's secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"
 

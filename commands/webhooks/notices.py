@@ -31,7 +31,7 @@ _BOUNDED: Final = frozenset({Transition.FAILING.value, Transition.RECOVERED.valu
 
 
 class NewNotice(Struct, frozen=True, kw_only=True):
-    """`facts` are for the reader: numbers, instants and the merchant's own address; no secret and no payload."""
+    """`facts` are for the reader: numbers, instants and the host of the merchant's address; no secret, no payload."""
 
     notice_id: UUID
     account_id: UUID

@@ -14,6 +14,7 @@ import structlog
 from msgspec import Struct
 
 import sql
+from commands.webhooks.address import host_of
 from commands.webhooks.lanes import LaneKey, lock_lanes, store_lanes
 from commands.webhooks.notices import NewNotice, give_notice
 from domain.instants import iso
@@ -277,10 +278,11 @@ async def _give_notice(
 
 
 def _facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
-    """What the reader needs to act: where, since when, and what the last answer was."""
+    """What the reader needs to act: where, since when, and what the last answer was. Path and query of the address may
+    hold a secret of the merchant's, and a notice is mailed, and stays."""
     lane, answer = transition.lane, transition.attempt.answer
     since = lane.failing_since or before.failing_since
-    facts: dict[str, Any] = {"url": url, "failing_since": None if since is None else iso(since)}
+    facts: dict[str, Any] = {"url": host_of(url), "failing_since": None if since is None else iso(since)}
     if transition.kind is not Transition.RECOVERED:
         facts |= {"failures": lane.failures, "outcome": answer.outcome, "status": answer.status}
     if transition.kind is Transition.PAUSED:
