@@ -2,19 +2,16 @@
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+# All of IPv6 that IANA gives to the internet. Outside are local addresses and those that embed one of IPv4: translated
+# ones (NAT64, SIIT), also of 127.0.0.1.
+_IPV6 = IPv6Network("2000::/3")
 # What `ipaddress.is_global` wrongly allows in some Python versions. Ranges that embed IPv4 addresses are refused whole.
 _REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ip_network(each)
     for each in (
-        "64:ff9b::/96",  # NAT64, also of 127.0.0.1
-        "64:ff9b:1::/48",  # NAT64, local use
         "2002::/16",  # 6to4
         "2001::/32",  # Teredo
-        "::/96",  # IPv4-compatible
-        "fec0::/10",  # site-local
         "3fff::/20",  # documentation
-        "5f00::/16",  # SRv6 SIDs
-        "100::/64",  # discard
         "192.88.99.0/24",  # 6to4 relays
         "192.0.0.0/24",  # protocol assignments
         "168.63.129.16/32",  # a cloud's host, reached from inside its machines
@@ -31,4 +28,6 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
+    if ip.version == 6 and ip not in _IPV6:
+        return False
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _REFUSED)
