@@ -85,7 +85,8 @@ _store = sql.maybe("access.store", UUID)
 _forget = sql.run("access.forget")
 _find = sql.maybe("access.find", _Link)
 _use = sql.maybe("access.use", _Link)
-_end_links = sql.run("access.end_links")
+end_links = sql.run("access.end_links")
+"""`email, now`: all links of this e-mail."""
 
 
 async def ask_for_link(
@@ -173,7 +174,7 @@ async def use_link(
             await tell_admins(conn, "staff.joined", facts, now=now, seal=seal)
         else:
             await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
-    await _end_links(conn, email=email, now=now)
+    await end_links(conn, email=email, now=now)
     return holder
 
 

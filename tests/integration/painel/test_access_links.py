@@ -127,6 +127,16 @@ async def test_a_link_works_once_for_half_an_hour_and_ends_with_the_others(env: 
         assert (await owner.get(third)).status == 404
 
 
+async def test_a_password_that_is_changed_by_its_person_ends_the_links_too(env: Environment) -> None:
+    """Somebody else may have opened the mail."""
+    async with person_of(env.address, env.merchant) as owner:
+        await asked(owner)
+        link = await env.link(owner.email)
+        given = {"password": owner.password, "new": FRESH, "again": FRESH}
+        assert (await owner.post("/painel/acesso/senha", on="/painel/acesso", **given)).status == 303
+        assert (await owner.get(link)).status == 404
+
+
 async def test_what_is_stored_of_a_link_opens_nothing(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
         await asked(owner)

@@ -15,6 +15,7 @@ from litestar.exceptions import ClientException
 from litestar.response import Response
 
 from commands.people.attempts import take_code_attempt
+from commands.people.links import end_links
 from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
 from commands.people.sessions import count_sessions, end_other_sessions
@@ -54,6 +55,8 @@ async def set_password(request: PageRequest) -> Response[Any]:
     async with request.change(_CHANGED) as conn:
         await change_password(conn, request.session.email, hashed)
         await end_other_sessions(conn, request.session.email, request.cookie)
+        # Whoever reads the mailbox may hold one.
+        await end_links(conn, email=request.session.email, now=request.now)
         await _tell(conn, request, _CHANGED)
     answer = request.go(f"{request.section.root}/acesso", done="senha")
     remember_device(request.http, request.section, answer, request.session.email, hashed)
