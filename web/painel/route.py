@@ -86,6 +86,11 @@ class Page(Struct, frozen=True):
     upload: int = 0
 
     @property
+    def is_file(self) -> bool:
+        """A list or report to be saved."""
+        return self.path.endswith((".csv", ".xlsx", "/arquivo", "/planilha"))
+
+    @property
     def whole_path(self) -> str:
         return (TEST if self.mode.test else self.section.root) + self.path
 
@@ -162,7 +167,10 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         # After a wrong password too: the page's own function says again what is to be confirmed.
         if page.method == "POST":  # some wait for a bank
             return await page.handle(request)
-        async with request.shares.of(request.owner):
+        # A workbook is made for up to a minute, and each block of its rows takes a turn of the pages: with turns of the
+        # same kind held meanwhile, as many workbooks as there are turns would wait for each other.
+        shares = request.file_shares if page.is_file else request.shares
+        async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
         return ask_again(request, needed, fault, back=_back(page, request))

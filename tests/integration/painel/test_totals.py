@@ -1,5 +1,6 @@
 """What payments and statement come to: of what the filters select, from kept totals where there are some."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -21,8 +22,10 @@ from runtime.seal import Seal
 from tests.support.dashboard import Books, a_merchant, person_of, settings_with
 from tests.support.pages import serving
 from tests.support.wallet import written
+from web.painel.xlsx_export import xlsx_answer
 
-SETTINGS = settings_with()
+# A page has its account's only turn while it is made: what it reads for itself waits for no other.
+SETTINGS = settings_with(ACCOUNT_AT_ONCE="1")
 NBSP = "\u00a0"
 
 
@@ -62,6 +65,27 @@ async def test_the_statement_comes_to_what_its_kinds_do(shop: Any) -> None:
     assert f"1 lançamento, ao todo −R${NBSP}30,00" in only
     tomorrow = datetime.now(SAO_PAULO).date() + timedelta(days=1)
     assert "ao todo" not in (await owner.opened(f"/painel/extrato?created_from={tomorrow}")).text
+
+
+async def test_workbooks_wait_for_no_page_and_pages_for_no_workbook(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, books = shop
+    await books.paid(await books.charge(1000))
+    for path in ("/painel/pagamentos.xlsx", "/painel/cobrancas.xlsx", "/painel/extrato.xlsx"):
+        assert (await owner.get(path)).status == 200, path
+    made, page_shown = asyncio.Event(), asyncio.Event()
+
+    async def held(*given: Any) -> Any:
+        made.set()
+        await page_shown.wait()
+        return await xlsx_answer(*given)
+
+    monkeypatch.setattr("web.painel.list_page.xlsx_answer", held)
+    async with asyncio.TaskGroup() as tasks:
+        workbook = tasks.create_task(owner.get("/painel/pagamentos.xlsx"))
+        await made.wait()
+        assert "1 pagamento" in (await owner.opened("/painel/pagamentos")).text
+        page_shown.set()
+    assert workbook.result().status == 200
 
 
 async def test_totals_that_would_take_long_are_said_not_to_be_there(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
