@@ -6,7 +6,8 @@ most 100,000 rows: whoever needs more has the CSV.
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import IO, Any, Final, TypeVar
 
@@ -38,12 +39,12 @@ async def xlsx_file(disposition: str, columns: Columns[Item], found: AsyncIterat
     # Without a name from the beginning: nothing is left of it, whoever goes away or dies.
     file = tempfile.TemporaryFile(prefix="quita-")  # noqa: SIM115 - closed when the last of it was sent
     try:
-        sheet = _Sheet(file, list(columns))
-        async for items in found:
-            lines = [[read(item) for read in columns.values()] for item in items]
-            if not await asyncio.to_thread(sheet.add, lines):
-                break
-        await asyncio.to_thread(sheet.close)
+        with _opened(file, list(columns)) as sheet:
+            async for items in found:
+                lines = [[read(item) for read in columns.values()] for item in items]
+                if not await asyncio.to_thread(sheet.add, lines):
+                    break
+            await asyncio.to_thread(sheet.close)
         length = file.tell()
         file.seek(0)
     except BaseException:
@@ -63,13 +64,25 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
             yield chunk
 
 
+@contextmanager
+def _opened(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
+    """The writer keeps its rows, which tell of payers, in a file that it removes when it has written them all; whoever
+    leaves before has it removed here."""
+    with tempfile.TemporaryDirectory(prefix="quita-", ignore_cleanup_errors=True) as folder:
+        sheet = _Sheet(file, headings, folder)
+        try:
+            yield sheet
+        finally:
+            sheet.forget()
+
+
 class _Sheet:
-    def __init__(self, file: IO[bytes], headings: Sequence[str]) -> None:
+    def __init__(self, file: IO[bytes], headings: Sequence[str], folder: str) -> None:
         import xlsxwriter  # three megabytes of each process, and most never write a sheet
 
         # Text is written as text: nothing is taken for a formula, a link or a number.
         self._book = xlsxwriter.Workbook(
-            file, {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+            file, {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "tmpdir": folder}
         )
         self._sheet = self._book.add_worksheet("Dados")
         self._amount = self._book.add_format({"num_format": "#,##0.00"})
@@ -95,6 +108,9 @@ class _Sheet:
 
     def close(self) -> None:
         self._book.close()
+
+    def forget(self) -> None:
+        self._sheet.row_data_fh.close()
 
     def _write(self, column: int, value: Field) -> None:
         match value:

@@ -27,7 +27,7 @@ from tests.conftest import Servers
 from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
 from tests.support.pages import serving
 from web.painel.csv_export import ROWS
-from web.painel.xlsx_export import MEDIA_TYPE
+from web.painel.xlsx_export import MEDIA_TYPE, xlsx_file
 
 SETTINGS = settings_with()
 SEAL = Seal(SETTINGS.secret_key)
@@ -230,6 +230,24 @@ async def test_a_workbook_leaves_no_file_behind(env: Environment, tmp_path: Path
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     await env.books.charge(1_00)
     assert (await env.owner.get("/painel/cobrancas.xlsx")).status == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_nor_does_a_workbook_whose_reader_leaves_while_it_is_made(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    written = asyncio.Event()
+
+    async def rows() -> AsyncIterator[list[str]]:
+        yield ["Maria da Silva"] * ROWS
+        written.set()
+        await asyncio.Event().wait()
+
+    made = asyncio.create_task(xlsx_file("attachment", {"pagador": str}, rows()))
+    await written.wait()
+    assert list(tmp_path.iterdir()) != []
+    made.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await made
     assert list(tmp_path.iterdir()) == []
 
 
