@@ -121,7 +121,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("partner_copy",      PartnerCopy(context).follow,            1),
         Duty("reports",           partial(follow_journal, context),       1),
         Duty("months",            partial(keep_months, context),       3600),
-        Duty("removed_endpoints", partial(forget_endpoints, context),     2),
+        Duty("removed_endpoints", partial(forget_endpoints, context),     5),
         Duty("old_payers",        partial(erase_old_payers, context),   600),
         Duty("backlog",           partial(measure_backlog, context),     15),
         Duty("bank_calls",        partial(store_bank_calls, context),    60),

@@ -140,6 +140,7 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         )
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(duties(context, dispatcher, runner.failing))
+        assert {each.every_s for each in runner.duties.values()} <= _INTERVALS.keys(), "a duty that no cron runs"
         own = (_read_calendar(context), DatabaseMeter().run(), end_when_moved(settings, runner.stopping))
         aside = [asyncio.create_task(each) for each in own]
         _log.info("worker_started", worker=context.worker, cell=settings.cell)

@@ -16,6 +16,7 @@ import pytest
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
+from commands.webhooks.endpoint import remove_endpoint
 from runtime.jobs import PIX_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
 from runtime.log import AccessLog
@@ -373,9 +374,10 @@ async def test_a_worker_told_to_stop_leaves_with_0(
     assert b"worker_stopped" in said
 
 
-async def test_arq_started_by_its_own_command_delivers_a_webhook_at_once(
+async def test_arq_started_by_its_own_command_delivers_a_webhook_at_once_and_forgets_an_endpoint_that_was_removed(
     pool: Pool, servers: Any, tmp_path: Path
 ) -> None:
+    """The one by a job, the other by a cron."""
     redis = open_redis(servers.redis_url, blocking=False)
     jobs = Jobs(redis)
     async with receiving() as receiver, process(servers, tmp_path, ARQ_COMMAND, redis_url=servers.redis_url):
@@ -383,6 +385,12 @@ async def test_arq_started_by_its_own_command_delivers_a_webhook_at_once(
         await happen(pool, merchant)
         jobs.wake(WEBHOOKS)
         await receiver.reached(1)
+        async with pool.acquire() as conn:
+            await remove_endpoint(conn, merchant.account_id)
+        left = "SELECT count(*) FROM webhook_endpoint WHERE endpoint_id = $1"
+        async with asyncio.timeout(60):
+            while await pool.fetchval(left, merchant.endpoint.endpoint_id):  # noqa: ASYNC110 - a row has no event
+                await asyncio.sleep(0.1)
     await jobs.stop()
     await redis.aclose()
 
