@@ -15,13 +15,13 @@ The counts are rows in PostgreSQL under keyed fingerprints: they hold over all p
 for. Redis has no part in them. Without PostgreSQL nobody signs in; restored from a backup, the counts are as old as it.
 """
 
-import ipaddress
 from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
 import sql
+from domain.client_address import client_group
 from domain.errors import Code, Refused
 from runtime.seal import Seal
 from sql import Connection
@@ -96,7 +96,7 @@ async def take_link(conn: Connection, email: str, address: str, *, now: datetime
     """Count one link asked for; whether a mail may be written. Refused(RATE_LIMITED) when too many were asked for from
     this address; of the e-mail nothing is told, because it may be another's."""
     await _forget_attempts(conn, now=now)
-    await _take(conn, seal.blind(f"link address {_network(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
+    await _take(conn, seal.blind(f"link address {client_group(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
     subject = seal.blind(f"link e-mail {email}")
     return (await _take_attempt(conn, subject=subject, now=now, until=now + LINK_WINDOW)).attempts <= LINKS
 
@@ -136,7 +136,7 @@ def _of_email(email: str, seal: Seal) -> str:
 
 
 def _of_pair(email: str, address: str, seal: Seal) -> str:
-    return seal.blind(f"sign-in e-mail {email} address {_network(address)}")
+    return seal.blind(f"sign-in e-mail {email} address {client_group(address)}")
 
 
 def _of_device(email: str, device: str, seal: Seal) -> str:
@@ -148,13 +148,4 @@ def _of_code(email: str, seal: Seal) -> str:
 
 
 def _of_address(address: str, seal: Seal) -> str:
-    return seal.blind(f"sign-in address {_network(address)}")
-
-
-def _network(address: str) -> str:
-    """An IPv6 customer has a whole /64: it counts as one address."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address
+    return seal.blind(f"sign-in address {client_group(address)}")
