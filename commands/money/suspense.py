@@ -11,8 +11,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-import structlog
-from cryptography.exceptions import InvalidTag
 from msgspec import Struct
 
 import sql
@@ -30,8 +28,6 @@ from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
 ASSIGNED: Final = "suspense.assigned"
-
-_log = structlog.get_logger()
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
@@ -179,13 +175,8 @@ async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank
 def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
     """Who paid; nobody when that cannot be opened any more: the money is settled without a name rather than not at
     all."""
-    if sealed is None:
-        return SuspendedPayer()
-    try:
-        return _read_payer(seal.open(sealed, SUSPENDED_PAYER, source))
-    except InvalidTag:
-        _log.error("suspense_payer_not_readable")
-        return SuspendedPayer()
+    opened = None if sealed is None else seal.opened(sealed, SUSPENDED_PAYER, source)
+    return SuspendedPayer() if opened is None else _read_payer(opened)
 
 
 def _returned(returns: Iterable[tuple[str, BankReturn]]) -> list[_Returned]:

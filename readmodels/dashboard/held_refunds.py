@@ -1,14 +1,11 @@
 """Refunds by transfer that wait for the platform's staff, and what was decided about others."""
 
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
 from uuid import UUID
 
 import msgspec
-import structlog
-from cryptography.exceptions import InvalidTag
 from msgspec import Struct
 
 import sql
@@ -18,8 +15,6 @@ from domain.withdrawal import masked_key
 from readmodels.page import ListFilters, TimePosition, time_page
 from runtime.seal import CHARGE_PAYER, DESTINATION, Seal
 from sql import Connection
-
-Opened = TypeVar("Opened")
 
 
 class HeldRefundFilters(ListFilters, frozen=True, kw_only=True):
@@ -87,7 +82,6 @@ class _Payer(Struct, frozen=True):
     document: str | None = None
 
 
-_log = structlog.get_logger()
 _page = sql.list_of("held_refund.page", _Row)
 _find = sql.maybe("held_refund.find", _Row)
 held_total = sql.one("held_refund.total", HeldTotal)
@@ -110,11 +104,10 @@ async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> 
 
 def shown(row: _Row, seal: Seal) -> HeldRefund:
     sealed = _read_request(row.request).destination_sealed
-    to = None if sealed is None else _opened(b64decode(sealed), DESTINATION, row.id, _read_destination, seal)
-    payer = None
-    if row.payer_sealed is not None:
-        payer = _opened(row.payer_sealed, CHARGE_PAYER, row.charge_id, _read_payer, seal)
-    payer = payer or _Payer()
+    opened = None if sealed is None else seal.opened(b64decode(sealed), DESTINATION, row.id)
+    to = None if opened is None else _read_destination(opened)
+    opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
+    payer = _Payer() if opened is None else _read_payer(opened)
     return HeldRefund(
         at=row.at,
         id=row.id,
@@ -133,12 +126,3 @@ def shown(row: _Row, seal: Seal) -> HeldRefund:
         payer_name=payer.name,
         payer_document=masked(payer.document) if payer.document else None,
     )
-
-
-def _opened(sealed: bytes, what: str, row_id: UUID, read: Callable[[bytes], Opened], seal: Seal) -> Opened | None:
-    """One that cannot be opened does not take the others from the page."""
-    try:
-        return read(seal.open(sealed, what, row_id))
-    except InvalidTag:
-        _log.error("held_refund_not_readable")
-        return None
