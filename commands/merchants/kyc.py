@@ -13,10 +13,10 @@ from uuid import UUID
 
 import sql
 from domain.errors import Code, Refused
+from domain.merchants.staff import read_reason
 from readmodels.dashboard.company import find_company
 from sql import Connection
 
-REASON_MAX = 500
 NEEDED: Final[dict[str, str]] = {
     "document": "the account has no CNPJ with right check digits",
     "address": "the account's address is not complete",
@@ -52,7 +52,7 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
     Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account; Refused(VALIDATION_ERROR) with fields.reason for a
     missing or too long one, with fields.kyc for a step that NEXT does not have, and with all of NEEDED that is missing.
     """
-    reason, at = _reason(reason, to), await _locked(conn, account_id, to)
+    reason, at = _read(reason, to), await _locked(conn, account_id, to)
     if to is Kyc.APPROVED and at in (Kyc.PENDING, Kyc.REJECTED):
         company = await find_company(conn, account_id=account_id, now=now)
         assert company is not None
@@ -64,16 +64,13 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
 
 async def decide_demo_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
     """The same of an account of local work, which may be approved without an address (contract section 15)."""
-    reason, at = _reason(reason, to), await _locked(conn, account_id, to)
+    reason, at = _read(reason, to), await _locked(conn, account_id, to)
     if at is not to:
         await _set(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
 
 
-def _reason(reason: str, to: Kyc) -> str:
-    reason = " ".join(reason.split())
-    if len(reason) > REASON_MAX or not reason.isprintable() or (not reason and to is not Kyc.APPROVED):
-        raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})
-    return reason
+def _read(reason: str, to: Kyc) -> str:
+    return "" if to is Kyc.APPROVED and not reason.strip() else read_reason(reason)
 
 
 async def _locked(conn: Connection, account_id: UUID, to: Kyc) -> Kyc:

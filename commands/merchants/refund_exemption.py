@@ -11,21 +11,19 @@ from uuid import UUID
 import sql
 from commands.people.audit import Origin, tell_account
 from domain.errors import Code, Refused
+from domain.merchants.staff import read_reason
 from sql import Connection
 
 FREED: Final = "merchant.refunds_freed"
 BOUND: Final = "merchant.refunds_bound"
-REASON_MAX: Final = 500
 
 _set = sql.maybe("account.set_refunds_to_others", UUID)
 
 
 async def free_refunds(conn: Connection, account_id: UUID, reason: str, origin: Origin, *, now: datetime) -> None:
-    """For refunds asked for from now on. Refused(VALIDATION_ERROR) with fields.reason without one of 1 to REASON_MAX
-    characters, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
-    reason = " ".join(reason.split())
-    if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():
-        raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})
+    """For refunds asked for from now on. Refused(VALIDATION_ERROR) with fields.reason for what is none,
+    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    reason = read_reason(reason)
     await _store(conn, account_id, reason)
     await tell_account(conn, account_id, FREED, {"reason": reason}, origin, now=now)
 

@@ -18,6 +18,7 @@ from commands.people.tell import tell_owners
 from domain.brazilian import amount, brl
 from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms, fee_faults, read_fees
+from domain.merchants.staff import REASON_MAX, on_one_line, reason_faults
 from runtime.seal import Seal
 from sql import Connection
 
@@ -25,7 +26,6 @@ FEE_CHARGED: Final = "fee.charged"
 FEE_GIVEN_BACK: Final = "fee.given_back"
 SET: Final = "merchant.fees_set"
 """The action of both audit logs, and what owners are mailed."""
-REASON_MAX: Final = 500
 DEFAULT: Final = "padrão da plataforma"
 
 _find = sql.maybe("account.fees", bytes)
@@ -68,13 +68,10 @@ async def set_fees(
     """From now on; None: the platform's default again. The account's own audit log has it, and its owners are mailed;
     the platform's log is the caller's, with `fee_facts`.
 
-    Refused(VALIDATION_ERROR) with the fields that cannot be, and with `reason` without one of 1 to REASON_MAX
-    characters; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
+    Refused(VALIDATION_ERROR) with the fields that cannot be, `reason` among them; Refused(WALLET_ACCOUNT_NOT_FOUND) for
+    an unknown account.
     """
-    wrong, given = {} if terms is None else fee_faults(terms), " ".join(reason.split())
-    if not 0 < len(given) <= REASON_MAX or not given.isprintable():
-        wrong["reason"] = f"must be 1 to {REASON_MAX} characters"
-    if wrong:
+    if wrong := {**({} if terms is None else fee_faults(terms)), **reason_faults(reason)}:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     stored = await _set(conn, account_id=account_id, fees=None if terms is None else msgspec.json.encode(terms))
     if stored is None:
@@ -87,7 +84,7 @@ async def set_fees(
 def fee_facts(terms: FeeTerms | None, reason: str) -> dict[str, str]:
     """For the audit logs and the mail."""
     told = {"fees": DEFAULT} if terms is None else told_fees(terms)
-    return {**told, "reason": " ".join(reason.split())[:REASON_MAX]}
+    return {**told, "reason": on_one_line(reason)[:REASON_MAX]}
 
 
 def told_fees(terms: FeeTerms) -> dict[str, str]:

@@ -18,12 +18,12 @@ from commands.bank_orders.kinds import RefundTransfer
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.money.refund_end import Ending, end_refunds
 from domain.charge import Charge
-from domain.errors import Code, Refused
+from domain.errors import Refused
+from domain.merchants.staff import read_reason
 from domain.refund import FailureCode
 from sql import Connection
 
 RELEASED: Final = "refund.released"
-REASON_MAX: Final = 500
 ACTOR: Final = "platform"
 
 
@@ -43,9 +43,8 @@ _read_request = msgspec.json.Decoder(RefundTransfer).decode
 
 
 async def release_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str | None, now: datetime) -> None:
-    """Have the bank asked. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) for a reason that is too long."""
-    if reason is not None:
-        _check(reason)
+    """Have the bank asked. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) for a reason that is none."""
+    reason = None if reason is None else read_reason(reason)
     held = await _open(conn, refund_id)
     command = ChargeCommand(
         charge_id=held.charge_id, owner=None, decide=_releasing(_read_request(held.request)), actor=ACTOR
@@ -57,9 +56,9 @@ async def release_refund(conn: Connection, refund_id: UUID, *, by: str, reason: 
 
 
 async def refuse_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str, now: datetime) -> None:
-    """Give the money back to the wallet. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) with fields.reason without
-    one of 1 to REASON_MAX characters."""
-    _check(reason)
+    """Give the money back to the wallet. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) with fields.reason for
+    what is none."""
+    reason = read_reason(reason)
     held = await _open(conn, refund_id)
     ending = Ending(charge_id=held.charge_id, refund_id=refund_id, failure=FailureCode.NOT_RELEASED)
     (outcome,) = await end_refunds(conn, [ending], now=now, actor=ACTOR)
@@ -81,8 +80,3 @@ def _releasing(request: RefundTransfer) -> Callable[[Charge, datetime], list[Cha
         return [ChargeChange(charge=charge, kind=RELEASED, more=more, order=request)]
 
     return decide
-
-
-def _check(reason: str) -> None:
-    if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():
-        raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})

@@ -1,7 +1,6 @@
 """What the platform does for people of an account who cannot come in any more: a link, and a lost second factor."""
 
 from datetime import datetime
-from typing import Final
 from uuid import UUID
 
 from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account
@@ -10,10 +9,9 @@ from commands.people.links import ask_for_link
 from commands.people.people import clear_factor, is_member
 from commands.people.tell import tell_owners
 from domain.errors import Code, Refused
+from domain.merchants.staff import read_reason
 from runtime.seal import Seal
 from sql import Connection
-
-REASON_MAX: Final = 500
 
 
 async def send_access(
@@ -34,9 +32,7 @@ async def send_access(
     """
     facts = {}
     if factor_lost is not None:
-        facts["reason"] = " ".join(factor_lost.split())
-        if not 0 < len(facts["reason"]) <= REASON_MAX or not facts["reason"].isprintable():
-            raise Refused(Code.VALIDATION_ERROR, fields={"reason": f"must be 1 to {REASON_MAX} characters"})
+        facts["reason"] = read_reason(factor_lost)
     member = await is_member(conn, account_id, email)
     if not member:
         invited = await find_invitation(conn, account_id=account_id, email=email, since=now - INVITED)

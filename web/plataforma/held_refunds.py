@@ -6,7 +6,8 @@ from typing import Any
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.money.held_refunds import REASON_MAX, AlreadyDecided, refuse_refund, release_refund
+from commands.money.held_refunds import AlreadyDecided, refuse_refund, release_refund
+from domain.merchants.staff import REASON_MAX, reason_faults
 from domain.mode import Mode
 from domain.money import reais
 from readmodels.dashboard.held_refunds import (
@@ -27,10 +28,9 @@ from web.painel.labels import KYC
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import HELD_CHIPS, HELD_STATES, HOLDS
+from web.plataforma.labels import HELD_CHIPS, HELD_STATES, HOLDS, NO_REASON
 
 _RELEASE, _REFUSE = "liberar", "recusar"
-_NO_REASON = f"Escreva o motivo, com até {REASON_MAX} caracteres."
 _DECIDED = "Alguém já decidiu sobre esta devolução. Veja como está agora."
 
 
@@ -49,8 +49,8 @@ async def release(request: PageRequest) -> Response[Any]:
     must_be_proven(request)
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
-    if _fault(reason, required=False):
-        return await _page(request, fault=_NO_REASON, fault_of=_RELEASE)
+    if reason and reason_faults(reason):
+        return await _page(request, fault=NO_REASON, fault_of=_RELEASE)
     facts = _facts(held) | ({"reason": reason} if reason else {})
     try:
         async with request.change(
@@ -66,8 +66,8 @@ async def refuse(request: PageRequest) -> Response[Any]:
     """The money is back in the account's balance at once."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
-    if _fault(reason, required=True):
-        return await _page(request, fault=_NO_REASON, fault_of=_REFUSE)
+    if reason_faults(reason):
+        return await _page(request, fault=NO_REASON, fault_of=_REFUSE)
     try:
         async with request.change(
             "refund.refused", subject=str(held.account_id), wakes=[WEBHOOKS], reason=reason, **_facts(held)
@@ -103,10 +103,6 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
 
 def _facts(held: HeldRefund) -> dict[str, str]:
     return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": held.pix_key or ""}
-
-
-def _fault(reason: str, *, required: bool) -> bool:
-    return len(reason) > REASON_MAX or (bool(reason) and not reason.isprintable()) or (required and not reason)
 
 
 async def _rows(conn: Connection, items: Sequence[Any], request: PageRequest) -> list[HeldRefund]:

@@ -4,10 +4,12 @@ from typing import Final
 
 from commands.bank_orders.kinds import OrderKind
 from commands.merchants.kyc import Kyc
+from domain.merchants.staff import REASON_MAX
 from domain.refund import Hold
 from readmodels.dashboard.registration_review import ReviewItem
 from web.painel.labels import ENTRY_TYPES, METHODS
 
+NO_REASON: Final = f"Escreva o motivo, com até {REASON_MAX} caracteres."
 # fmt: off
 # What a decision is called on its button.
 DECISIONS: Final[dict[str, str]] = {

@@ -6,13 +6,14 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 from msgspec import structs
 
-from commands.merchants.kyc import NEEDED, NEXT, REASON_MAX, Kyc, decide_kyc
+from commands.merchants.kyc import NEEDED, NEXT, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
 from commands.merchants.registration_review import NOTE_MAX
 from commands.money.fees import own_terms, told_fees
 from domain.brazilian import amount
 from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms
+from domain.merchants.staff import REASON_MAX
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
@@ -25,7 +26,7 @@ from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.money.payout_key import shown_payout
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import DECISIONS, REVIEW
+from web.plataforma.labels import DECISIONS, NO_REASON, REVIEW
 
 RECEITA_URL: Final = "https://solucoes.receita.fazenda.gov.br/servicos/cnpjreva/cnpjreva_solicitacao.asp"
 """Where anybody asks the Receita Federal about a CNPJ. It is opened by the person: nothing is asked from here."""
@@ -55,7 +56,7 @@ async def decide(request: PageRequest) -> Response[Any]:
         if missing := [MISSING[name] for name in NEEDED if name in fields]:
             fault = f"Falta para aprovar: {'; '.join(missing)}."
         elif "reason" in fields:
-            fault = f"Escreva o motivo, com até {REASON_MAX} caracteres."
+            fault = NO_REASON
         else:
             fault = "A situação mudou neste meio-tempo. Veja como está agora."
         return await merchant_view(request, fault=fault, fault_of=to, reason=reason)
@@ -71,7 +72,7 @@ async def free(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        fault = f"Escreva o motivo, com até {REASON_MAX} caracteres."
+        fault = NO_REASON
         return await merchant_view(request, fault=fault, fault_of=FREED, reason=reason)
     return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-livres")
 

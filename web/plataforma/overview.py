@@ -6,16 +6,16 @@ from litestar.response import Response
 
 from commands.merchants.kyc import Kyc
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from domain.merchants.staff import reason_faults
 from readmodels.dashboard.platform import COUNT_MAX, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
 from readmodels.reports.report import By, ask, freshness, keeping, today_at
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
 from web.painel.labels import KYC
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import LANES, QUEUES
+from web.plataforma.labels import LANES, NO_REASON, QUEUES
 
 _DAYS = 30
-_REASON_MAX = 500
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -25,8 +25,8 @@ async def show(request: PageRequest) -> Response[Any]:
 async def suspend(request: PageRequest) -> Response[Any]:
     """Production, every account. Creations look at the row in their own statement: it holds from the commit on."""
     reason = request.field("reason")
-    if not 0 < len(reason) <= _REASON_MAX or not reason.isprintable():
-        return await _page(request, fault=f"Escreva o motivo, com até {_REASON_MAX} caracteres.")
+    if reason_faults(reason):
+        return await _page(request, fault=NO_REASON)
     async with request.change("pix.suspended", reason=reason) as conn:
         await suspend_pix(conn, now=request.now)
     return request.go("/plataforma", done="pix-suspenso")

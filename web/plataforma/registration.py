@@ -12,10 +12,11 @@ from commands.merchants.registration import (
     register_merchant,
     set_address,
 )
-from commands.people.access import REASON_MAX, send_access
+from commands.people.access import send_access
 from commands.people.audit import tell_account
 from domain.documents import without_marks
 from domain.errors import Code, Refused
+from domain.merchants.staff import REASON_MAX
 from domain.payer import STATES
 from readmodels.dashboard.company import Company, find_company
 from runtime.postgres import session

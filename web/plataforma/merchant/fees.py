@@ -4,13 +4,14 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from commands.money.fees import REASON_MAX, SET, fee_facts, set_fees
+from commands.money.fees import SET, fee_facts, set_fees
 from domain.brazilian import amount, brl
 from domain.errors import Code, Refused
 from domain.merchants.fees import FEE_CENTS_MAX, PIX_BPS_MAX, FeeTerms
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
 from web.painel.settings.company import tell_faults
+from web.plataforma.labels import NO_REASON
 from web.plataforma.merchants import merchant_view
 
 _CENTS_FAULT: Final = f"Informe um valor como 0,50, até {brl(FEE_CENTS_MAX)}; em branco, nenhum."
@@ -18,7 +19,7 @@ _FAULTS: Final = {
     "pix_bps": f"Informe um percentual como 0,99, até {amount(PIX_BPS_MAX)}; em branco, nenhum.",
     **dict.fromkeys(("pix_cents", "pix_cents_min", "boleto_cents", "withdrawal_cents"), _CENTS_FAULT),
     "pix_cents_max": f"O máximo não fica abaixo do mínimo e vai até {brl(FEE_CENTS_MAX)}; em branco, não há.",
-    "reason": f"Escreva o motivo, com até {REASON_MAX} caracteres.",
+    "reason": NO_REASON,
 }
 
 
