@@ -6,6 +6,8 @@ import re
 PIX_CENTS_MAX = 999_999_999_999
 # The value field of the boleto's barcode has ten digits, cents included.
 BOLETO_CENTS_MAX = 9_999_999_999
+WHOLE_BPS = 10_000
+"""Hundredths of a percent in the whole."""
 
 # [0-9] and not \d: the digits of other scripts are no amount.
 _AMOUNT = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
@@ -24,6 +26,16 @@ def parse_amount(text: object, *, cents_max: int) -> int:
     if not 0 < cents <= cents_max:
         raise ValueError(f"amount outside 0.01 to {reais(cents_max)}")
     return cents
+
+
+def percent_of(cents: int, bps: int) -> int:
+    """So many hundredths of a percent of them, half a cent up."""
+    return rounded(cents * bps, WHOLE_BPS)
+
+
+def rounded(numerator: int, denominator: int) -> int:
+    """Half up, of numbers that are not negative."""
+    return (2 * numerator + denominator) // (2 * denominator)
 
 
 def reais(cents: int) -> str:

@@ -13,6 +13,7 @@ from domain.boleto.terms import (
     PAYABLE_DAYS_DEFAULT,
     PAYABLE_DAYS_MAX,
     PAYABLE_DAYS_MIN,
+    PERCENT_BPS_MAX,
     PERSON_LIMIT,
     Discount,
     Fine,
@@ -27,7 +28,6 @@ from domain.schedules.recurrence import ISSUE_DAYS_BEFORE_MAX
 from domain.schedules.terms import RelativeDiscount, ScheduleTerms, wrong_schedule_terms
 
 NAMES: Final = ("fine", "interest", "discounts", "payable_days_after_due")
-_PERCENT_BPS_MAX: Final = 9_999
 _POSITIVE: Final = r"(?!0+(\.0{1,2})?$)"
 _ONE_OF_TWO: Final = "give exactly one of the two"
 
@@ -230,7 +230,7 @@ def _check_sides(asked: WithTerms, discounts: Sequence[DiscountTerms | Scheduled
 
 
 def _bps(percent: str | None) -> int:
-    return 0 if percent is None else parse_amount(percent, cents_max=_PERCENT_BPS_MAX)
+    return 0 if percent is None else parse_amount(percent, cents_max=PERCENT_BPS_MAX)
 
 
 def _cents(amount: str | None) -> int:

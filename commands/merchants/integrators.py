@@ -19,12 +19,12 @@ from uuid import UUID
 import sql
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
+from domain.money import WHOLE_BPS
 from readmodels.reports.integrators import Integrator, find_integrator
 from runtime.cells.number import cell_of, current_cell
 from sql import Connection
 
 CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-WHOLE_BPS = 10_000
 _TRIES_MAX = 10  # of 2 thousand million codes: even a second try is rare
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from domain.boleto.business_days import effective_due_date
 from domain.instants import day_ends
-from domain.money import reais
+from domain.money import WHOLE_BPS, percent_of, reais, rounded
 
 DISCOUNTS_MAX: Final = 3
 PAYABLE_DAYS_DEFAULT: Final = 30
@@ -22,8 +22,8 @@ PAYABLE_DAYS_DEFAULT: Final = 30
 PAYABLE_DAYS_MIN: Final = 2
 """Banco do Brasil has a fine begin strictly before the last day on which the boleto is taken."""
 PAYABLE_DAYS_MAX: Final = 365
-PERCENT_BPS: Final = 10_000
-"""Hundredths of a percent in the whole."""
+PERCENT_BPS_MAX: Final = 9_999
+"""Of a fine, of interest and of a discount: the whole is none of them."""
 _MONTH_DAYS: Final = 30
 
 
@@ -129,17 +129,17 @@ def amount_due(terms: PaymentTerms | None, *, amount_cents: int, due: date, on: 
 
 
 def fine_of(fine: Fine | None, amount_cents: int) -> int:
-    return 0 if fine is None else fine.amount_cents or _share(amount_cents, fine.percent_bps)
+    return 0 if fine is None else fine.amount_cents or percent_of(amount_cents, fine.percent_bps)
 
 
 def interest_of(interest: Interest | None, amount_cents: int, days: int) -> int:
     if interest is None:
         return 0
-    return interest.day_cents * days or _rounded(amount_cents * interest.month_bps * days, PERCENT_BPS * _MONTH_DAYS)
+    return interest.day_cents * days or rounded(amount_cents * interest.month_bps * days, WHOLE_BPS * _MONTH_DAYS)
 
 
 def discount_of(discount: Discount, amount_cents: int) -> int:
-    return discount.amount_cents or _share(amount_cents, discount.percent_bps)
+    return discount.amount_cents or percent_of(amount_cents, discount.percent_bps)
 
 
 def wrong_terms(terms: PaymentTerms, *, amount_cents: int, due: date, company: bool) -> dict[str, str]:
@@ -150,12 +150,12 @@ def wrong_terms(terms: PaymentTerms, *, amount_cents: int, due: date, company: b
     fine, interest = terms.fine, terms.interest
     if fine is not None and fine.percent_bps > limit.fine_bps:
         wrong["fine.percent"] = f"must be at most {reais(limit.fine_bps)} when the payer is {payer}"
-    if fine is not None and fine.amount_cents > (most := _share(amount_cents, limit.fine_bps)):
+    if fine is not None and fine.amount_cents > (most := percent_of(amount_cents, limit.fine_bps)):
         wrong["fine.amount"] = f"must be at most {reais(most)}, {reais(limit.fine_bps)} % of the amount"
     if interest is not None and interest.month_bps > limit.month_bps:
         wrong["interest.percent_per_month"] = f"must be at most {reais(limit.month_bps)} when the payer is {payer}"
     if interest is not None and interest.day_cents > (
-        most := amount_cents * limit.month_bps // (PERCENT_BPS * _MONTH_DAYS)
+        most := amount_cents * limit.month_bps // (WHOLE_BPS * _MONTH_DAYS)
     ):
         wrong["interest.amount_per_day"] = (
             f"must be at most {reais(most)}, a thirtieth of {reais(limit.month_bps)} % of the amount"
@@ -176,12 +176,3 @@ def _wrong_discounts(discounts: tuple[Discount, ...], *, amount_cents: int, due:
         elif discount_of(each, amount_cents) >= amount_cents:
             wrong[f"{name}.{'percent' if each.percent_bps else 'amount'}"] = "must leave something to pay"
     return wrong
-
-
-def _share(amount_cents: int, bps: int) -> int:
-    return _rounded(amount_cents * bps, PERCENT_BPS)
-
-
-def _rounded(numerator: int, denominator: int) -> int:
-    """Half up, of numbers that are not negative."""
-    return (2 * numerator + denominator) // (2 * denominator)

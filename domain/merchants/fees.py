@@ -10,12 +10,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from domain.money import reais
+from domain.money import percent_of, reais
 
 PIX_BPS_MAX: Final = 2_000
 """20 %: more is a slip of the keyboard."""
 FEE_CENTS_MAX: Final = 100_000
-_WHOLE_BPS: Final = 10_000
 
 
 class FeeTerms(Struct, frozen=True, gc=False, kw_only=True):
@@ -46,7 +45,7 @@ def payment_fee(terms: FeeTerms, *, method: str, amount_cents: int) -> int:
     if method == "boleto":
         return min(terms.boleto_cents, amount_cents)
     assert method == "pix", method
-    cents = (amount_cents * terms.pix_bps + _WHOLE_BPS // 2) // _WHOLE_BPS + terms.pix_cents
+    cents = percent_of(amount_cents, terms.pix_bps) + terms.pix_cents
     if terms.pix_cents_max is not None:
         cents = min(cents, terms.pix_cents_max)
     return min(max(cents, terms.pix_cents_min), amount_cents)

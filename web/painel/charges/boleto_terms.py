@@ -10,6 +10,7 @@ from domain.boleto.terms import (
     PAYABLE_DAYS_DEFAULT,
     PAYABLE_DAYS_MAX,
     PAYABLE_DAYS_MIN,
+    PERCENT_BPS_MAX,
     PERSON_LIMIT,
     Discount,
     Fine,
@@ -36,7 +37,6 @@ FIELDS: Final = (
 SCHEDULE_FIELDS: Final = (
     "fine", "interest", "payable_days", *DISCOUNTS, *(f"{name}_days" for name in DISCOUNTS),
 )  # fmt: skip
-_PERCENT_BPS_MAX: Final = 9_999
 
 
 def read_terms(
@@ -104,7 +104,7 @@ def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tupl
     if not filled.value(name):
         return 0, 0
     if filled.choice(kind, kinds) == PERCENT:
-        return filled.percent(name, _PERCENT_BPS_MAX) or 0, 0
+        return filled.percent(name, PERCENT_BPS_MAX) or 0, 0
     return 0, filled.cents(name, BOLETO_CENTS_MAX) or 0
 
 
