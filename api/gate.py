@@ -13,8 +13,8 @@ from api.route import Call, Parameter
 from banks.scenario import SCENARIOS, SLOW_S
 from commands.bank_orders.boleto_issuer import RETRY_AFTER_S
 from commands.bank_orders.boleto_orders import find_terms
-from commands.schedules import has_address
 from domain.errors import Code, Refused
+from domain.merchants.address import is_complete
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from runtime.postgres import session
 
@@ -50,7 +50,7 @@ async def check_terms(context: ApiContext, call: Call, integrador_code: str | No
         raise Refused(Code.KYC_REQUIRED)
     if integrador_code is not None and not terms.integrator_active:
         raise Refused(Code.INTEGRADOR_CODE_INVALID)
-    if not has_address(terms.address):
+    if not is_complete(terms.address):
         raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
 
 

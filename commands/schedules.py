@@ -8,7 +8,7 @@ looking.
 
 import hashlib
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,7 @@ from domain.boleto.terms import PaymentTerms
 from domain.charge import LIFETIME_MIN
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO, day_ends, to_millisecond
+from domain.merchants.address import is_complete
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from domain.schedules.terms import ScheduleTerms, terms_of_charge
 from runtime.ids import new_id
@@ -41,8 +42,6 @@ BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """No request waits, so a slow bank has time; a silent one is asked by another order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """The last again and again, until the number's due date is over."""
-ADDRESS: Final = ("street", "city", "state", "zip_code")
-"""What a merchant's own address must have for boletos."""
 ACTOR: Final = "schedule"
 
 # fmt: off
@@ -163,7 +162,6 @@ _advance = sql.run("schedule.advance")
 _wait = sql.run("schedule.wait")
 read_schedule_terms = msgspec.json.Decoder(ScheduleTerms).decode
 _read_metadata = msgspec.json.Decoder(dict[str, str]).decode
-_read_address = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -208,17 +206,11 @@ async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID,
         raise Refused(Code.SCHEDULE_ENDED, status=before.status)
 
 
-def has_address(address: bytes | None) -> bool:
-    """Whether a merchant's own address is complete enough for boletos."""
-    given = _read_address(address) if address is not None else {}
-    return all(isinstance(given.get(part), str) and given[part].strip() for part in ADDRESS)
-
-
 def obstacle(due: DueCharge) -> Code | None:
     """What of the account keeps the charge from being issued now."""
     if not due.approved:
         return Code.KYC_REQUIRED
-    if due.payment_method != PIX and not has_address(due.address):
+    if due.payment_method != PIX and not is_complete(due.address):
         return Code.MERCHANT_ADDRESS_REQUIRED
     return None
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 import sql
 from domain.documents import check_digits_hold
+from domain.merchants.address import is_complete
 from domain.refund import is_pix_key
-from readmodels.dashboard.platform import is_complete
 
 ADDRESS_PARTS = ("street", "number", "district", "city", "state", "zip_code")
 

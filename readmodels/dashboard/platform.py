@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 
 import sql
 from domain.identifiers import parse_id
+from domain.merchants.address import is_complete
 from domain.mode import Owner
 from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
@@ -18,7 +18,6 @@ COUNT_MAX = 1_000
 """What waits is counted no further."""
 FOUND_MAX = 50
 """Merchants of one search; who wants others types more of the name."""
-_ADDRESS = ("street", "city", "state", "zip_code")
 
 
 class MerchantFilters(ListFilters, frozen=True, kw_only=True):
@@ -149,8 +148,3 @@ async def queues(conn: Connection) -> list[Queue]:
 
 async def bank_state(conn: Connection) -> BankState:
     return await _bank(conn, limit=COUNT_MAX)
-
-
-def is_complete(address: bytes | None) -> bool:
-    given = {} if address is None else msgspec.json.decode(address, type=dict[str, object])
-    return all(isinstance(text := given.get(part), str) and bool(text.strip()) for part in _ADDRESS)

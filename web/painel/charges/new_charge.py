@@ -25,13 +25,13 @@ from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import Issuer, issuer_of
 from commands.merchants.pix_suspension import pix_suspended
 from commands.people.audit import AlreadySent
-from commands.schedules import has_address
 from domain.boleto.terms import PaymentTerms
 from domain.charge import DUAL
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
+from domain.merchants.address import is_complete
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
 from readmodels.dashboard.overview import Made, made_with
@@ -178,7 +178,7 @@ async def check_boletos(
         if kind == DUAL and not request.test and await pix_suspended(conn):
             raise Refused(Code.PIX_AVULSO_SUSPENDED)
         terms = await find_terms(conn, account_id=request.session.account_id, integrador_code=integrador_code)
-    if terms is None or not has_address(terms.address):
+    if terms is None or not is_complete(terms.address):
         raise Refused(Code.MERCHANT_ADDRESS_REQUIRED)
     if integrador_code is not None and not terms.integrator_active:
         filled.wrong("integrador_code", "O código não existe ou não está ativo.")
