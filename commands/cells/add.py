@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 import sql
+from commands.charges.control_numbers import BLOCK as CONTROL_BLOCK
 from domain.errors import Code, Refused
 from runtime.cells.addresses import as_role_of, in_schema, is_schema, same_role, schema_of, shown
 from runtime.cells.directory import HOME_NAME, Addresses, count_accounts, own_number, read_cells, seal_addresses
@@ -28,7 +29,6 @@ BLOCK: Final = 100_000_000
 _NOT_NAMES: Final = (HOME_NAME, "all", "todas")
 """Home has its name already; the others mean every cell, on the command line and on pages."""
 _CONTROLS: Final = 10_000_000_000
-_INCREMENT: Final = 50
 
 
 class HomeAddresses(Struct, frozen=True):
@@ -167,7 +167,7 @@ async def _take_over(conn: Connection, number: int, url: str) -> None:
 
 def _sequence(first: int, last: int, *, restart: bool) -> str:
     begin = f"MINVALUE {first} START {first} RESTART {first}" if restart else f"MINVALUE {first}"
-    return f"ALTER SEQUENCE boleto_control {begin} MAXVALUE {last - _INCREMENT + 1}"
+    return f"ALTER SEQUENCE boleto_control {begin} MAXVALUE {last - CONTROL_BLOCK + 1}"
 
 
 def _check(name: str, schema: str) -> None:

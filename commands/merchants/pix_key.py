@@ -11,9 +11,9 @@ from uuid import UUID
 
 import sql
 from commands.people.audit import Origin, tell_account, tell_platform
-from commands.people.sessions import PLATFORM
 from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
+from domain.merchants.staff import PLATFORM
 from domain.refund import is_pix_key
 from domain.withdrawal import masked_key
 from sql import Connection

@@ -10,10 +10,9 @@ from typing import Final
 from msgspec import Struct
 
 import sql
+from commands.charges.control_numbers import BLOCK
 from sql import Connection
 
-NUMBERS_STEP: Final = 50
-"""The increment of the sequence: blocks stay where they would have been."""
 NUMBERS_MAX: Final = 1_000_000_000
 
 
@@ -60,8 +59,8 @@ _release = sql.maybe("recovery.release", str)
 
 async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by: str, now: datetime) -> bool:
     """Hold from now on, as the owner of the tables, and have numbers of boletos go on `numbers` further, rounded up to
-    whole blocks. False when it was begun before: numbers are raised once."""
-    further = -(-numbers // NUMBERS_STEP) * NUMBERS_STEP
+    whole blocks, which stay where they would have been. False when it was begun before: numbers are raised once."""
+    further = -(-numbers // BLOCK) * BLOCK
     to = await _begin(conn, restored_to=restored_to, now=now, by=by, numbers=further)
     if to is not None:
         await _raise_numbers(conn, to=to)

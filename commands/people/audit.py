@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.people.sessions import PLATFORM
+from domain.merchants.staff import PLATFORM
 from runtime.ids import new_id
 from sql import Connection
 

@@ -21,8 +21,9 @@ import sql
 from commands.mail import address_hash
 from commands.people.invitations import INVITED, Invitation, find_invitation, latest_invitation, withdraw
 from commands.people.people import add_person, change_password, check_name, set_name
-from commands.people.sessions import PLATFORM, end_all_sessions
+from commands.people.sessions import end_all_sessions
 from commands.people.tell import add_personal, tell_admins, tell_owners, tell_person
+from domain.merchants.staff import PLATFORM
 from runtime.cells.number import marked
 from runtime.ids import new_id
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal

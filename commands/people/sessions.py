@@ -22,14 +22,9 @@ IDLE = timedelta(hours=12)
 LIFETIME = timedelta(days=7)
 SESSIONS_MAX = 20
 """Of one person; a new one ends the oldest."""
-EMAIL_MAX = 254
 PASSWORD_MAX = 200
 
 _SEEN_EVERY = timedelta(minutes=1)
-
-
-PLATFORM = UUID(int=0)
-"""The `account_id` of staff: no account has this id."""
 
 
 class Side(Enum):

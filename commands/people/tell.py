@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 import sql
 from commands.mail import address_hash
-from commands.people.sessions import PLATFORM
+from domain.merchants.staff import PLATFORM
 from runtime.ids import new_id
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection

@@ -3,9 +3,12 @@ reasons they give."""
 
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import UUID
 
 from domain.errors import Code, Refused
 
+PLATFORM: Final = UUID(int=0)
+"""The `account_id` of staff, in sessions and in the audit log: no account has this id."""
 ROLES: Final = ("admin", "operations", "finance", "support")
 NEWCOMER: Final = timedelta(hours=24)
 """An admin who lets in a second person of his own would be two at once. All admins are mailed of everybody who comes

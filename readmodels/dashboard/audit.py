@@ -7,12 +7,11 @@ import msgspec
 from msgspec import Struct
 
 import sql
+from domain.merchants.staff import PLATFORM
 from domain.mode import Owner
 from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
-PLATFORM = UUID(int=0)
-"""The account of what staff do."""
 ON_SUBJECT_MAX = 20
 
 

@@ -23,10 +23,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from commands.people.audit import AuditEntry, Origin, write_down
-from commands.people.sessions import PLATFORM, Session
+from commands.people.sessions import Session
 from domain.client_address import client_address
 from domain.identifiers import parse_id
 from domain.instants import to_millisecond
+from domain.merchants.staff import PLATFORM
 from domain.mode import Mode, Owner
 from domain.payer import MASKED, WHOLE, PayerView
 from domain.sandbox_clock import on_clock

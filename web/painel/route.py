@@ -15,9 +15,10 @@ from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
 from commands.people.audit import AlreadySent
-from commands.people.sessions import PLATFORM, session_of
+from commands.people.sessions import session_of
 from domain.errors import Code, Refused
 from domain.merchants.logo import SENT_BYTES_MAX
+from domain.merchants.staff import PLATFORM
 from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.postgres import Pool, session

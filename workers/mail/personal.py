@@ -6,8 +6,8 @@ import msgspec
 
 from commands.mail import drop
 from commands.people.links import HOLDS, LinkAsked, make_link
-from commands.people.sessions import PLATFORM
 from commands.people.tell import Told
+from domain.merchants.staff import PLATFORM
 from readmodels.documents.mail_letter import Letter
 from readmodels.documents.people_letter import elsewhere_letter, link_letter, security_letter
 from runtime.postgres import transaction

@@ -22,7 +22,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from cli.answer import answer
-from commands.people.sessions import PLATFORM
+from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
 from runtime.local.embedded import free_port

@@ -7,8 +7,8 @@ import pytest
 from commands.charges.issuer import issuer_of
 from commands.merchants.pix_key import set_pix_key, set_receiving_key
 from commands.people.audit import Origin
-from commands.people.sessions import PLATFORM
 from domain.errors import Refused
+from domain.merchants.staff import PLATFORM
 from domain.mode import Owner
 from readmodels.money.withdrawal import find_destination
 from runtime.ids import new_id

@@ -14,9 +14,10 @@ from commands.people.attempts import take_link
 from commands.people.audit import AuditEntry, write_down
 from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
 from commands.people.people import NAME_MAX, PASSWORD_MIN, check_password
-from commands.people.sessions import EMAIL_MAX, PLATFORM
 from domain.errors import Refused
 from domain.instants import to_millisecond
+from domain.merchants.staff import PLATFORM
+from domain.payer import EMAIL_MAX
 from runtime.ids import new_id
 from runtime.passwords import hash_password
 from runtime.postgres import session, transaction

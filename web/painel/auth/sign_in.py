@@ -27,7 +27,6 @@ from commands.people.people import renew_password
 from commands.people.places import take_place
 from commands.people.second_factor import AcceptedCode, is_digits, take_code
 from commands.people.sessions import (
-    EMAIL_MAX,
     LIFETIME,
     PASSWORD_MAX,
     Person,
@@ -41,6 +40,7 @@ from commands.people.sessions import (
 from commands.people.tell import tell_person
 from domain.errors import Refused
 from domain.instants import to_millisecond
+from domain.payer import EMAIL_MAX
 from runtime.cells.number import current_cell
 from runtime.ids import new_id
 from runtime.passwords import hash_password, is_outdated
