@@ -139,11 +139,11 @@ class MailSender:
                 _log.warning("mail_not_set_up")
             return 0
         now = self._context.now()
+        until = asyncio.get_running_loop().time() + ROUND_S  # before the claim: its answer may come long after
         async with session(self._context.pool) as conn:
             claimed = await claim(conn, now=now, limit=CLAIMED_MAX, lease=LEASE)
         if not claimed:
             return 0
-        until = asyncio.get_running_loop().time() + ROUND_S
         await asyncio.gather(*(self._send_all(claimed[at::CONNECTIONS_MAX], until) for at in range(CONNECTIONS_MAX)))
         return len(claimed)
 

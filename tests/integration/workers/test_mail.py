@@ -4,6 +4,7 @@ The clock is the test's: days pass in a call. Everything else is real: PostgreSQ
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -430,6 +431,28 @@ async def test_waiting_behind_slow_mails_costs_a_mail_none_of_its_attempts(
     await post.worker.drain()
     assert await post.states() == [("waiting", 1, "450")]
     await post.at(START + timedelta(seconds=2 * BACKOFF_S[0]))
+    assert len(post.server.of("joao@example.com")) == 1
+
+
+async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_when_it_goes_on(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has sent it by then."""
+    await post.pix("joao@example.com")
+    await write_due_mails(post.context)
+    claim = mail_worker.claim
+
+    async def claims(*given: Any, **more: Any) -> Any:
+        claimed = await claim(*given, **more)
+        time.sleep(0.3)
+        return claimed
+
+    with monkeypatch.context() as late:
+        late.setattr(mail_worker, "claim", claims)
+        late.setattr(mail_worker, "ROUND_S", 0.2)
+        assert await post.worker.drain() == 1
+    assert post.server.of("joao@example.com") == []
+    await post.work()
     assert len(post.server.of("joao@example.com")) == 1
 
 
