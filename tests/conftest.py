@@ -90,7 +90,8 @@ def servers() -> Iterator[Servers]:
 async def pool(servers: Servers) -> AsyncIterator[Any]:
     from runtime.postgres import open_pool
 
-    opened = await open_pool(servers.database_url, name="tests", size=10)
+    # All open from the start: with one that is, what a test does ten times at once would be done one after the other.
+    opened = await open_pool(servers.database_url, name="tests", size=10, size_min=10)
     yield opened
     await opened.close()
 
