@@ -19,7 +19,7 @@ from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.people.tell import Told
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
-from domain.brazilian import brl
+from domain.brazilian import brl, moment
 from domain.events import EventKind
 from readmodels.documents.people_letter import security_letter
 from readmodels.verify import verify
@@ -584,10 +584,16 @@ async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once
     assert await told(began + timedelta(seconds=5)) == [
         ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
     ]
-    for _ in range(3):
+    await env.withdraw("2.00")
+    since = await env.pool.fetchval(
+        "UPDATE program_payout SET since = since - interval '10 minutes' WHERE account_id = $1 RETURNING since",
+        env.account_id,
+    )
+    for _ in range(2):
         await env.withdraw("2.00")
     assert await told(began + timedelta(minutes=59)) == []
     ((kind, facts),) = await told(began + timedelta(minutes=61))
+    assert facts["since"] == moment(since), "of the first of them"
     assert (kind, facts["count"], facts["amount"]) == ("program.withdrawals", "3", brl(600))
     letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
     assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))

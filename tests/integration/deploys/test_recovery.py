@@ -14,10 +14,12 @@ import asyncpg
 import pytest
 
 from cli import running
+from commands.bank_orders.kinds import OrderLane
 from commands.charges.control_numbers import take_block
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
+from domain.mode import Mode
 from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
 from runtime.ids import new_id
@@ -28,6 +30,7 @@ from tests.support.database import own_database, owner_of
 from tests.support.system import ROOT
 from tests.support.wallet import put_money
 from workers.context import Context
+from workers.orders.outgoing import claim_money
 from workers.orders.withdrawal import WithdrawalOrderWorker
 
 INSTANT = utc_now().replace(microsecond=0).isoformat()
@@ -76,6 +79,16 @@ class Restored:
             )
         return withdrawal_id.hex
 
+    async def orders_refund(self, account_id: UUID, kind: str, *, cents: int) -> None:
+        await self.pool.execute(
+            "INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)"
+            " VALUES ($1, $2, false, '001', $3, jsonb_build_object('amount_cents', $4::bigint), now(), now())",
+            new_id(), account_id, kind, cents,
+        )  # fmt: skip
+
+    async def refunds_claimed(self) -> list[str]:
+        return [order.kind for order in await claim_money(self.context, OrderLane.REFUND, Mode.PRODUCTION, 10)]
+
     async def sent(self) -> list[str]:
         """A worker does what is due; what the bank has sent by then."""
         await WithdrawalOrderWorker(self.context).drain()
@@ -104,10 +117,13 @@ async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restor
     account_id = await make_account(restored.pool)
     await put_money(restored.pool, account_id, 10_000)
     asked = await restored.withdraw(account_id)
+    await restored.orders_refund(account_id, "refund_transfer", cents=500)
+    await restored.orders_refund(account_id, "refund_return", cents=70)
     assert await restored.sent() == []
+    assert await restored.refunds_claimed() == ["refund_return"], "what goes back the way it came goes once"
     state = restored.recover("status", code=1)
     assert (state["held"], state["restored_to"], state["began_at"]) == (True, INSTANT, None)
-    assert (state["orders"], state["cents"]) == (1, 1000)
+    assert (state["orders"], state["cents"]) == (2, 1500)
     assert "not begun" in restored.recover("release", "--compared-by", "Ana", code=1)
 
     restored.recover("begin")
@@ -118,6 +134,7 @@ async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restor
     assert await restored.sent() == [], "comparing lifts nothing"
     restored.recover("release", "--compared-by", "Ana", "--differences", "1")
     assert await restored.sent() == [asked]
+    assert await restored.refunds_claimed() == ["refund_transfer"]
     state = restored.recover("status")
     assert state["held"] is False
     assert "compared by Ana" in state["released_by"]

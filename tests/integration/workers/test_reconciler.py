@@ -395,6 +395,25 @@ async def test_what_the_bank_takes_back_is_taken_from_the_wallet_once(
     await clean(url)
 
 
+async def test_a_charge_is_not_refunded_by_what_the_bank_took_back(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    charge_id = await registered(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    await rounds(context)
+    assert (await bank.control("take-back", end_to_end_id=end_to_end_id, amount="10.00"))[0] == 200
+    await night(context)
+    asked = refund_of(account, charge_id)
+    async with transaction(context.pool) as conn:
+        (begun,) = await begin_refunds(conn, [asked], now=utc_now(), transfers_cents_max=500_000)
+        await end_refunds(conn, [Ending(charge_id=charge_id, refund_id=asked.refund_id)], now=utc_now())
+    assert begun is not None
+    assert not isinstance(begun, Refused)
+    assert (begun.amount, begun.refundable_remaining) == ("2.34", "0.00")
+    assert await status_of(context.pool, charge_id) == "paid"
+    await clean(url)
+
+
 async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustment(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.protocol import Done, NotFound, Rejected, Unknown
@@ -266,6 +267,25 @@ async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Envi
     rest = await waiting
     assert isinstance(rest, RefundProjection), rest
     assert (rest.amount, rest.refundable_remaining) == ("6.00", "0.00")
+
+
+async def test_two_that_ask_with_the_same_keys_never_wait_for_each_other_in_a_circle(env: Environment) -> None:
+    charge_id = await env.paid()
+    first, second = [structs.replace(env.asked(charge_id, 100), key=f"{key} {charge_id}") for key in "ab"]
+
+    async def begun(conn: Any, *asked: NewRefund) -> list[Any]:
+        return await begin_refunds(conn, asked, now=to_millisecond(utc_now()), transfers_cents_max=500_000)
+
+    async def twins() -> list[Any]:
+        async with transaction(env.pool) as conn:
+            return await begun(conn, *(structs.replace(each, refund_id=new_id()) for each in (second, first)))
+
+    async with transaction(env.pool) as conn:
+        await begun(conn, first)
+        other = asyncio.create_task(twins())
+        await asyncio.wait([other], timeout=0.3)
+        await begun(conn, second)
+    assert await other == [None, None]
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])

@@ -775,6 +775,18 @@ async def test_who_is_not_approved_or_has_switched_it_off_keeps_his_money(env: E
     assert await _made(env) == []
 
 
+async def test_the_sandboxs_money_is_sent_to_nobody(env: Environment, table_owner: Pool) -> None:
+    account = await make_account(env.pool)
+    await env.pool.execute(
+        "INSERT INTO account_clock (account_id, test, balance_cents) VALUES ($1, true, 50000)", account
+    )
+    async with transaction(env.pool) as conn:
+        await set_daily(conn, account, keep_cents=0)
+    assert await _look(env, DAY) == 1
+    assert await env.pool.fetchval("SELECT count(*) FROM withdrawal WHERE account_id = $1", account) == 0
+    await table_owner.execute("DELETE FROM account_clock WHERE account_id = $1", account)
+
+
 async def test_a_balance_that_falls_meanwhile_is_looked_at_again(env: Environment) -> None:
     await _daily(env)
     now = to_millisecond(at(DAY, 19))
