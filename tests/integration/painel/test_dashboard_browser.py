@@ -166,16 +166,22 @@ async def test_every_page_is_readable_named_and_as_wide_as_the_screen(browser: B
             assert all(after - before <= 1 for before, after in pairwise(levels)), (path, levels)
 
 
-async def test_links_in_figures_and_tables_are_large_enough_for_a_mouse_and_for_a_finger(browser: Browser) -> None:
+async def test_figures_are_whole_and_links_large_enough_for_a_mouse_and_for_a_finger(browser: Browser) -> None:
     heights = """[...document.querySelectorAll(".row-actions a, .figure a")].filter((each) => each.checkVisibility())
       .map((each) => each.getBoundingClientRect().height)"""
-    for width, touch, least in ((1440, False, 24), (390, True, 44)):
+    torn = """[...document.querySelectorAll(".figure-number")].filter((each) => {
+      const text = document.createRange();
+      text.selectNodeContents(each);
+      return text.getBoundingClientRect().height > 1.5 * text.getClientRects()[0].height;
+    }).map((each) => each.textContent)"""
+    for width, touch, least in ((1440, False, 24), (390, True, 44), (320, True, 44)):
         await browser.screen(width)
         await browser.command("Emulation.setTouchEmulationEnabled", enabled=touch, maxTouchPoints=1)
         await browser.open("/painel")
         found: list[float] = await browser.evaluate(heights)
         wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert await browser.evaluate(wider) == 0
+        assert await browser.evaluate(torn) == []
         assert len(found) >= 4
         assert min(found) >= least, (width, found)
     await browser.command("Emulation.setTouchEmulationEnabled", enabled=False)
