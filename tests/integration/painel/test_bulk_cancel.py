@@ -44,8 +44,9 @@ async def test_count_and_sum_are_confirmed_and_each_charge_is_told_of(shop: Any)
     assert f"2 cobranças, R${NBSP}30,50" in confirm.text
     assert "1 já não está em aberto" in confirm.text
     assert await statuses(books) == ["pending", "pending", "pending", "paid"]
-    unsure = await owner.post(CANCEL, form=confirm, charge=chosen, confirmed="yes")
+    unsure = await owner.post(CANCEL, form=confirm, charge=chosen, confirmed="yes", reason="paid_externally")
     assert (unsure.status, "Confirme que quer cancelar" in unsure.text) == (400, True)
+    assert '<option value="paid_externally" selected>' in unsure.html
     done = await owner.post(CANCEL, form=confirm, charge=chosen, confirmed="yes", sure="yes", reason="paid_externally")
     assert "2 de 3 canceladas" in done.text
     assert "ped-paga Não cancelada A cobrança não está mais em aberto. Ela foi paga" in done.text

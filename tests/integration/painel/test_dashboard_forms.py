@@ -326,8 +326,9 @@ async def test_what_cannot_be_undone_is_done_only_when_its_box_is_ticked(env: En
     """Also for a browser that does not hold a form back for a box that has to be ticked."""
     charge, doc = await env.books.charge(), await paid_charge(env, 10_00)
     path = f"/painel/cobrancas/{charge.charge_id}"
-    seen = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled")
+    seen = await env.owner.post(f"{path}/cancelar", on=path, reason="paid_externally")
     assert (seen.status, "Confirme que quer cancelar" in seen.text) == (400, True)
+    assert '<option value="paid_externally" selected>' in seen.html
     assert "Em aberto" in (await env.owner.opened(path)).text
     seen = await asked_of(env, doc, amount="10", sure="")
     assert (seen.status, "Confirme que quer devolver" in seen.text) == (400, True)
