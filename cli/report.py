@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import shutil
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 import msgspec
@@ -88,11 +90,19 @@ def _head(report: Report, asked: ReportQuery, fresh: Freshness | None) -> dict[s
 async def _show(args: argparse.Namespace) -> int:
     now, report = datetime.now(UTC), args.report
     asked = _asked(args, now)
-    # One snapshot: all of a long report is of one instant.
-    async with connected("database_report_url") as conn, conn.transaction(isolation="repeatable_read", readonly=True):
-        await _check_account(conn, asked.account_id)
-        fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
-        await _print(args, report, _head(report, asked, fresh), report.rows(keeping(conn), asked))
+    # A pager takes its time, and while a snapshot is held vacuum removes nothing: it ends before a line is shown.
+    with tempfile.TemporaryFile(prefix="quita-") as written:
+        # All of a long report is of one instant.
+        async with (
+            connected("database_report_url") as conn,
+            conn.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            await _check_account(conn, asked.account_id)
+            fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
+            await _write(args, written, report, _head(report, asked, fresh), report.rows(keeping(conn), asked))
+        written.seek(0)
+        shutil.copyfileobj(written, sys.stdout.buffer)
+        sys.stdout.flush()
     return 0
 
 
@@ -112,7 +122,7 @@ async def _show_all(args: argparse.Namespace) -> int:
     head = _head(report, asked, oldest(fresh for fresh, _ in answers))
     head |= {"cells": [each.cell for each in found.answers], "away": found.away}
     table = report._replace(columns=columns_over(report))
-    await _print(args, table, head, _each(rows_over(report, [rows for _, rows in answers])))
+    await _write(args, sys.stdout.buffer, table, head, _each(rows_over(report, [rows for _, rows in answers])))
     found.tell()
     return found.code
 
@@ -128,36 +138,35 @@ async def _each(rows: Sequence[Row]) -> AsyncIterator[Row]:
         yield row
 
 
-async def _print(args: argparse.Namespace, report: Report, head: dict[str, Any], rows: AsyncIterator[Row]) -> None:
+async def _write(
+    args: argparse.Namespace, out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Row]
+) -> None:
     if args.csv:
-        await _print_csv(report, rows)
+        await _write_csv(out, report, rows)
     elif args.json:
-        await _print_json(report, head, rows)
+        await _write_json(out, report, head, rows)
     else:
-        await _print_table(report, head, rows)
-
-
-async def _print_csv(report: Report, rows: AsyncIterator[Any]) -> None:
-    out = sys.stdout.buffer
-    out.write(BOM + csv_line([column.heading for column in report.columns]))
-    async for row in rows:
-        out.write(csv_line(as_csv(report, row)))
+        await _write_table(out, report, head, rows)
     out.flush()
 
 
-async def _print_json(report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
+async def _write_csv(out: IO[bytes], report: Report, rows: AsyncIterator[Any]) -> None:
+    out.write(BOM + csv_line([column.heading for column in report.columns]))
+    async for row in rows:
+        out.write(csv_line(as_csv(report, row)))
+
+
+async def _write_json(out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     """One document, written as the rows come."""
-    out = sys.stdout.buffer
     out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
     comma = b""
     async for row in rows:
         out.write(comma + msgspec.json.encode(as_json(report, row)))
         comma = b","
     out.write(b"]}\n")
-    out.flush()
 
 
-async def _print_table(report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
+async def _write_table(out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
     lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]
     widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
@@ -169,9 +178,8 @@ async def _print_table(report: Report, head: dict[str, Any], rows: AsyncIterator
         else f"as of {head['as_of']}, {head['lag_seconds']} s behind"
     )
     cells = f", cells {', '.join(head['cells'])}" if "cells" in head else ""
-    print(f"{report.title}{covered}{cells} ({lag})")
-    for line in (names, *lines):
-        print(_line(line, widths, right))
+    for line in (f"{report.title}{covered}{cells} ({lag})", *(_line(each, widths, right) for each in (names, *lines))):
+        out.write(f"{line}\n".encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import hashlib
+import io
 import json
 import math
 import random
@@ -20,7 +21,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from cli.report import add_commands
+from cli.report import add_commands, show
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.expire import expire_charges
@@ -40,6 +41,7 @@ from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
 from readmodels.verify import verify
 from runtime.cells.number import HOME
 from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
+from tests.conftest import Servers
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import boleto_issued_before
@@ -1099,6 +1101,32 @@ async def test_every_view_and_column_for_analysts_is_described_and_none_is_perso
 
 
 # The command line
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
+async def test_a_pager_holds_no_snapshot_of_the_database(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    opened: list[Any] = []
+
+    @asynccontextmanager
+    async def connected(_: str) -> AsyncIterator[Any]:
+        opened.append(await connect(servers.database_url))
+        yield opened[-1]
+        await opened[-1].close()
+
+    class Pager(io.BytesIO):
+        def write(self, shown: Any) -> int:
+            assert opened[0].is_closed()
+            return super().write(shown)
+
+    pager = Pager()
+    monkeypatch.setattr("cli.report.connected", connected)
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(pager, encoding="utf-8"))
+    asked = {"report": REPORTS["receipts"], "account": None, "cell": None}
+    args = argparse.Namespace(**asked, csv=form == "csv", json=form == "json")
+    assert await asyncio.to_thread(show, args) == 0
+    assert pager.getvalue()
 
 
 async def test_the_command_line_shows_each_report_three_ways(system: System) -> None:
