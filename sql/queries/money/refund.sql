@@ -49,7 +49,9 @@ FROM read_charge r JOIN account a ON a.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]);
 
 -- name: standing
--- Refunds about to end, with their payments, and what of all payments of their charges is not back yet.
+-- Refunds about to end, with their payments, and what of all payments of their charges is not back yet. Each refund's own
+-- rows are looked up (OFFSET 0): joined while few payments or refunds are there, they would be read whole, by a plan that is
+-- kept until there are many.
 SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,
        p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.reversed_cents, p.settles, p.paid_at,
        r.doc AS refund_doc,
@@ -57,8 +59,8 @@ SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_ce
         FROM read_payment b JOIN payment a ON a.payment_id = b.payment_id AND a.account_id = b.account_id
         WHERE b.charge_id = f.charge_id)::bigint AS outstanding_cents
 FROM refund f
-JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id
-JOIN read_refund r ON r.refund_id = f.refund_id AND r.account_id = f.account_id
+CROSS JOIN LATERAL (SELECT * FROM payment WHERE payment_id = f.payment_id AND account_id = f.account_id OFFSET 0) p
+CROSS JOIN LATERAL (SELECT doc FROM read_refund WHERE refund_id = f.refund_id AND account_id = f.account_id OFFSET 0) r
 WHERE f.refund_id = ANY(:refund_ids::uuid[]);
 
 -- name: insert

@@ -98,6 +98,19 @@ async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
             assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
 
 
+async def test_refunds_that_end_are_looked_up_however_few_payments_there_were(servers: Any) -> None:
+    """Nobody analyzes a table of 300 rows, and a plan is kept until somebody does."""
+    async with _database(servers) as few:
+        await few.owner.execute(
+            "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles,"
+            " paid_at, credited_at) SELECT md5((n % 20)::text)::uuid, md5(n::text)::uuid, false, md5(n::text)::uuid,"
+            " n::text, 'pix', 1, true, now(), now() FROM generate_series(1, 300) AS n"
+        )
+        for table in ("payment", "read_refund"):
+            for scan in await _scans(few.app, "refund.standing", table):
+                assert "Index Cond" in scan, scan
+
+
 async def test_a_list_walks_its_own_index_over_some_thousand_rows_of_one_account(servers: Any) -> None:
     async with _database(servers) as some:
         for statement in _BUSY:
@@ -142,6 +155,10 @@ async def test_what_was_found_out_stands(servers: Any) -> None:
 
 async def _indexes(conn: Any, name: str, table: str) -> set[str]:
     """By which indexes the plan of all values, made now, reads this table."""
+    return {scan["Index Name"] for scan in await _scans(conn, name, table) if "Index Name" in scan}
+
+
+async def _scans(conn: Any, name: str, table: str) -> list[dict[str, Any]]:
     statement = sql.STATEMENTS[name]
     await conn.execute(f"PREPARE asked AS {statement.text}")
     nulls = ", ".join(["NULL"] * len(statement.parameters))
@@ -149,11 +166,8 @@ async def _indexes(conn: Any, name: str, table: str) -> set[str]:
         raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})")
     finally:
         await conn.execute("DEALLOCATE PREPARE asked")
-    return {
-        node["Index Name"]
-        for node in _nodes(msgspec.json.decode(raw)[0]["Plan"])
-        if node.get("Relation Name") == table and "Index Name" in node
-    }
+    plan = msgspec.json.decode(raw)[0]["Plan"]
+    return [node for node in _nodes(plan) if node.get("Relation Name") == table]
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
