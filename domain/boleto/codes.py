@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from domain.brazilian import boleto_line
 from domain.money import BOLETO_CENTS_MAX
 
 # The four digits of the factor were used up on 2025-02-21 and began again the day after (FEBRABAN FB-009/2023).
@@ -120,4 +121,4 @@ def printed_line(line: str) -> str:
     ValueError for a line that does not hold: nothing is printed that a payer's bank would refuse.
     """
     barcode_of_line(line)
-    return f"{line[:5]}.{line[5:10]} {line[10:15]}.{line[15:21]} {line[21:26]}.{line[26:32]} {line[32]} {line[33:]}"
+    return boleto_line(line)
