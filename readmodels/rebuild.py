@@ -35,10 +35,6 @@ TOTALS_MAX: Final = 10_000
 _TURNS_MAX: Final = 100
 _TURN_S: Final = 0.1
 _ONCE: Final = ("read_ledger", "read_event")
-_READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
-_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
-
-
 KEPT: Final = 20
 """Rebuilds of which it stays to be read how far they came."""
 
@@ -255,7 +251,7 @@ class _Rebuild:
         raise StillHeld(f"{len(left)} are held by others, {min(left)} is one")
 
     async def _charges_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
-        shadows = await Shadows.make_to_write(self.conn, *_READ)
+        shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
         await verify_rows.fill_charges(self.conn, **_whole(first, last))
         self.standing.journaled += await shadows.project(tuple(Projection))
         made = {
@@ -267,7 +263,7 @@ class _Rebuild:
         return made | {"read_ledger": await shadows.count("read_ledger")}
 
     async def _others_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
-        shadows = await Shadows.make_to_write(self.conn, *_READ)
+        shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
         await verify_rows.fill_others(self.conn, **_whole(first, last))
         self.standing.journaled += await shadows.project(tuple(Projection))
         made = {"read_withdrawal": (await _withdrawals(self.conn, first=first, last=last, held=held)).rows}
@@ -311,7 +307,7 @@ class _Rebuild:
         async with self.conn.transaction():
             await plan_for_this(self.conn)
             at = await hold(self.conn)
-            shadows = await Shadows.make_to_write(self.conn, *_FOLDED)
+            shadows = await Shadows.make_to_write(self.conn, *verify_rows.CHARGES_FOLDED)
             await verify_rows.fill_charges(self.conn, **_whole(first, last))
             await shadows.fold((Fold.CHARGES,), up_to=at.journal_id)
             made = await _report_charges(self.conn, first=first, last=last)

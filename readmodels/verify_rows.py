@@ -22,8 +22,8 @@ from readmodels.shadow import Shadows
 from readmodels.verify_scope import LOWEST, Difference, Look, Slice, VerifyPart, VerifyScope, differences
 from sql import Connection
 
-_READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
-_CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
+READ: Final = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read_event", "read_ledger")
+CHARGES_FOLDED: Final = ("report_charge", "report_cohort", "report_due", "report_wait", "span_charge")
 
 
 class LedgerLine(Struct, frozen=True, gc=False):
@@ -87,7 +87,7 @@ _events_unknown = differences("verify.events_unknown")
 
 
 async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
-    shadows = await Shadows.make(conn, *_READ, *_CHARGES_FOLDED)
+    shadows = await Shadows.make(conn, *READ, *CHARGES_FOLDED)
     await fill_charges(conn, **range_)
     rows = await shadows.project(tuple(Projection))
     await shadows.fold((Fold.CHARGES,), up_to=(await position(conn)).journal_id)
@@ -95,7 +95,7 @@ async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
 
 
 async def _others(conn: Connection, range_: dict[str, Any]) -> Slice:
-    shadows = await Shadows.make(conn, *_READ)
+    shadows = await Shadows.make(conn, *READ)
     await fill_others(conn, **range_)
     rows = await shadows.project(tuple(Projection))
     return Slice(None, rows, await _found(conn, _IN_OTHERS, range_), await _left_in_journal(conn))
