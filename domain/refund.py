@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.charge import NEXT, Charge, ChargeTransition, Status, after
+from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 
@@ -267,3 +268,10 @@ def fail(refund: Refund, fund: RefundablePayment) -> tuple[Refund, RefundablePay
 def is_pix_key(text: str) -> bool:
     """Whether this is a PIX key as the DICT writes it: bare digits, +55 before a telephone, lower case elsewhere."""
     return len(text) <= PIX_KEY_CHARACTERS_MAX and _PIX_KEY.fullmatch(text) is not None
+
+
+def pix_key_fault(text: str) -> str | None:
+    """Why this cannot be a key that money is sent to or received under; None when it may be one."""
+    if not is_pix_key(text):
+        return "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
+    return "has wrong check digits" if text.isdigit() and not check_digits_hold(text) else None

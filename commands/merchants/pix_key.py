@@ -11,10 +11,9 @@ from uuid import UUID
 
 import sql
 from commands.people.audit import Origin, tell_account, tell_platform
-from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
 from domain.merchants.staff import PLATFORM
-from domain.refund import is_pix_key
+from domain.refund import is_pix_key, pix_key_fault
 from domain.withdrawal import masked_key
 from sql import Connection
 
@@ -56,8 +55,5 @@ async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: dat
 
 
 def _check(pix_key: str) -> None:
-    if not is_pix_key(pix_key):
-        fault = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
+    if fault := pix_key_fault(pix_key):
         raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": fault})
-    if pix_key.isdigit() and not check_digits_hold(pix_key):
-        raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": "has wrong check digits"})

@@ -20,7 +20,7 @@ from commands.people.people import add_person
 from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.payer import STATES
-from domain.refund import is_pix_key
+from domain.refund import pix_key_fault
 from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
@@ -128,9 +128,8 @@ async def set_address(conn: Connection, account_id: UUID, address: Address) -> N
 
 def check_registration(given: MerchantRegistration, *, letters: bool) -> None:
     wrong = {**_company_faults(given.name, given.document, letters=letters), **address_faults(given.address)}
-    key = given.payout_key
-    if not is_pix_key(key) or (key.isdigit() and not check_digits_hold(key)):
-        wrong["payout_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
+    if fault := pix_key_fault(given.payout_key):
+        wrong["payout_key"] = fault
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
 

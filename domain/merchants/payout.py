@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
-from domain.refund import is_pix_key
+from domain.refund import pix_key_fault
 
 WAIT: Final = timedelta(hours=24)
 
@@ -64,10 +64,8 @@ def ask(
     wrong = {}
     if waiting is not None:
         wrong["change"] = "another change waits: cancel it first"
-    if not is_pix_key(to.pix_key):
-        wrong["pix_key"] = "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
-    elif to.pix_key.isdigit() and not check_digits_hold(to.pix_key):
-        wrong["pix_key"] = "has wrong check digits"
+    if fault := pix_key_fault(to.pix_key):
+        wrong["pix_key"] = fault
     elif to == before:
         wrong["pix_key"] = "is the key in force"
     if not check_digits_hold(to.document):
