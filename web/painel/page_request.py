@@ -117,7 +117,6 @@ class PageRequest:
         self.report_pool: Pool = state.report_pool
         self.reads: Reads = state.reads
         self.shares: Shares = state.shares
-        self.file_shares: Shares = state.file_shares
         self.settings: Settings = state.settings
         self.seal = Seal(self.settings.secret_key)
         self.context: WebContext = state.context

@@ -21,6 +21,7 @@ from domain.merchants.logo import SENT_BYTES_MAX
 from domain.merchants.staff import PLATFORM
 from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
+from runtime.limits.shares import Shares
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
 from web.cells import chosen_by, form_key, home_of
@@ -170,7 +171,7 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
             return await page.handle(request)
         # A workbook is made for up to a minute, and each block of its rows takes a turn of the pages: with turns of the
         # same kind held meanwhile, as many workbooks as there are turns would wait for each other.
-        shares = request.file_shares if page.is_file else request.shares
+        shares: Shares = request.http.app.state.file_shares if page.is_file else request.shares
         async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
