@@ -206,8 +206,9 @@ class LocationPool:
                 # Away, or it limits calls: asking on makes neither better.
                 self._failures += 1
                 self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
-                answer = type(refusals[0]).__name__ if refusals else "Done"
-                _log.warning("location_pool_not_filled", test=self._mode.test, answer=answer)
+                seen = refusals[0] if refusals else Unknown("fewer than asked for")
+                detail = seen.detail if isinstance(seen, Unknown) else seen.code
+                _log.warning("location_pool_not_filled", test=self._mode.test, detail=detail)
             else:
                 self._failures = 0
             if left == size == self._asked:  # and no other slice is under way, to which the bank may still answer

@@ -379,7 +379,8 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> li
         except TimeoutError:
             answer = Unknown("no answer in time")  # raised, it would keep the reconciler from the bank's lists
         if not isinstance(answer, Done):
-            _log.info("bank_callback_not_registered", answer=type(answer).__name__)
+            detail = answer.detail if isinstance(answer, Unknown) else answer.code
+            _log.info("bank_callback_not_registered", detail=detail)
         if isinstance(answer, Unknown):
             break
         async with session(context.pool) as conn:

@@ -16,6 +16,7 @@ import pytest_asyncio
 import uvicorn
 from joserfc import jws
 from joserfc.jwk import KeySet
+from structlog.testing import capture_logs
 
 from banks.choice import Banks
 from banks.protocol import Done, Location, Unknown
@@ -277,7 +278,9 @@ async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(conte
 
     bank = Limiting(0.0)
     pool = LocationPool(paced(context, bank, BANK_LOCATION_CALLS="10"), Mode.PRODUCTION)
-    assert await pool.fill() == bank.made == 3
+    with capture_logs() as said:
+        assert await pool.fill() == bank.made == 3
+    assert {(each["event"], each["detail"]) for each in said} == {("location_pool_not_filled", "HTTP 429")}
     assert bank.asked <= 3 + 10 + 3, "what was under way, and no more than one of each of the other slices"
     assert await pool.fill() == 0
     assert await ready(context.pool, Mode.PRODUCTION) == 3
