@@ -201,13 +201,13 @@ async def _do_named(
             async with asyncio.timeout_at(until):
                 result = await ask(order)
         except DB_UNAVAILABLE as lost:
-            result = Later(detail=type(lost).__name__, silent=True, lost_at=began)
+            result = Later(detail=type(lost).__name__, silent=True, lost_at=context.now())
         except NotOurs:
             raise
         except Exception:
             # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
             _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
-            result = Later(detail="failed here", lost_at=began)
+            result = Later(detail="failed here", lost_at=context.now())
         if not isinstance(result, Later):  # which is logged when the order is put off
             _log.info(
                 "bank_order_asked",

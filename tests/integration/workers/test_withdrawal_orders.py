@@ -46,7 +46,7 @@ from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
-from workers.orders.lease import WATCH, do_order, drain_lane, release_orders
+from workers.orders.lease import WATCH, Later, do_order, drain_lane, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
@@ -278,6 +278,25 @@ async def test_a_no_is_not_believed_however_late_the_lost_yes_was(env: Environme
     await env.works()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
+
+
+async def test_a_no_is_not_believed_right_after_a_call_that_was_given_up_late(env: Environment) -> None:
+    """A process that stood still gives it up when it goes on, and the bank may not have it before that."""
+    withdrawal_id = await env.withdraw()
+    worker = WithdrawalOrderWorker(env.context)
+    (order,) = await worker._claim(10)
+    env.bank.wire.fault = "error500"
+
+    async def stands_still(order: MoneyOrder) -> Known | Later:
+        await worker._ask(order)
+        env.context.now = lambda: utc_now() + 2 * WATCH
+        raise TimeoutError
+
+    await do_order(env.context, order, stands_still, worker._store, until=float("inf"))
+    env.bank.wire.fault = "refuse"
+    await env.works()
+    assert await env.status(withdrawal_id) == ("processing", None)
+    assert await env.balance() == 9_000
 
 
 async def test_what_a_lost_worker_may_have_sent_is_not_given_back_for_a_no(env: Environment) -> None:
