@@ -397,8 +397,9 @@ async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Con
     assert await status_of(context.pool, charge_id) == "pending"
 
 
+@pytest.mark.parametrize("too_late", [Rejected("X", "too late"), Unknown("too late")], ids=["no", "unknown"])
 async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
-    context: Context, account: UUID
+    context: Context, account: UUID, too_late: Rejected | Unknown
 ) -> None:
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -410,7 +411,7 @@ async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
     assert await release_orders(context) == 1
     taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))
     await becomes(context, charge_id, "working")
-    answer.set_result(Rejected("X", "too late"))
+    answer.set_result(too_late)
     await draining
     order = await order_of(context.pool, charge_id)
     assert (order["state"], order["attempts"]) == ("working", 2)

@@ -118,6 +118,17 @@ async def test_many_at_once_keep_the_bound_together(env: Environment) -> None:
     assert [await held(env, each.refund_id) for each in asked] == [None, None, *["over_bound"] * 3]
 
 
+async def test_what_is_asked_for_while_another_is_decided_counts_that_one(env: Environment) -> None:
+    first, second = [await env.paid_boleto(cents=6_000) for _ in range(2)]
+    asked = env.asked(first, to=TO)
+    async with transaction(env.pool) as conn:
+        await begin_refunds(conn, [asked], now=to_millisecond(utc_now()), transfers_cents_max=BOUND)
+        other = asyncio.create_task(ask(env, second))
+        await asyncio.wait([other], timeout=0.3)
+    assert await held(env, await other) == "over_bound"
+    assert await held(env, asked.refund_id) is None
+
+
 async def test_a_released_one_is_looked_for_among_what_was_sent_and_not_among_what_was_returned(
     env: Environment,
 ) -> None:
