@@ -328,6 +328,13 @@ async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_aga
     assert (await env.refund(charge_id))["amount"] == "10.00"
 
 
+async def test_parts_that_fail_in_one_moment_can_all_be_asked_for_again(env: Environment) -> None:
+    charge_id = (await env.paid("10.00"))["charge_id"]
+    halves = [await env.refund(charge_id, "5.00") for _ in range(2)]
+    await env.ends(*halves, failure=FailureCode.NOT_CARRIED_OUT)
+    assert (await env.refund(charge_id))["amount"] == "10.00"
+
+
 # How much
 
 

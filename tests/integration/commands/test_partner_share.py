@@ -97,7 +97,7 @@ async def test_what_the_bank_takes_back_takes_its_share_along_with_refunds(
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
     left = 1_000
-    for number, (taken, refunded) in enumerate([(101, 50), (7, 300), (1, 541)]):
+    for number, (taken, refunded) in enumerate([(1, 1), (107, 349), (1, 541)]):
         returns = [
             BankReturn(
                 position=position, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None,
