@@ -30,6 +30,7 @@ from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import CHARGE_PAYER
+from tests.integration.workers.test_boleto_orders import assigned
 from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
@@ -326,6 +327,19 @@ async def worked_through(context: Context, worker: BoletoOrderWorker, order: Reg
         await due_now(context.pool, order.charge_id)
         if not await worker.drain():
             return
+
+
+async def test_a_charge_that_was_paid_with_assigned_money_has_both_its_legs_closed(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await made(context, worker)
+    await assigned(context, order)
+    await worked_through(context, worker, order)
+    await due_now(pool, order.charge_id)
+    await drain_orders(context, Mode.PRODUCTION)
+    cob = await bank.bank.booked(order.charge_id.hex)
+    assert cob is not None
+    assert (await boleto_state(bank, order), cob.status) == (WRITTEN_OFF, REMOVED)
 
 
 async def test_the_order_to_write_the_boleto_off_is_tried_until_the_bank_confirms(

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from banks.simulated.returns import ReturnRules
-from banks.transfers import Transfer
+from banks.transfers import SentTransfer, Transfer
 from commands.bank_orders.kinds import SendOrder
 from commands.merchants.kyc import Kyc, decide_kyc
 from commands.money.withdraw import (
@@ -45,7 +45,7 @@ from tests.support.orders import ever
 from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
-from workers.incoming.sent_transfers import reconcile_sent
+from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.orders.lease import WATCH, Later, do_order, drain_lane, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
 from workers.orders.pix import drain_orders
@@ -341,6 +341,9 @@ async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env
     await env.bank.bank.transfers.put_transfer(
         Transfer(id=withdrawal_id.hex, pix_key=str(env.account), document="52998224725", amount_cents=1000)
     )
+    listed = SentTransfer(id=withdrawal_id.hex, status="done", amount_cents=999, asked_at=utc_now(), reference="E1")
+    assert await book_sent(env.context, BANK, [listed]) == 0, "somebody has to look at another amount"
+    assert await env.balance() == 10_000
     await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
     booked = 0
     for days in (0, 2, 3):
