@@ -11,7 +11,7 @@ import sql
 from domain.mode import Owner
 from readmodels.charges.charge import PaymentDoc
 from readmodels.dashboard.known_payer import KnownPayer, read_payer
-from runtime.seal import CHARGE_PAYER, MAIL_TO, Seal
+from runtime.seal import CHARGE_PAYER, MAIL_TO, SCHEDULE_PAYER, Seal
 from sql import Connection
 
 LIFE_MAX = 50
@@ -57,12 +57,18 @@ class _SealedOf(Struct, frozen=True):
     payer_sealed: bytes
 
 
+class _SealedOfSchedule(Struct, frozen=True):
+    schedule_id: UUID
+    payer_sealed: bytes
+
+
 class _Who(Struct, frozen=True):
     audit_id: UUID
     email: str
 
 
 _payers = sql.many("dashboard.payers", _SealedOf)
+_schedule_payers = sql.many("dashboard.schedule_payers", _SealedOfSchedule)
 _life = sql.many("dashboard.life", Happening)
 _who = sql.many("audit.who", _Who)
 _mails = sql.many("dashboard.mails", _Mail)
@@ -79,6 +85,18 @@ async def payers_of(
     rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
     opened = {row.charge_id: seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id) for row in rows}
     return {charge_id: read_payer(payer) for charge_id, payer in opened.items() if payer is not None}
+
+
+async def payers_of_schedules(
+    conn: Connection, schedule_ids: Sequence[UUID], account_id: UUID, *, seal: Seal
+) -> dict[UUID, KnownPayer]:
+    """Of the account's schedules among these (a page of a list, at most), by schedule; those of which anything is
+    known, as is not for ever of one that has ended."""
+    if not schedule_ids:
+        return {}
+    rows = await _schedule_payers(conn, schedule_ids=schedule_ids, account_id=account_id)
+    opened = {row.schedule_id: seal.opened(row.payer_sealed, SCHEDULE_PAYER, row.schedule_id) for row in rows}
+    return {schedule_id: read_payer(payer) for schedule_id, payer in opened.items() if payer is not None}
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:

@@ -127,6 +127,7 @@ TERMS: Final[dict[str, tuple[str, str]]] = {
     "event_id": ("ID do evento", "O mesmo no aviso enviado ao seu sistema e na consulta de eventos."),
     "nosso_numero": ("Nosso número", "O número do boleto no banco. Está impresso nele e no extrato da cobrança."),
     "payment_id": ("ID do pagamento", "Como a API e o suporte chamam um pagamento recebido."),
+    "schedule_id": ("ID da programação", "Como a API e o suporte chamam esta programação."),
     "txid": ("ID do QR Code", "Como o banco chama o QR Code desta cobrança, antes e depois de pago."),
     "X-Request-Id": ("ID da requisição", "O número de uma chamada à API. Com ele o suporte acha o que houve."),
 }

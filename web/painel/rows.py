@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from domain.brazilian import short_id
 from domain.charge import Status
-from domain.documents import masked
+from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO
 from domain.mode import Owner
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
-from readmodels.dashboard.charge import payers_of
+from readmodels.charges.schedule import ScheduleProjection
+from readmodels.dashboard.charge import payers_of, payers_of_schedules
 from readmodels.dashboard.known_payer import KnownPayer
 from readmodels.money.anomalies import OpenAnomaly, open_anomalies_among
 from readmodels.money.payment_list import PaymentItem
@@ -29,6 +30,13 @@ class ListedCharge(Struct, frozen=True):
     """A charge of a list, and who is to pay it as far as the merchant said."""
 
     doc: ChargeDoc
+    payer: Payer
+
+
+class ListedSchedule(Struct, frozen=True):
+    """A schedule of a list, and who is to pay its charges as far as the merchant said."""
+
+    schedule: ScheduleProjection
     payer: Payer
 
 
@@ -66,6 +74,18 @@ def past_due(doc: ChargeDoc, now: datetime) -> bool:
     return doc.status == Status.PENDING and due is not None and due < now.astimezone(SAO_PAULO).date().isoformat()
 
 
+def payer_lines(payer: KnownPayer, view: PayerView) -> dict[str, str]:
+    """Who is to pay, by the names of the lines, for the eye of this reader; the document masked."""
+    document = payer.document or ""
+    found = {
+        "Nome": view.name(payer.name) or "",
+        "Documento": masked(document) if well_formed(document, letters=True) else "",
+        "E-mail": view.email(payer.email) or "",
+        "Telefone": view.phone(payer.phone) or "",
+    }
+    return {label: text for label, text in found.items() if text}
+
+
 def payer_seen(payer: Payer, view: PayerView) -> Payer:
     return Payer(view.name(payer.name), payer.document)
 
@@ -96,6 +116,14 @@ async def with_whom(
     """Charges of a list with their payers."""
     found = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
     return [ListedCharge(doc, _charged(found.get(UUID(doc.charge_id)), view)) for doc in docs]
+
+
+async def with_scheduled(
+    conn: Connection, schedules: Sequence[ScheduleProjection], owner: Owner, seal: Seal, view: PayerView
+) -> list[ListedSchedule]:
+    """Schedules of a list with their payers."""
+    found = await payers_of_schedules(conn, [UUID(each.schedule_id) for each in schedules], owner.account_id, seal=seal)
+    return [ListedSchedule(each, _charged(found.get(UUID(each.schedule_id)), view)) for each in schedules]
 
 
 def _charged(payer: KnownPayer | None, view: PayerView) -> Payer:

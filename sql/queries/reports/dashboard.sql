@@ -77,6 +77,11 @@ SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :a
 SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
+-- name: schedule_payers
+-- The same of a page of schedules, which are of production alone.
+SELECT schedule_id, payer_sealed FROM schedule
+WHERE schedule_id = ANY(:schedule_ids::uuid[]) AND account_id = :account_id AND payer_sealed IS NOT NULL;
+
 -- name: charges_of_payer
 -- read_charge_payer, the newest first: what the merchant knew of this payer when he charged him last. One probe of charge's
 -- key for each.

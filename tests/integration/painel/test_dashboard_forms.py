@@ -429,7 +429,8 @@ async def test_a_pix_charge_has_no_due_date_to_change(env: Environment) -> None:
 
 async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> None:
     form = await env.owner.opened(NEW_SCHEDULE)
-    made = await asyncio.gather(*(env.owner.post(NEW_SCHEDULE, form=form, **SCHEDULE) for _ in range(4)))
+    asked = {**SCHEDULE, "payer_name": "Maria da Silva"}
+    made = await asyncio.gather(*(env.owner.post(NEW_SCHEDULE, form=form, **asked) for _ in range(4)))
     assert {each.status for each in made} == {303}, made[0].text[:300]
     assert len({each.where for each in made}) == 1
     assert await env.rows_of("schedule") == 1
@@ -437,6 +438,8 @@ async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> No
     page = await env.owner.opened(path)
     assert f"{brl(99_90)}, todo mês" in page.text
     assert "depois de 12 cobranças" in page.text
+    for shown in (page, await env.owner.opened("/painel/programacoes")):
+        assert "Maria da Silva" in shown.text, "whose it is"
     assert (await env.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"
     assert "Pausada" in (await env.owner.opened("/painel/programacoes?status=paused")).text
     assert (await env.owner.post(f"{path}/retomar", on=path)).where == f"{path}?feito=continuada"
@@ -558,7 +561,7 @@ _LENGTH_MAX = {
     "/painel/devolucoes": 2,
     "/painel/extrato": 5,
     "/painel/extrato/dias": 2,
-    "/painel/programacoes": 1,
+    "/painel/programacoes": 2,
     "/painel/cobrancas/nova": 0,
     "/painel/programacoes/nova": 0,
 }

@@ -14,7 +14,6 @@ from commands.mail import MAILED
 from domain.boleto.terms import amount_due
 from domain.brazilian import brl
 from domain.charge import DUAL, Status
-from domain.documents import masked, well_formed
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
@@ -29,7 +28,7 @@ from readmodels.dashboard.charge import (
     payments_of,
     people_of,
 )
-from readmodels.dashboard.known_payer import KnownPayer, payer_of_charge
+from readmodels.dashboard.known_payer import payer_of_charge
 from readmodels.money.anomalies import open_anomalies_among
 from readmodels.money.refund_list import RefundFilters, refund_page
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery_page
@@ -44,7 +43,7 @@ from web.painel.labels import (
     OUTCOMES,
 )
 from web.painel.page_request import PageRequest
-from web.painel.rows import gone_back, instant, payer_seen
+from web.painel.rows import gone_back, instant, payer_lines, payer_seen
 
 _DELIVERIES_MAX = 20
 _REFUNDS_MAX = 20
@@ -122,7 +121,7 @@ async def show_charge(
         "legs": legs_of(doc, now=iso(request.account_now)) if doc.payment_method == DUAL else (),
         "has_email": bool(payer and payer.email),
         "mailed": not owner.test and doc.status in MAILED,
-        "payer": None if payer is None else _shown(payer, request.payers),
+        "payer": None if payer is None else payer_lines(payer, request.payers),
         "payments": payments,
         "odd": odd,
         "gone_back": {each.payment_id: gone_back(payments, but=each) for each in payments},
@@ -217,15 +216,3 @@ def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[Timeline
             at = instant(each.attempts[-1].started_at if each.attempts else each.created_at)
             lines.append(TimelineEntry(at, "webhook", title, "", chip, each.state, link))
     return lines
-
-
-def _shown(payer: KnownPayer, view: PayerView) -> dict[str, str]:
-    """Who is to pay, for the eye of this reader; the document masked."""
-    document = payer.document or ""
-    found = {
-        "Nome": view.name(payer.name) or "",
-        "Documento": masked(document) if well_formed(document, letters=True) else "",
-        "E-mail": view.email(payer.email) or "",
-        "Telefone": view.phone(payer.phone) or "",
-    }
-    return {label: text for label, text in found.items() if text}

@@ -28,6 +28,7 @@ from readmodels.charges.schedule import (
     schedule_page,
     scheduled_charges,
 )
+from readmodels.dashboard.charge import payers_of_schedules
 from readmodels.page import SequencePosition, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
@@ -55,7 +56,7 @@ from web.painel.fields import Filled
 from web.painel.labels import FREQUENCIES, refusal
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
-from web.painel.rows import cents, instant
+from web.painel.rows import cents, instant, payer_lines, with_scheduled
 
 _DAYS_BEFORE = "10"
 # From the path's last word to the command's change, the name in the audit log and what is said when it is done.
@@ -74,8 +75,13 @@ async def show(request: PageRequest) -> Response[Any]:
 async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
     """One, with what became of its numbers, the newest first."""
     found = await _schedule(request)
+    schedule_id = UUID(found.schedule_id)
+    async with session(request.pool) as conn:
+        payers = await payers_of_schedules(conn, [schedule_id], request.session.account_id, seal=request.seal)
+    payer = payers.get(schedule_id)
     values = {
         "schedule": found,
+        "payer": {} if payer is None else payer_lines(payer, request.payers),
         "conditions": _conditions(found),
         "base": request.here(f"/programacoes/{found.schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
@@ -260,6 +266,7 @@ LIST = ListPage(
     fetch=lambda request: schedule_page,
     position=TimePosition,
     at=lambda row: TimePosition(instant(row.created_at), UUID(row.schedule_id)),
+    rows=lambda conn, items, request: with_scheduled(conn, items, request.owner, request.seal, request.payers),
 )
 NUMBERS = ListPage(
     name="schedule",
