@@ -320,6 +320,7 @@ async def test_the_preview_shows_days_and_conditions_as_the_payer_will_read_them
     page = await sent(owner, sheet)
     assert page.status == 200, page.text[:600]
     assert f"{due:%d/%m/%Y}" in page.text
+    assert f'<span class="narrow soft">vence {due:%d/%m/%Y}</span>' in page.html, "on a telephone too"
     assert str(due) not in page.text
     assert "Boleto e Pix" in page.text
     assert "multa de 2,00% (R$\u00a02,00)" in page.text
