@@ -1,7 +1,8 @@
 """What somebody has in hand of a charge - a reference, a number from a boleto, a receipt's id, a link - made into the
 look-ups that may find it, each by one index.
 
-For amounts, and for payers' names and e-mails, there is no index: newest_search.py looks the newest charges through.
+What a bank calls a refund has none: the newest are looked through. For amounts, and for payers' names and e-mails,
+newest_search.py looks the newest charges through.
 """
 
 import re
@@ -21,10 +22,12 @@ from sql import Connection
 
 _END_TO_END: Final = re.compile(r"[ED][0-9A-Za-z]{31}")
 _TXID: Final = re.compile(r"[0-9a-f]{32}")
+REFUNDS_LOOKED_MAX: Final = 2_000
 _LINK: Final = re.compile(r"/pagar/([A-Za-z0-9_-]{1,64})")
 
 _by_id = sql.maybe("found_charge.by_id", UUID)
 _by_payment = sql.maybe("found_charge.by_payment", UUID)
+_by_refund = sql.maybe("found_charge.by_refund", UUID)
 _by_link = sql.maybe("found_charge.by_link", UUID)
 
 
@@ -81,7 +84,8 @@ async def _one(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
     if typed.id_:
         return await _by_id(conn, id=typed.id_, **whose)
     if typed.end_to_end_id:
-        return await _by_payment(conn, end_to_end_id=typed.end_to_end_id, **whose)
+        asked = {"end_to_end_id": typed.end_to_end_id, **whose}
+        return await _by_payment(conn, **asked) or await _by_refund(conn, looked=REFUNDS_LOOKED_MAX, **asked)
     if typed.public_id:
         return await _by_link(conn, public_id=typed.public_id, **whose)
     return None

@@ -241,11 +241,15 @@ class Books(NamedTuple):
         return doc
 
     async def refunded(self, doc: ChargeDoc) -> UUID:
-        """A refund's id: its row alone, without the money."""
-        found: UUID = await self.pool.fetchval(
-            "INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at)"
-            " VALUES ($1, gen_random_uuid(), $2, $3, gen_random_uuid(), 1, 'pending', now()) RETURNING refund_id",
-            self.account_id, doc.test, UUID(doc.charge_id),
+        """A refund's id: its rows alone, without the money. The bank calls it D, the end of its id, Z."""
+        found = new_id()
+        told = msgspec.json.encode({"return_id": f"D{found.hex[2:]}Z"})
+        await self.pool.execute(
+            "WITH kept AS (INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents,"
+            " status, created_at) VALUES ($1, $2, $3, $4, $2, 1, 'pending', now()))"
+            " INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at,"
+            " doc) VALUES ($1, $2, $3, now(), 'pending', $4, $2, now(), $5)",
+            self.account_id, found, doc.test, UUID(doc.charge_id), told,
         )  # fmt: skip
         return found
 

@@ -12,6 +12,16 @@ SELECT charge_id FROM refund WHERE refund_id = :id AND account_id = :account_id 
 -- By the endToEndId of the PIX that paid it: payment's key for what was received.
 SELECT charge_id FROM payment WHERE account_id = :account_id AND test = :test AND source = :end_to_end_id;
 
+-- name: by_refund
+-- By the id with which money went back: of a devolution, or of a transfer. No index has it, so the newest :looked refunds are
+-- looked through (read_refund_page).
+SELECT charge_id FROM (
+    SELECT charge_id, doc FROM read_refund WHERE account_id = :account_id AND test = :test
+    ORDER BY created_at DESC, refund_id DESC LIMIT :looked
+) AS n
+WHERE :end_to_end_id IN (doc ->> 'return_id', doc ->> 'end_to_end_id')
+LIMIT 1;
+
 -- name: by_link
 SELECT charge_id FROM read_charge WHERE public_id = :public_id AND account_id = :account_id AND test = :test;
 

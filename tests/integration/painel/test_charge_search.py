@@ -81,10 +81,12 @@ async def test_one_charge_is_found_by_what_is_in_hand_of_it(shop: Any) -> None:
         "SELECT source, payment_id FROM payment WHERE account_id = $1", books.account_id
     )
     page = f"/cobrancas/{doc.charge_id}"
+    refund_id = await books.refunded(doc)
     for text in (
         doc.charge_id,
         payment_id,
-        await books.refunded(doc),
+        refund_id,
+        f"D{refund_id.hex[2:]}Z",
         doc.charge_id.upper(),
         f"  {doc.charge_id} ",
         doc.txid,
@@ -105,9 +107,11 @@ async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: A
     test = await books.charge(900, test=True, external_id="de-teste")
     other = await a_merchant(pool)
     theirs = await Books(pool, other.account_id, books.seal).charge(900, external_id="de-outra")
+    refund_id = await Books(pool, other.account_id, books.seal).refunded(theirs)
     for text in (
         theirs.charge_id,
-        await Books(pool, other.account_id, books.seal).refunded(theirs),
+        refund_id,
+        f"D{refund_id.hex[2:]}Z",
         str(theirs.txid),
         theirs.public_id,
         "de-outra",
