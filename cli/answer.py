@@ -94,7 +94,7 @@ def reaching_postgres() -> Iterator[None]:
     try:
         yield
     except (OSError, TimeoutError) as error:
-        raise CannotRun(f"PostgreSQL cannot be reached: {error or 'it does not answer'}") from None
+        raise CannotRun(f"PostgreSQL cannot be reached: {str(error) or 'it does not answer'}") from None
 
 
 def origin() -> "Origin":

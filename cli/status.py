@@ -67,7 +67,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _workers() -> list[dict[str, object]]:
-    """What each worker process said of itself last; none while PostgreSQL does not answer."""
+    """What each worker process said of itself last; none, and why, while PostgreSQL does not answer."""
     from runtime.postgres import DB_UNAVAILABLE
 
     async def ask() -> list[dict[str, object]]:
@@ -76,7 +76,8 @@ def _workers() -> list[dict[str, object]]:
 
     try:
         return asyncio.run(ask())
-    except (CannotRun, *DB_UNAVAILABLE):
+    except (CannotRun, *DB_UNAVAILABLE) as error:
+        tell(f"what workers say is not known: {' '.join(str(error).split()) or 'PostgreSQL does not answer'}")
         return []
 
 

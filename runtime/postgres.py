@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
@@ -17,11 +17,13 @@ from runtime.servers.role_settings import FOR_TOOLS, SETTINGS, STATEMENT_MS, Set
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
     _Acquire = asyncpg.pool.PoolAcquireContext[asyncpg.Record]
+    _Connection = asyncpg.Connection[asyncpg.Record]
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     # The stubs know these as generic; the classes themselves are not.
     _Pool = asyncpg.Pool
     _Acquire = asyncpg.pool.PoolAcquireContext
+    _Connection = asyncpg.Connection
     Connection = asyncpg.Connection
 
 
@@ -98,6 +100,7 @@ DB_UNAVAILABLE = (
 
 _COMMAND_S_MAX = 15.0
 _ACQUIRE_S = 5.0
+_END_S = 5.0
 _ASK_AGAIN_S_MIN = 0.05
 _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 
@@ -203,12 +206,26 @@ class _Settled:
 async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.Connection[asyncpg.Record]":
     """One connection of its own, for tools; no statement timeout, but behind a pooler, where it is the role's."""
     hosts = Hosts(database_url, target)
+    options: dict[str, Any] = {"statement_cache_size": 0, "connection_class": _ToolConnection}
     try:
-        conn = await hosts.connect(statement_cache_size=0, server_settings=dict(FOR_TOOLS))
+        conn = await hosts.connect(**options, server_settings=dict(FOR_TOOLS))
     except asyncpg.ProtocolViolationError:
-        conn = await hosts.connect(statement_cache_size=0)
+        conn = await hosts.connect(**options)
     await _codecs(conn)
     return conn
+
+
+class _ToolConnection(_Connection):
+    """asyncpg's own waits without a limit until the server has cancelled a statement, or has closed the connection: a
+    command whose time was over, or that was interrupted, would wait for as long as the server hangs."""
+
+    def _cancel_current_command(self, sent: Any, cancelled: Any) -> None:
+        cast(Any, super())._cancel_current_command(sent, cancelled)
+        asyncio.get_running_loop().call_later(_END_S, lambda: None if cancelled.done() else self.terminate())
+
+    async def close(self, *, timeout: float | None = _END_S) -> None:
+        with suppress(TimeoutError):  # it is aborted then
+            await super().close(timeout=timeout)
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.P
         raise BackupFailed("BACKUP_DATABASE_URL is not set: of a role with REPLICATION")
     url = urlsplit(settings.database_url)
     env = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+    env["PGCONNECT_TIMEOUT"] = "10"  # without it a server that hangs is waited for without a limit
     if url.password is not None:
         env["PGPASSWORD"] = unquote(url.password)
         who, _, where = url.netloc.rpartition("@")

@@ -3,15 +3,19 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from cli.answer import connected, reaching_postgres
+from cli.run.child import CannotRun
 from runtime.local.embedded import EmbeddedPostgres
-from runtime.postgres import connect
+from runtime.postgres import DB_UNAVAILABLE, connect
 from sql.migrate import migrate
+from tests.support.hanging import hanging
 from tests.support.in_process import Api, open_api
 
 TOGETHER = 60
@@ -52,6 +56,34 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
         assert took_s < TOLD_S
         await asyncio.to_thread(postgres.restart)
         assert [reply.status for reply in await _create(api, token, keys)] == [200, *[201] * (TOGETHER - 1)]
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_a_command_whose_time_is_over_ends_while_postgres_hangs(
+    servers: Any, monkeypatch: pytest.MonkeyPatch, in_transaction: bool
+) -> None:
+    """asyncpg waits until the server has cancelled the statement under way, which one that hangs does never."""
+    async with hanging(servers.database_url) as (url, hangs):
+        monkeypatch.setenv("DATABASE_URL", url)
+
+        async def ask() -> None:
+            async with (
+                asyncio.timeout(0.5),
+                connected() as conn,
+                conn.transaction() if in_transaction else nullcontext(),
+            ):
+                hangs.set()
+                await conn.fetchval("SELECT 1")
+
+        async with asyncio.timeout(30) as patience:
+            with pytest.raises(DB_UNAVAILABLE):
+                await ask()
+        assert not patience.expired()
+
+
+def test_a_server_that_does_not_answer_is_said_to() -> None:
+    with pytest.raises(CannotRun, match="PostgreSQL cannot be reached: it does not answer"), reaching_postgres():
+        raise TimeoutError
 
 
 async def _create(api: Api, token: str, keys: list[str]) -> list[Any]:
