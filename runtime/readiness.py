@@ -1,12 +1,14 @@
-"""Whether a process can do its work: PostgreSQL answers, with the schema that this version needs."""
+"""Whether a process can do its work: PostgreSQL answers, with the schema that this version needs; and Redis."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import asyncpg
+from redis.asyncio import Redis
 
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
+from runtime.redis import REDIS_UNAVAILABLE
 from sql.migrate import find_unfit
 from sql.migration_files import read_migrations
 
@@ -14,15 +16,27 @@ ASK_S_MAX = 1.0
 """A probe that waits longer is no probe."""
 
 
+Found: TypeAlias = Literal["ready", "unreachable", "outdated", "outgrown"]
+
+
 class Readiness:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Read once: the files of a running process may be replaced by those of a later version.
         self._names: Sequence[str] = list(read_migrations())
+        self._asking: asyncio.Task[Found] | None = None
 
-    async def database(self) -> Literal["ready", "unreachable", "outdated", "outgrown"]:
+    async def database(self) -> Found:
         """`outdated`: a migration that this version has is missing. `outgrown`: a later version took away what this one
         may use. One that only adds is minded by nobody."""
+        # All probes wait for one question: a server that hangs keeps its connection for seconds after it was given up.
+        asking = self._asking
+        if asking is None or asking.done():
+            asking = self._asking = asyncio.create_task(self._ask())
+        await asyncio.wait((asking,), timeout=ASK_S_MAX)
+        return asking.result() if asking.done() else "unreachable"
+
+    async def _ask(self) -> Found:
         try:
             async with asyncio.timeout(ASK_S_MAX), session(self._pool) as conn:
                 unfit = await find_unfit(conn, names=self._names)
@@ -33,3 +47,13 @@ class Readiness:
         if not unfit:
             return "ready"
         return "outdated" if any(each.missing for each in unfit) else "outgrown"
+
+
+async def takes_writes(redis: Redis) -> bool:
+    """Whether Redis does. One that only answers is done without, as one that is gone (runtime/redis.py)."""
+    try:
+        async with asyncio.timeout(ASK_S_MAX):
+            await redis.set("ready", b"", ex=1)
+    except REDIS_UNAVAILABLE:
+        return False
+    return True

@@ -3,7 +3,6 @@
 It answers from its first moment to its last: an orchestrator sees a worker that is slow to start, and one that drains.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from runtime.metrics import exposition
-from runtime.readiness import ASK_S_MAX, Readiness
-from runtime.redis import REDIS_UNAVAILABLE
+from runtime.readiness import Readiness, takes_writes
 from workers.context import Context
 
 _END_S = 1.0
@@ -31,7 +29,8 @@ class Probes:
         return web.json_response({"status": "ok"})
 
     async def ready(self, _: web.Request) -> web.Response:
-        """503 while it stops, without PostgreSQL or its schema, and while duties fail; Redis gone is `degraded`."""
+        """503 while it stops, without PostgreSQL or its schema, and while duties fail; Redis gone, or
+        without writes, is `degraded`."""
         if self._context.stopping.is_set():
             return web.json_response({"status": "draining"}, status=503)
         database = await self._readiness.database()
@@ -42,20 +41,12 @@ class Probes:
             facts["failing"] = failing
         if database != "ready" or failing:
             return web.json_response({"status": "unavailable", **facts}, status=503)
-        facts["redis"] = await self._redis_answers()
+        facts["redis"] = await takes_writes(self._context.redis)
         return web.json_response({"status": "ok" if facts["redis"] else "degraded", **facts})
 
     async def metrics(self, _: web.Request) -> web.Response:
         """Of this process alone."""
         return web.Response(body=exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
-
-    async def _redis_answers(self) -> bool:
-        try:
-            async with asyncio.timeout(ASK_S_MAX):
-                await self._context.redis.ping()
-        except REDIS_UNAVAILABLE:
-            return False
-        return True
 
 
 @asynccontextmanager

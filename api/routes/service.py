@@ -1,6 +1,5 @@
 """Routes without an access token: health, the OpenAPI document, the bank's callbacks."""
 
-import asyncio
 import hmac
 from typing import Any
 
@@ -21,8 +20,7 @@ from runtime.cells.directory import find_blocks
 from runtime.cells.number import HOME
 from runtime.jobs import BOLETO_HINTS, PIX_HINTS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
-from runtime.readiness import ASK_S_MAX
-from runtime.redis import REDIS_UNAVAILABLE
+from runtime.readiness import takes_writes
 
 _CELL_AWAY_S = 30
 _SOON = ((b"retry-after", b"1"),)
@@ -37,17 +35,14 @@ async def healthy() -> Answer:
 
 async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
     """200 when PostgreSQL answers, with a schema this version works on, and the process is not about to stop. Redis
-    gone is `degraded`, not unready: no promise rests on it."""
+    gone, or without writes, is `degraded`, not unready: no promise rests on it."""
     if state.draining:
         return Answer(b'{"status":"draining"}', 503, _SOON)
     database = await context.readiness.database()
     if database != "ready":
         said = b'"postgres":false' if database == "unreachable" else b'"postgres":true,"schema":false'
         return Answer(b'{"status":"unavailable",%b}' % said, 503, _SOON)
-    try:
-        async with asyncio.timeout(ASK_S_MAX):
-            await context.redis.ping()
-    except REDIS_UNAVAILABLE:
+    if not await takes_writes(context.redis):
         return Answer(b'{"status":"degraded","postgres":true,"redis":false}')
     return Answer(b'{"status":"ok","postgres":true,"redis":true}')
 

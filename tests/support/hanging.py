@@ -11,6 +11,7 @@ async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """Its address there, and what makes it hang from then on: no connection ends, and new ones are taken."""
     hangs, parts = asyncio.Event(), urlsplit(url)
     open_: list[asyncio.StreamWriter] = []
+    carrying = set[asyncio.Task[None]]()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         open_.append(writer)
@@ -23,7 +24,8 @@ async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(parts.hostname, parts.port)
-        await asyncio.gather(carry(reader, server_writer), carry(server_reader, writer))
+        both = [asyncio.create_task(carry(reader, server_writer)), asyncio.create_task(carry(server_reader, writer))]
+        carrying.update(both)
 
     proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = proxy.sockets[0].getsockname()[1]
@@ -33,3 +35,5 @@ async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
         proxy.close()
         for writer in open_:
             writer.transport.abort()
+        if carrying:
+            await asyncio.wait(carrying)

@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 
 from runtime.jobs import Jobs
-from runtime.local.embedded import free_port
+from runtime.local.embedded import EmbeddedRedis, free_port
 from runtime.settings import read_settings
 from tests.support.database import own_database
+from tests.support.hanging import hanging
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 from workers.context import Context, open_context
 from workers.probes import serve_probes
@@ -80,6 +81,34 @@ async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) 
         reply = await client.get("/readyz")
         assert (reply.status_code, reply.json()["postgres"]) == (503, False)
         assert (await client.get("/livez")).status_code == 200
+        context.pool.terminate()
+
+
+async def test_without_writes_to_redis_a_worker_is_degraded_and_ready(servers: Any, home: Path) -> None:
+    redis = EmbeddedRedis()
+    redis.start(home)
+    try:
+        async with probed(_env(servers, free_port(), REDIS_URL=redis.dsn), []) as (context, client):
+            assert (await client.get("/readyz")).json()["redis"] is True
+            await context.redis.config_set("maxmemory", 1)
+            reply = await client.get("/readyz")
+            assert (reply.status_code, reply.json()["status"], reply.json()["redis"]) == (200, "degraded", False)
+    finally:
+        redis.stop()
+
+
+async def test_a_probe_waits_for_no_server_that_hangs(servers: Any) -> None:
+    """Whoever asks gives up after a second or two, and knows then no more than that nothing answers."""
+    async with (
+        hanging(servers.database_url) as (url, hangs),
+        probed(_env(servers, free_port(), DATABASE_URL=url), []) as (context, client),
+    ):
+        assert (await client.get("/readyz")).status_code == 200
+        hangs.set()
+        replies = await asyncio.gather(*(client.get("/readyz") for _ in range(3)))
+        assert [(reply.status_code, reply.json()["postgres"]) for reply in replies] == [(503, False)] * 3
+        kept = context.pool.get_size() - context.pool.get_idle_size()
+        assert kept == 1, "by the one statement of all three, which is still being cancelled"
         context.pool.terminate()
 
 
