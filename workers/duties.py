@@ -60,6 +60,9 @@ _ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
 _FAILING = 3
 """Rounds of a duty that failed one after the other, after which the worker says so."""
+_PAST_S = 30.0
+"""A round that has gone on for so long, and for longer than the last one that failed, is past what failed. Under load
+one goes on for hours, and a worker that does its work would be called failing all that time."""
 _CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
@@ -146,6 +149,13 @@ async def say_heartbeat(context: Context, failing: Callable[[], list[str]]) -> i
     return 0
 
 
+class _Failed(NamedTuple):
+    rounds: int
+    """One after the other."""
+    after_s: float
+    """The latest."""
+
+
 class Runner:
     """Runs duties in this process, each once at a time. One that is asked for while it runs, runs once more after."""
 
@@ -155,11 +165,16 @@ class Runner:
         self._asked: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._began: dict[str, float] = {}
-        self._failures: dict[str, int] = {}
+        self._failed: dict[str, _Failed] = {}
 
     def failing(self) -> list[str]:
         """The duties whose latest rounds all failed."""
-        return sorted(name for name, failures in self._failures.items() if failures >= _FAILING)
+        now = asyncio.get_running_loop().time()
+        return sorted(
+            name
+            for name, failed in self._failed.items()
+            if failed.rounds >= _FAILING and now - self._began[name] <= max(_PAST_S, failed.after_s + _BACKOFF_S_MAX)
+        )
 
     def add(self, duties: Iterable[Duty]) -> None:
         self.duties |= {duty.name: duty for duty in duties}
@@ -203,12 +218,13 @@ class Runner:
     async def _keep(self, duty: Duty) -> None:
         while duty.name in self._asked and not self.stopping.is_set():
             self._asked.discard(duty.name)
-            self._began[duty.name] = asyncio.get_running_loop().time()
+            began = self._began[duty.name] = asyncio.get_running_loop().time()
             try:
                 await self._work(duty)
-                self._failures.pop(duty.name, None)
             except Exception as error:
-                failures = self._failures[duty.name] = self._failures.get(duty.name, 0) + 1
+                before = self._failed.get(duty.name)
+                failures = 1 if before is None else before.rounds + 1
+                self._failed[duty.name] = _Failed(failures, asyncio.get_running_loop().time() - began)
                 self._asked.add(duty.name)
                 self._tell(duty, failures, error)
                 await rest(self.stopping, min(0.1 * 2 ** min(failures, 10), _BACKOFF_S_MAX))
@@ -216,6 +232,7 @@ class Runner:
     async def _work(self, duty: Duty) -> None:
         for _ in range(_ROUNDS_MAX):
             done = await duty.run()
+            self._failed.pop(duty.name, None)
             if done:
                 _runs.labels(duty.name, "done").inc()
             if not done or self.stopping.is_set():

@@ -114,6 +114,33 @@ async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
     await runner.stop()
 
 
+async def test_a_duty_that_works_again_is_not_called_failing_until_its_round_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under load a round goes on for hours: a worker that does all its work would not be ready for so long."""
+    monkeypatch.setattr("workers.duties._PAST_S", 0.1)
+    monkeypatch.setattr("workers.duties._BACKOFF_S_MAX", 0.1)
+    away, goes_on = True, asyncio.Event()
+
+    async def orders() -> int:
+        if away:
+            raise ConnectionError
+        await goes_on.wait()
+        return 0
+
+    runner = Runner()
+    runner.add([Duty("orders", orders, 60)])
+    runner.wake("orders")
+    async with asyncio.timeout(PATIENCE_S):
+        while runner.failing() != ["orders"]:  # noqa: ASYNC110 - what is asked has no event
+            await asyncio.sleep(0.01)
+        away = False
+        while runner.failing():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    goes_on.set()
+    await runner.stop()
+
+
 async def test_a_lane_runs_until_nothing_is_left_and_then_rests_until_woken(servers: Any) -> None:
     left, rounds, rested = 3, 0, asyncio.Event()
 
