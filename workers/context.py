@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +23,9 @@ from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 
 _CLOSE_S = 3.0
+WORKER = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+"""This process. Containers on their host's network, or given one name, have one host name, and each is process 1: by
+these alone all of them would hold a lease together, and one heartbeat would hide another's."""
 
 
 class Context(Struct):
@@ -75,7 +79,7 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
             http=http,
             banks=open_banks(settings, pool, http, seal, traces),
             now=lambda: datetime.now(UTC),
-            worker=f"{socket.gethostname()}:{os.getpid()}",
+            worker=WORKER,
             traces=traces,
             stopping=stopping,
         )

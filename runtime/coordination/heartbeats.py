@@ -17,7 +17,7 @@ STALE_S = 20.0
 
 class Heartbeat(Struct, frozen=True):
     worker: str
-    """Host and process number."""
+    """Host, process number, and what tells processes apart that share both."""
     seconds_ago: float
     failing: list[str]
     """The duties whose latest rounds all failed."""

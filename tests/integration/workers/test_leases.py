@@ -1,6 +1,8 @@
 """A duty under a lease is done by one process at a time, and by another one when that is gone."""
 
 import asyncio
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from runtime.coordination.leases import release_lease, take_lease
 from runtime.ids import new_id
 from runtime.postgres import Pool, session
+from tests.support.system import ROOT
 
 
 @pytest.fixture
@@ -32,6 +35,21 @@ async def test_its_holder_renews_it_and_nobody_else_takes_it_meanwhile(pool: Poo
     assert await take(pool, name, "one")
     assert await pool.fetchval(until, name) > first
     assert not await take(pool, name, "other")
+
+
+async def test_of_two_workers_with_one_host_name_and_process_number_one_holds_it(pool: Pool, name: str) -> None:
+    """As containers on their host's network have, each of which is process 1."""
+    tell = (
+        "import os, socket; os.getpid = lambda: 1; socket.gethostname = lambda: 'host'\n"
+        "from workers.context import WORKER; print(WORKER)"
+    )
+    one, other = (
+        subprocess.run([sys.executable, "-c", tell], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert await take(pool, name, one)
+    assert not await take(pool, name, other)
+    assert await take(pool, name, one)
 
 
 async def test_a_lease_that_ended_goes_to_whoever_asks_first(pool: Pool, name: str) -> None:
