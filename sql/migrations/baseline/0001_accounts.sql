@@ -53,7 +53,7 @@ CREATE TABLE account_note (
 );
 CREATE INDEX account_note_account ON account_note (account_id, written_at, note_id);
 
--- What payers recognise a merchant by: opaque PNGs that we wrote ourselves (commands/merchants/logo.py), as it stands on
+-- What payers recognise a merchant by: opaque PNGs that we wrote ourselves (commands/merchants/profile/logo.py), as it stands on
 -- pages and paper, and as messengers preview a link. `digest` is of both, and part of their address.
 CREATE TABLE merchant_logo (
     account_id  uuid PRIMARY KEY REFERENCES account,
