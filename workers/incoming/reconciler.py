@@ -19,6 +19,7 @@ from banks.boletos import PaidBoleto
 from banks.protocol import BOLETO_DAYS_MAX, RECEIVED_WIDTH_MAX
 from banks.received import ReceivedPix
 from domain.instants import SAO_PAULO
+from domain.refund import RETURN_WITHIN
 from runtime.coordination.leases import release_lease
 from runtime.postgres import session
 from workers.context import Context
@@ -41,9 +42,9 @@ PIX_PASSES: Final = (
     Pass(name="late",     behind=timedelta(minutes=15), every=timedelta(minutes=5), first=timedelta(minutes=5),
          width_max=_WIDTH, width_min=_SECOND),
     Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=_WIDTH, width_min=_SECOND),
-    # A MED may begin up to 80 days after the payment.
-    Pass(name="returned", behind=_NIGHT, every=_DAY, reach=90 * _DAY, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND,
-         returned=True),
+    # A MED may begin up to 80 days after the payment, a devolucao later still.
+    Pass(name="returned", behind=_NIGHT, every=_DAY, reach=RETURN_WITHIN, width_max=RECEIVED_WIDTH_MAX,
+         width_min=_SECOND, returned=True),
 )
 BOLETO_PASSES: Final = (
     # The list goes by days of movement: the day before is asked for again each time.

@@ -18,6 +18,7 @@ from banks.protocol import RECEIVED_WIDTH_MAX, CobState, Unknown
 from banks.received import PixReturn, ReceivedPix
 from banks.transfers import SentTransfer
 from domain.instants import SAO_PAULO, day_begins
+from domain.refund import RETURN_WITHIN
 from runtime.ids import first_id
 from runtime.postgres import session
 from workers.context import Context
@@ -27,8 +28,6 @@ from workers.incoming.slices import BankSilent, NoList, slices
 
 DIFFERENCES_MAX: Final = 10_000
 """More than people look at one by one: then the instant, the bank or the database is another one than was meant."""
-RETURNED_REACH: Final = timedelta(days=90)
-"""A PIX may go back for so long: what went back since the instant may have been received before it."""
 _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
@@ -237,7 +236,7 @@ class _Statement:
             return await pix.received_page(since, until, after, returned=True)
 
         listed: set[UUID] = set()
-        since = self._found.since - RETURNED_REACH
+        since = self._found.since - RETURN_WITHIN  # what went back since the instant may have been received before it
         intervals = slices(fetch, since, self._found.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
         async for _, _, pages in intervals:
             items: list[ReceivedPix] = self._items("return", pages)

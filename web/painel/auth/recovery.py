@@ -151,4 +151,4 @@ def _link_page(
 
 def _over(request: AnyRequest, section: Section) -> Response[Any]:
     """For a link that was used, has run out, or never was: which of these is not told."""
-    return entry_page(request, section, "painel/link_over.html", {"fault": "", "minutes": _MINUTES}, status=404)
+    return entry_page(request, section, "painel/link_over.html", {"minutes": _MINUTES}, status=404)
