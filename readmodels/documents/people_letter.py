@@ -7,7 +7,7 @@ from typing import Final
 from domain.brazilian import moment
 from readmodels.documents.mail_letter import Letter
 
-_ROLES: Final = {
+ROLES: Final = {
     "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
     "admin": "Administração", "operations": "Operações",
 }  # fmt: skip
@@ -28,7 +28,7 @@ def link_letter(
 ) -> Letter:
     """A link to choose a password by: the first one, or another."""
     greeting = f"Olá, {name}. " if name else ""
-    facts = [("Conta", account), ("Perfil", _ROLES[role])]
+    facts = [("Conta", account), ("Perfil", ROLES[role])]
     if invited_by is not None:
         facts.append(("Convite de", invited_by))
     if fresh:
@@ -157,7 +157,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "Entrada em um aparelho novo", "Alguém entrou no painel com a sua senha em um navegador que não conhecíamos."),
 }  # fmt: skip
 _FACTS: Final = {
-    "person": "Pessoa", "name": "Nome", "role": "Perfil", "role_before": "Perfil anterior", "reason": "Motivo",
+    "person": "Pessoa", "name": "Nome", "role": "Perfil", "reason": "Motivo",
     "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
     "fees": "Tarifas", "fee_pix": "Tarifa por Pix", "fee_boleto": "Tarifa por boleto",
     "fee_withdrawal": "Tarifa por saque",
@@ -183,7 +183,7 @@ def security_letter(
     shown = [("Conta", account), ("Quando", moment(at))]
     for name, label in _FACTS.items():
         if facts.get(name):
-            shown.append((label, _ROLES.get(facts[name], facts[name]) if name.startswith("role") else facts[name]))
+            shown.append((label, ROLES.get(facts[name], facts[name]) if name == "role" else facts[name]))
     return Letter(
         subject=heading,
         heading=heading,

@@ -8,7 +8,7 @@ from domain.brazilian import amount
 from domain.charge import Anomaly, Status
 from domain.errors import Code
 from domain.events import EventKind
-from readmodels.documents import mail_letter
+from readmodels.documents import mail_letter, people_letter
 
 # fmt: off
 STATUS: Final[dict[str, str]] = {
@@ -111,10 +111,7 @@ MISSING: Final[dict[str, str]] = {
     "payout_key": "Chave Pix do dono da empresa: para ela vão os saques",
     "owner": "Um proprietário que já escolheu a senha, pelo link enviado ao e-mail dele",
 }
-ROLES: Final[dict[str, str]] = {
-    "owner": "Proprietário", "finance": "Financeiro", "developer": "Desenvolvimento", "support": "Atendimento",
-    "admin": "Administração", "operations": "Operações",
-}
+ROLES: Final = people_letter.ROLES
 # Names that programs, banks and support go by: what a person calls each, and what it is good for.
 TERMS: Final[dict[str, tuple[str, str]]] = {
     "account_id": ("ID da conta", "Como a API e o suporte chamam a sua conta. Tenha-o à mão quando nos procurar."),
