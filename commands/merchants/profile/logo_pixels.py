@@ -37,6 +37,10 @@ _READABLE: Final = frozenset(("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"))
 _WHITE: Final = (255, 255, 255)
 _NEARLY_WHITE: Final = 12
 """Of 255: scans and JPEGs have no pure white around what is drawn."""
+_SCANS_MAX: Final = 100
+"""Of a JPEG; programs write ten. A scan of a dozen bytes goes over the whole picture, and one MB holds 65,000 of them."""
+_SCAN: Final = b"\xff\xda"
+"""In what is compressed 255 is followed by 0."""
 _SHRUNK: Final = (1.0, 0.75, 0.5, 0.35)
 """Until it is small enough. 256 colours of the least of these have 10 kB uncompressed."""
 
@@ -65,7 +69,9 @@ def _refused(why: str) -> Refused:
 
 def _on_white(raw: bytes) -> Image.Image:
     """The first picture of the file, in an image of our own: profiles, texts and dates stay behind. Its size is looked
-    at before a pixel is decoded."""
+    at before a pixel is decoded, and what may make much work of few bytes before anything is."""
+    if raw.count(_SCAN) > _SCANS_MAX or raw.count(b"iCCP") > 1:  # profiles are unpacked as they are met
+        raise _refused("kind")
     opened = Image.open(BytesIO(raw), formats=("PNG", "JPEG"))
     width, height = opened.size
     if (

@@ -123,6 +123,19 @@ def test_every_kind_of_png_and_jpeg_is_read(mode: str) -> None:
     assert kept.width == WIDTH_MAX
 
 
+def _of_many_scans(times: int) -> bytes:
+    """A progressive JPEG whose last scan is there again and again: a pass over the picture for each."""
+    jpeg = a_logo("JPEG", progressive=True)
+    return jpeg[:-2] + jpeg[jpeg.rindex(b"\xff\xda") : -2] * times + jpeg[-2:]
+
+
+def _of_many_profiles(times: int) -> bytes:
+    png = a_logo(icc_profile=b"\0" * 1_000_000)
+    at = png.index(b"iCCP") - 4
+    profile = png[at : at + 12 + int.from_bytes(png[at : at + 4], "big")]
+    return png[:at] + profile * times + png[at + len(profile) :]
+
+
 @pytest.mark.parametrize(
     ("file", "why"),
     [
@@ -132,6 +145,8 @@ def test_every_kind_of_png_and_jpeg_is_read(mode: str) -> None:
         (encoded(Image.new("RGB", (40, 40), "red"), "BMP"), "kind"),
         (encoded(Image.new("I;16", (40, 40), 9), "PNG"), "kind"),
         (a_logo()[:-400], "kind"),
+        (_of_many_scans(200), "kind"),
+        (_of_many_profiles(2), "kind"),
         (b"", "kind"),
         (b"\x89PNG\r\n\x1a\n" + b"\0" * (SENT_BYTES_MAX + 1), "bytes"),
         (encoded(Image.new("L", (4_001, 900))), "size"),
