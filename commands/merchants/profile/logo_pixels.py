@@ -38,7 +38,7 @@ _WHITE: Final = (255, 255, 255)
 _NEARLY_WHITE: Final = 12
 """Of 255: scans and JPEGs have no pure white around what is drawn."""
 _SCANS_MAX: Final = 100
-"""Of a JPEG; programs write ten. A scan of a dozen bytes goes over the whole picture, and one MB holds 65,000 of them."""
+"""Of a JPEG; programs write ten. A scan of a dozen bytes goes over the whole picture, and one MB holds 65,000."""
 _SCAN: Final = b"\xff\xda"
 """In what is compressed 255 is followed by 0."""
 _SHRUNK: Final = (1.0, 0.75, 0.5, 0.35)
