@@ -89,16 +89,12 @@ def read_sheet(raw: bytes) -> list[SheetRow]:
     names = _names([str(each) for each in lines[at]])
     if not workbook:
         _check_widths(lines, at)
-    rows = [
-        SheetRow(number, _fields(names, line))
-        for number, line in enumerate(lines[at + 1 :], at + 2)
-        if _filled(line[: len(names)])
-    ]
-    if not rows:
+    filled = [(number, line) for number, line in enumerate(lines[at + 1 :], at + 2) if _filled(line[: len(names)])]
+    if not filled:
         raise SheetFault("Não há nenhuma linha abaixo dos títulos.")
-    if len(rows) > ROWS_MAX:
-        raise SheetFault(f"São {len(rows)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
-    return rows
+    if len(filled) > ROWS_MAX:
+        raise SheetFault(f"São {len(filled)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
+    return [SheetRow(number, _fields(names, line)) for number, line in filled]
 
 
 def _filled(line: Sequence[Value]) -> bool:

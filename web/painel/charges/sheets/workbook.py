@@ -24,6 +24,10 @@ UNPACKED_MAX: Final = 2 * 1024 * 1024
 LINES_MAX: Final = 20_000
 """Empty ones included: sheets go on for as long as something was formatted."""
 COLUMNS_MAX: Final = 40
+TEXT_MAX: Final = 4_096
+"""Signs in a cell: as many as a field of the form takes. A text is in the file once, however many cells name it."""
+FORMAT_MAX: Final = 255
+"""Signs of a number's format, as in Excel: it is looked through for each cell."""
 _SIGNIFICANT: Final = 15
 """Digits: what Excel keeps and shows; 0.1+0.2 is 0.3 to whoever typed it."""
 _ZEROS: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
@@ -122,14 +126,20 @@ def _value(cell: Any) -> Value:
         case bool():
             return "VERDADEIRO" if cell.value else "FALSO"
         case int() | float():
-            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT}g}"), str(cell.number_format))
+            shown_as = str(cell.number_format)
+            if len(shown_as) > FORMAT_MAX:
+                raise SheetFault(_UNREADABLE)
+            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT}g}"), shown_as)
         case datetime():
             return cell.value.date()
         case date():
             return cell.value
         case time() | timedelta():
             return str(cell.value)
-    return str(cell.value)
+    text = str(cell.value)
+    if len(text) > TEXT_MAX:
+        raise SheetFault(f"A célula {cell.coordinate} tem mais de {TEXT_MAX} caracteres.")
+    return text
 
 
 def _number(value: Decimal, shown_as: str) -> Value:
