@@ -102,7 +102,9 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
 
 
 def _facts(held: HeldRefund) -> dict[str, str]:
-    return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": held.pix_key or ""}
+    # The domain of an e-mail may name its holder, and the audit log keeps it for ever (domain/payer.py).
+    key, _, _ = (held.pix_key or "").partition("@")
+    return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": key}
 
 
 async def _rows(conn: Connection, items: Sequence[Any], request: PageRequest) -> list[HeldRefund]:

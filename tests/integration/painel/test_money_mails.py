@@ -144,6 +144,8 @@ async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, server
     assert await env.mails("refund.asked") == [
         {"amount": brl(15_000), "destination": "j***@example.com", **doer(env.owner)}
     ]
+    audit = "SELECT facts ->> 'pix_key' FROM audit WHERE action = 'refund.asked' AND subject = $1"
+    assert await env.pool.fetchval(audit, charges[0]) == "j***", "the log stays when the payer is erased"
 
 
 async def test_of_secrets_of_production_and_apart_of_those_that_move_money(env: Environment) -> None:

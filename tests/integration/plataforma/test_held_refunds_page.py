@@ -140,8 +140,9 @@ async def test_a_release_asks_for_the_password_again_and_leaves_one_order(
         str(held.merchant.account_id),
     )
     assert [(row["email"], row["action"]) for row in log] == [(staff.email, "refund.released")]
-    assert "j***@example.com" in log[0]["facts"]
-    assert "joao.davila" not in log[0]["facts"]
+    assert "j***" in log[0]["facts"]
+    for payers in ("joao.davila", "example.com"):  # a domain of one's own names its holder, and the log stays
+        assert payers not in log[0]["facts"]
 
 
 async def test_a_refusal_says_why_and_gives_the_money_back(pool: Pool, servers: Any, staff: Person) -> None:
