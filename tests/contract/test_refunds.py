@@ -563,6 +563,9 @@ async def test_a_duplicate_is_refunded_by_its_payment_and_the_charge_stays_paid(
     await env.ends(await env.refund(charge_id))
     assert (await env.charge(charge_id))["status"] == "refunded"
     assert settling["payment_id"] == (await env.charge(charge_id))["payment"]["payment_id"]
+    # What comes then is a duplicate still: the charge was paid.
+    await env.arrives(charge_id, 1000)
+    assert (await env.payments(charge_id))[-1]["anomaly"] == "duplicate"
 
 
 async def test_a_charge_with_a_duplicate_is_not_refunded_while_that_is_not_back(env: Environment) -> None:
