@@ -208,6 +208,8 @@ def test_one_gone_is_a_failure_and_three_over_ten_minutes_are_believed() -> None
     assert gone.blocked_until is None, "who asked not to be called is not called"
     assert after(lane, refused(9, 500), refused(1, 410), now=later).state is LaneState.OPEN
     assert after(lane, refused(9, 500), *[refused(1, 410)] * 3, now=later).state is LaneState.OPEN
+    parted = after(lane, refused(9, 500), refused(1, 410))
+    assert after(parted, refused(1, 410), now=later).state is LaneState.OPEN, "two since it was another answer"
     first = after(Lane(), refused(9, 500), refused(1, 410))
     assert after(first, refused(1, 410), now=later).state is LaneState.OPEN
     assert after(first, *[refused(1, 410)] * 2, now=later).state is LaneState.PAUSED
