@@ -565,6 +565,9 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
     assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
+    # Its paper is the third one, and says so.
+    redated = "SELECT (doc ->> 'redated')::integer FROM charge_view WHERE charge_id = $1"
+    assert await pool.fetchval(redated, order.charge_id) == 2
 
 
 async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:
