@@ -166,12 +166,13 @@ def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
     if boleto.logo is not None:
         content.logo("logo", boleto.logo.width, boleto.logo.height)
+    # What does not fit is cut from the end: of a long description, and not of what is to be paid when.
     text = []
-    if boleto.description:
-        text += [Paragraph("Descrição", bold=True), Paragraph(boleto.description, lines_max=4)]
     instructions = [Paragraph(line) for line in _instructions(boleto)]
     if instructions and boleto.void is None:
         text += [Paragraph("Instruções", bold=True), *instructions]
+    if boleto.description:
+        text += [Paragraph("Descrição", bold=True), Paragraph(boleto.description, lines_max=4)]
     below = _BELOW_LOGO_MM if boleto.logo is not None and boleto.void is None else 0
     content.paragraphs("text", text, 8.5, 4.3, down=3 + below, inset=0)
     if boleto.void is not None:

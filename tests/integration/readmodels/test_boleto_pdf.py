@@ -286,6 +286,18 @@ def test_long_texts_are_cut_with_a_sign_and_documents_and_amounts_never(papers: 
     assert "Instruções" in text  # a long description leaves room for them
 
 
+def test_a_long_description_leaves_every_instruction_on_both_parts(printer: BoletoPrinter) -> None:
+    terms = (
+        "Se pago em 20/11/2026: R$ 1.184,56.", *(f"Até 0{day}/12/2026: desconto de R$ 50,00." for day in (1, 5, 9)),
+        "Após 21/12/2026: multa de 2,00% (R$ 24,69).", "Após 21/12/2026: juros de 1,00% ao mês.",
+        "Não receber após 21/12/2027.",
+    )  # fmt: skip
+    boleto = msgspec.structs.replace(HYBRID, instructions=terms, description="Mensalidade de novembro " * 20)
+    text = PdfReader(io.BytesIO(printer.stamp(boleto))).pages[0].extract_text()
+    assert {line: text.count(line) for line in terms} == dict.fromkeys(terms, 2)
+    assert "Mensalidade de novembro" in text
+
+
 @pytest.mark.parametrize(
     ("town", "shown"),
     [
