@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from domain.instants import SAO_PAULO
 
 _NO_BREAK = "\u00a0"
+_DAY = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4}|[0-9]{2})")
 _AMOUNT = re.compile(r"([0-9]{1,10}|[0-9]{1,3}(?:\.[0-9]{3}){1,3})(?:,([0-9]{1,2}))?")
 
 
@@ -43,6 +44,14 @@ def parse_brl(text: str, *, cents_max: int) -> int:
     if not 0 < cents <= cents_max:
         raise ValueError("amount out of bounds")
     return cents
+
+
+def iso_day(text: str) -> str:
+    """ "31/12/2026", and "31/12/26" as LibreOffice writes it -> "2026-12-31"; any other text as it is."""
+    if (typed := _DAY.fullmatch(text)) is None:
+        return text
+    year = typed[3] if len(typed[3]) == len("2026") else f"20{typed[3]}"
+    return f"{year}-{typed[2]:0>2}-{typed[1]:0>2}"
 
 
 def day(at: date) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.brazilian import brl, moment_exact, parse_brl, short_id, span, thousands
+from domain.brazilian import brl, iso_day, moment_exact, parse_brl, short_id, span, thousands
 from runtime.ids import new_id
 
 CENTS_MAX = 10**12 - 1
@@ -95,3 +95,18 @@ def test_ids_made_in_the_same_moment_are_told_apart_by_their_short_form() -> Non
 
 def test_a_number_of_many_has_points_between_its_thousands() -> None:
     assert [thousands(each) for each in (0, 999, 10_000, 1_234_567)] == ["0", "999", "10.000", "1.234.567"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "iso"),
+    [
+        ("31/12/2026", "2026-12-31"),
+        ("1/2/26", "2026-02-01"),
+        ("2026-12-31", "2026-12-31"),
+        ("31/12/202", "31/12/202"),
+        ("٣١/12/2026", "٣١/12/2026"),
+        ("", ""),
+    ],
+)
+def test_a_day_is_read_as_people_and_spreadsheets_here_write_it(typed: str, iso: str) -> None:
+    assert iso_day(typed) == iso

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from domain.boleto.codes import LAST_DUE
-from domain.brazilian import amount, brl, day, parse_brl
+from domain.brazilian import amount, brl, day, iso_day, parse_brl
 from domain.documents import check_digits_hold, well_formed, without_marks
 from domain.instants import parse_day
 from domain.payer import is_mail_address
@@ -80,7 +80,7 @@ class Filled:
         """Up to the last day a barcode carries; `first` is the earliest it may be."""
         value = self._given(name, required=required)
         try:
-            found = None if value is None else parse_day(value)
+            found = None if value is None else parse_day(iso_day(value))
         except ValueError:
             self.wrong(name, "Não é uma data como 31/12/2026.")
             return None

@@ -429,7 +429,9 @@ async def test_a_pix_charge_has_no_due_date_to_change(env: Environment) -> None:
 
 async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> None:
     form = await env.owner.opened(NEW_SCHEDULE)
-    asked = {**SCHEDULE, "payer_name": "Maria da Silva"}
+    # As typed where a browser has no field for days.
+    first = f"{date.fromisoformat(SCHEDULE['first_due_date']):%d/%m/%Y}"
+    asked = {**SCHEDULE, "first_due_date": first, "payer_name": "Maria da Silva"}
     made = await asyncio.gather(*(env.owner.post(NEW_SCHEDULE, form=form, **asked) for _ in range(4)))
     assert {each.status for each in made} == {303}, made[0].text[:300]
     assert len({each.where for each in made}) == 1
@@ -438,6 +440,7 @@ async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> No
     page = await env.owner.opened(path)
     assert f"{brl(99_90)}, todo mês" in page.text
     assert "depois de 12 cobranças" in page.text
+    assert f"Primeiro vencimento {first}" in page.text
     for shown in (page, await env.owner.opened("/painel/programacoes")):
         assert "Maria da Silva" in shown.text, "whose it is"
     assert (await env.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from domain.brazilian import iso_day
 from web.painel.charges.boleto_terms import DEFAULTS
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.workbook import Value, is_workbook, read_workbook
@@ -55,7 +56,6 @@ _OTHER_NAMES: Final = {
     "e_mail": "email",
     "uf": "estado",
 }
-_DAY: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4}|\d{2})")
 _PLAIN: Final = re.compile(r"(\d+)\.(\d{1,2})")
 AMOUNT_COLUMNS: Final = (
     "valor", "multa_percentual", "multa_valor", "juros_percentual_mes", "juros_valor_dia", "desconto", "desconto_2",
@@ -65,7 +65,6 @@ DAY_COLUMNS: Final = ("vencimento", "desconto_ate", "desconto_2_ate", "desconto_
 _DIGITS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
 _ZEROS_LOST_MAX: Final = 2
 _CENT_PLACES: Final = 2
-_YEAR: Final = 4  # signs
 _DAYS: Final = re.compile(r"[1-9]\d{0,2}")
 _LIFETIME_DAYS: Final = "7"
 
@@ -166,8 +165,7 @@ def _fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
         if plain := _PLAIN.fullmatch(fields[name]):
             fields[name] = f"{plain[1]},{plain[2]}"
     for name in map(COLUMNS.__getitem__, DAY_COLUMNS):
-        if day := _DAY.fullmatch(fields[name]):
-            fields[name] = f"{day[3] if len(day[3]) == _YEAR else '20' + day[3]}-{day[2]:0>2}-{day[1]:0>2}"
+        fields[name] = iso_day(fields[name])
     days = fields["lifetime"] or _LIFETIME_DAYS
     fields["lifetime"] = str(int(days) * 86_400) if _DAYS.fullmatch(days) else days
     # What a spreadsheet, or this dashboard's own files, put before text that is no number.
