@@ -171,7 +171,7 @@ async def test_what_works_while_a_registration_waits_is_what_the_first_page_says
         assert "por inteiro" not in first
         assert "sem ele não há boletos, nem no teste. No teste, todo o resto funciona." in first
         company = await owner.opened("/painel/empresa")
-        assert "Endereço completo" in company.text
+        assert '<a href="#address">Endereço completo' in company.html, "leads to its form"
         async with colleague_of(env.pool, env.address, merchant, "finance") as finance:
             assert 'action="/painel/empresa/endereco"' not in (await finance.opened("/painel/empresa")).html
             assert (await finance.post("/painel/empresa/endereco", on="/painel/empresa", **ADDRESS)).status == 403
