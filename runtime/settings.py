@@ -17,7 +17,7 @@ from domain.merchants.fees import FeeTerms, fee_faults
 from runtime.limits.http_bounds import HttpBounds, read_http_bounds
 from runtime.limits.kept import Kept, read_kept
 from runtime.limits.rates import Rates, read_rates
-from runtime.limits.variables import floats, nameservers, one_number, switch, web_address, whole_number
+from runtime.limits.variables import floats, nameservers, one_number, redis_address, switch, web_address, whole_number
 from runtime.pace import Pace, read_pace
 from runtime.production import (
     LOCAL_APP_KEY,
@@ -191,9 +191,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         environment=_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
         **read_databases(env),
-        redis_url=_required(env, "REDIS_URL"),
+        redis_url=redis_address(env),
         port=port,
-        host=env.get("HOST", "127.0.0.1"),
+        host=env.get("HOST") or "127.0.0.1",
         base_url=base_url,
         app_url=web_address(env, "APP_URL", base_url),
         docs_url=web_address(env, "DOCS_URL", f"{base_url}/docs"),

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import msgspec
 import structlog
 from arq import cron, func
-from arq.connections import RedisSettings
 from arq.cron import CronJob
 from arq.worker import Function
 
@@ -26,6 +25,7 @@ from domain.boleto.business_days import effective_due_date
 from runtime import log
 from runtime.coordination.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
+from runtime.limits.variables import redis_address
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import session
 from runtime.servers.sealing_keys import check_keys
@@ -39,7 +39,6 @@ from workers.webhooks.guarded_connection import guarded_session
 
 _CALENDAR_AFTER_S = 3.0
 _LEAVE_S = 1.0
-_REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 # fmt: off
 _INTERVALS: dict[int, dict[str, Any]] = {
     1:    {"second": set(range(60))},
@@ -90,13 +89,20 @@ async def _stop(ctx: dict[str, Any]) -> None:
     await ctx["opened"].aclose()
 
 
+def _queue() -> QueueRedis | None:
+    """Of an address that is none, None: the worker says so when it reads its settings."""
+    try:
+        return QueueRedis(redis_address(os.environ))
+    except ValueError:
+        return None
+
+
 class WorkerSettings:
     functions: ClassVar[list[Function]] = [_lane(name) for name in LANES]
     cron_jobs: ClassVar[list[CronJob]] = [_every(interval_s, at) for interval_s, at in _INTERVALS.items()]
     on_startup = _start
     on_shutdown = _stop
-    redis_settings = RedisSettings.from_dsn(_REDIS_URL)  # for `arq --check`
-    redis_pool = QueueRedis(_REDIS_URL)
+    redis_pool = _queue()
     queue_name = QUEUE
     job_serializer = msgspec.msgpack.encode
     job_deserializer = msgspec.msgpack.decode

@@ -67,6 +67,24 @@ def web_address(env: Mapping[str, str], name: str, default: str) -> str:
     return text.rstrip("/")
 
 
+def redis_address(env: Mapping[str, str]) -> str:
+    """REDIS_URL, whose password is quoted nowhere."""
+    if not (text := env.get("REDIS_URL")):
+        raise ValueError("REDIS_URL is not set")
+    try:
+        parts = urlsplit(text)
+        hosts = [urlsplit(f"//{each}") for each in parts.netloc.rpartition("@")[2].split(",")]
+        whole = all(each.hostname and each.port != 0 for each in hosts)
+    except ValueError:
+        whole = False
+    if not whole or parts.scheme not in ("redis", "rediss", "redis+sentinel"):
+        raise ValueError(
+            "REDIS_URL must be such as redis://user:password@host:6379/0, or redis+sentinel://one:26379,two:26379/service/0;"
+            " in a password / ? # and @ are written as %2F %3F %23 and %40"
+        )
+    return text
+
+
 def nameservers(env: Mapping[str, str], name: str) -> tuple[str, ...]:
     """None of them unless it is set."""
     given = tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())

@@ -55,6 +55,8 @@ def test_an_api_process_that_cannot_reach_postgresql_logs_why(
     [
         ({"DATABASE_URL": ""}, "ValueError", "DATABASE_URL is not set"),
         ({"DATABASE_URL": "postgresql://quita:hun/ter2@127.0.0.1/quita"}, "ClientConfigurationError", "%2F"),
+        ({"REDIS_URL": "localhost:6379"}, "ValueError", "REDIS_URL must be"),
+        ({"REDIS_URL": "redis://quita:hun/ter2@127.0.0.1:6379/0"}, "ValueError", "REDIS_URL must be"),
         ({}, "ConnectionRefusedError", ""),
         ({"CELL": "1"}, "ConnectionRefusedError", ""),
     ],

@@ -30,6 +30,7 @@ from workers.process import keep_running
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "redis://127.0.0.1:1/0"
+NO_SENTINEL = "redis+sentinel://127.0.0.1:1/quita/0"
 
 
 class Counted:
@@ -386,13 +387,13 @@ async def process(
 
 @pytest.mark.parametrize(
     ("command", "redis"),
-    [(WORKERS_COMMAND, "there"), (WORKERS_COMMAND, "gone"), (ARQ_COMMAND, "there")],
-    ids=["workers", "workers without Redis", "arq"],
+    [(WORKERS_COMMAND, "there"), (WORKERS_COMMAND, NOWHERE), (WORKERS_COMMAND, NO_SENTINEL), (ARQ_COMMAND, "there")],
+    ids=["workers", "workers without Redis", "workers without a Sentinel", "arq"],
 )
 async def test_a_worker_told_to_stop_leaves_with_0(
     servers: Any, tmp_path: Path, command: Sequence[str], redis: str
 ) -> None:
-    redis_url = servers.redis_url if redis == "there" else NOWHERE
+    redis_url = servers.redis_url if redis == "there" else redis
     async with process(servers, tmp_path, command, redis_url=redis_url) as worker:
         worker.send_signal(signal.SIGTERM)
         async with asyncio.timeout(60):
