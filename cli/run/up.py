@@ -67,7 +67,7 @@ def up(_: argparse.Namespace) -> int:
 def _run(home: Path, supervisor: Supervisor) -> int:
     (home / "dev.json").unlink(missing_ok=True)  # written again when the API answers
     env = _environment(home)
-    host, number = env.get("HOST", "127.0.0.1"), _number(env, "PORT", 8000)
+    host, number = env.get("HOST") or "127.0.0.1", _number(env, "PORT", 8000)
     processes = _number(env, "API_PROCESSES", 2)
     port = Port(host, number, processes)  # first: a port in use is the likeliest fault
     own_bank = not _loopback_bank(env)

@@ -75,7 +75,9 @@ def test_what_is_no_web_address_is_refused(name: str, given: str) -> None:
         read_settings(GOOD | {name: given})
 
 
-@pytest.mark.parametrize("name", ["BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_CALLBACK_TOKEN", "MAIL_CATCHER"])
+@pytest.mark.parametrize(
+    "name", ["HOST", "BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_CALLBACK_TOKEN", "MAIL_CATCHER"]
+)
 def test_a_variable_that_is_empty_is_as_one_that_is_not_set(name: str) -> None:
     """Files of variables name what they leave open: payers' links would have no host."""
     given, without = read_settings(GOOD | {name: ""}), read_settings(GOOD)
@@ -160,6 +162,7 @@ def test_every_setting_is_documented() -> None:
     for folder in ("banks", "cli", "runtime", "workers"):
         for file in (ROOT / folder).rglob("*.py"):
             env.names.update(by_name.findall(file.read_text(encoding="utf-8")))
-    of_the_system = {"PATH", "PGPASSWORD", "PROMETHEUS_MULTIPROC_DIR", "PYTHONPATH", "PYTHONUNBUFFERED"}
+    given_to_programs = {"PGCONNECT_TIMEOUT", "PGPASSWORD", "PROMETHEUS_MULTIPROC_DIR"}
+    of_the_system = {"PATH", "PYTHONPATH", "PYTHONUNBUFFERED"} | given_to_programs
     text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("settings.md", "production.md"))
     assert env.names - of_the_system - set(re.findall(r"[A-Z][A-Z0-9_]+", text)) == set()
