@@ -4,6 +4,7 @@ Both listen on 127.0.0.1 only, require a password, keep all files under the give
 started them ends. Synchronous: the supervisor and the tests call it before an event loop runs.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -291,7 +292,7 @@ def _end_leftover(data: Path) -> None:
         return
     pid = int(lines[0])
     for sent in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        if not _is_postgres(pid):
+        if not _is_postgres(pid) or not _runs_on(data, pid, lines):
             break
         try:
             os.kill(pid, sent)
@@ -320,6 +321,14 @@ def _is_postgres(pid: int) -> bool:
         ).stdout
         state, _, name = shown.strip().partition(" ")
     return "postgres" in name and not state.startswith("Z")
+
+
+def _runs_on(data: Path, pid: int, lines: list[str]) -> bool:
+    """Whether that server's data is this. In a copy of a home that is in use it is the server of the original."""
+    for folder in (f"/proc/{pid}/cwd", *lines[1:2]):
+        with contextlib.suppress(OSError):
+            return Path(folder).samefile(data)
+    return False
 
 
 def _pid_file(data: Path) -> list[str]:

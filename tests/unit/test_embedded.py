@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -54,6 +55,22 @@ async def test_postgres_killed_outright_starts_again_with_its_data(home: Path) -
         assert await _count(again.dsn) == 2
     finally:
         again.stop()
+
+
+async def test_a_copy_of_a_home_that_is_in_use_ends_nothing_of_the_original(home: Path) -> None:
+    """The copy names the original's server as the one that runs on its data."""
+    original, copied = EmbeddedPostgres(), EmbeddedPostgres()
+    original.start(home / "original", fsync=False)
+    try:
+        assert await _count(original.dsn) == 1
+        subprocess.run(["cp", "-a", home / "original", home / "copy"], check=True)
+        copied.start(home / "copy", fsync=False)
+        assert await _count(copied.dsn) == 2
+        assert original.alive()
+        assert await _count(original.dsn) == 2
+    finally:
+        original.stop()
+        copied.stop()
 
 
 async def test_postgres_left_running_is_ended_first(home: Path) -> None:
