@@ -18,7 +18,7 @@ from msgspec import Struct
 from domain.brazilian import iso_day
 from web.painel.charges.boleto_terms import DEFAULTS
 from web.painel.charges.sheets.fault import SheetFault
-from web.painel.charges.sheets.workbook import Value, is_workbook, read_workbook
+from web.painel.charges.sheets.workbook import TEXT_MAX, Value, is_workbook, read_workbook
 
 BYTES_MAX: Final = 128 * 1024
 ROWS_MAX: Final = 100
@@ -115,9 +115,14 @@ def _read_csv(raw: bytes) -> list[list[str]]:
     text = _text(raw)
     separator = ";" if text.partition("\n")[0].count(";") >= text.partition("\n")[0].count(",") else ","
     try:
-        return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error as error:
         raise SheetFault("O arquivo não é um CSV: há aspas que não fecham.") from error
+    for number, line in enumerate(lines, 1):
+        # The time to take accents off grows with the square of their number, and nothing else runs meanwhile.
+        if any(len(each) > TEXT_MAX for each in line):
+            raise SheetFault(f"Um campo da linha {number} tem mais de {TEXT_MAX} caracteres.")
+    return lines
 
 
 def _text(raw: bytes) -> str:
