@@ -22,10 +22,12 @@ from banks.simulated.signing import (
 from commands.sandbox_clock import clock_of_boleto, clock_of_charge
 from runtime.postgres import session
 from runtime.seal import Seal
+from web.context import spend
 
 
 @get("/pix/v2/{token:str}")
 async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
+    spend(request, "pages_per_min")
     cob = await _bank(request).booked_at(token) if _is_token(token) else None
     if cob is None:
         return await _answer(request, None)
@@ -38,6 +40,7 @@ async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Res
 @get("/pix/v2/cobv/{token:str}")
 async def boleto_location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
     """The PIX side of a hybrid boleto: a charge with a due date."""
+    spend(request, "pages_per_min")
     boleto = await _bank(request).boletos.booked_at(token) if _is_token(token) else None
     if boleto is None:
         return await _answer(request, None)

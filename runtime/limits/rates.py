@@ -34,7 +34,8 @@ class Rates(Struct, frozen=True, kw_only=True):
     client_tokens_per_min: int = 600
     """Those that give one, of one client_id: a token lasts an hour."""
     pages_per_min: int = 3_000
-    """Payers' pages and what they poll, of one address: a mobile network shows thousands of people as one."""
+    """Payers' pages and what they poll, and locations of the sandbox's QR Codes, of one address: a mobile network shows
+    thousands of people as one."""
     logos_per_min: int = 3_000
     """Merchants' logos, of one address: with each page that is opened for the first time."""
     pdfs_per_min: int = 300

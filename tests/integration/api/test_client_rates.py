@@ -84,7 +84,13 @@ async def test_who_knows_a_client_id_alone_keeps_nobody_from_tokens(servers: Any
 
 @pytest.mark.parametrize(
     ("path", "address"),
-    [("/pagar/x", "127.0.0.2"), ("/pagar/x/estado", "127.0.0.3"), ("/pagar/x/boleto.pdf", "127.0.0.4")],
+    [
+        ("/pagar/x", "127.0.0.2"),
+        ("/pagar/x/estado", "127.0.0.3"),
+        ("/pagar/x/boleto.pdf", "127.0.0.4"),
+        ("/pix/v2/x", "127.0.0.5"),
+        ("/pix/v2/cobv/x", "127.0.0.6"),
+    ],
 )
 async def test_payers_pages_and_boletos_by_address_in_portuguese(server: ApiProcess, path: str, address: str) -> None:
     refused = limited(await asked(server, "GET", path, address), usual=404)
