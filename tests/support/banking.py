@@ -245,5 +245,5 @@ async def order_of(pool: Pool, charge_id: UUID, kind: str = "cob_register") -> A
 
 async def due_now(pool: Pool, charge_id: UUID) -> None:
     """Time passes: what waits for its next try is due."""
-    past = "UPDATE bank_order SET due_at = '-infinity' WHERE charge_id = $1 AND state = 'waiting'"
+    past = "UPDATE bank_order SET due_at = now() WHERE charge_id = $1 AND state = 'waiting'"
     await pool.execute(past, charge_id)

@@ -59,6 +59,7 @@ from workers.orders.lease import (
     store_with_retry,
     wait_after,
 )
+from workers.orders.queue_head import QueueHead
 
 ATTEMPTS_MAX: Final = 3
 """Of an order that a request waits for."""
@@ -96,6 +97,7 @@ class BoletoOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
+        self._head = QueueHead()
         self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
         self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,
@@ -109,10 +111,12 @@ class BoletoOrderWorker:
         at_once = self._context.settings.pace.bank_boleto_calls
         return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once, call_s=CALL_S)
 
-    async def _claim(self, limit: int) -> list[BoletoOrder]:
+    async def _claim(self, limit: int) -> Sequence[BoletoOrder]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            return await claim(conn, test=self._mode.test, now=now, limit=limit, lease=LEASE)
+            return await self._head.claim(
+                lambda since: claim(conn, test=self._mode.test, since=since, now=now, limit=limit, lease=LEASE), now=now
+            )
 
     async def _ask(self, order: BoletoOrder) -> Result:
         # A reconciliation goes without the merchant's scenario: nothing may stay behind a test.

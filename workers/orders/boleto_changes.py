@@ -45,6 +45,7 @@ Change = Callable[[Connection], Awaitable[Changed | None]]
 class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
     """A claimed order, with its charge and boleto as they were at that moment."""
 
+    due_at: datetime
     account_id: UUID
     charge_id: UUID
     payment_method: str | None

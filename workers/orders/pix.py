@@ -52,6 +52,7 @@ from workers.orders.pix_requests import (
     read_terms,
     simulated_pix,
 )
+from workers.orders.queue_head import QueueHead
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
@@ -86,19 +87,24 @@ Answer = Done[None] | Rejected | Unknown
 DONE: Final = Done(None)
 
 
-async def drain_orders(context: Context, mode: Mode) -> int:
-    """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up."""
+async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = None) -> int:
+    """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up.
+    `head` is of the calls before, if there were any."""
+    head = head or QueueHead()
     pace = context.settings.pace
     callbacks = _CallbackKeys(context)
     done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
     clock = asyncio.get_running_loop().time
     until = 0.0
 
-    async def claim_some(limit: int) -> list[PixOrder]:
+    async def claim_some(limit: int) -> Sequence[PixOrder]:
         nonlocal until
         until = clock() + CALL_S  # as drain_lane
+        now = context.now()
         async with session(context.pool) as conn:
-            return await claim(conn, test=mode.test, now=context.now(), limit=limit, lease=LEASE)
+            return await head.claim(
+                lambda since: claim(conn, test=mode.test, since=since, now=now, limit=limit, lease=LEASE), now=now
+            )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         begun: list[Coroutine[Any, Any, None]] = []

@@ -18,6 +18,7 @@ from workers.orders.lease import ClaimedOrder
 class PixOrder(ClaimedOrder, frozen=True, gc=False):
     """A claimed order, and its charge as it was at that moment."""
 
+    due_at: datetime
     charge_id: UUID | None
     status: str | None
     expires_at: datetime | None

@@ -11,12 +11,14 @@
 
 -- name: claim_pix
 -- Lease what is due of one mode, and where that is too little, registrations that are beyond their account's share: the order of
--- due_at is then that of fair queueing. Workers pass over each other's rows. What decides whether an order still makes
+-- due_at is then that of fair queueing. :since spares the walk over rows that have left and that a snapshot still holds
+-- (workers/orders/queue_head.py). Workers pass over each other's rows. What decides whether an order still makes
 -- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
 -- bank calls back; and of a dual charge with terms, whose PIX leg is a cobv, these and the due date.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'pix' AND test = :test AND state = 'waiting' AND due_at <= :now
+    WHERE lane = 'pix' AND test = :test AND state = 'waiting'
+      AND due_at >= coalesce(:since::timestamptz, '-infinity') AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
@@ -40,7 +42,7 @@ LEFT JOIN LATERAL (
     OFFSET 0 -- else a plan made while there was no boleto may read all of them, for each order
 ) s ON true
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.charge_id,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.due_at, o.charge_id,
           c.status, c.expires_at, c.payer_sealed, s.due_on, s.terms,
           o.kind IN ('cob_remove', 'cob_revise') AND EXISTS (
               SELECT FROM bank_order r WHERE r.charge_id = o.charge_id AND r.kind = 'cob_register'
@@ -55,7 +57,8 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
 -- As above, with what the charge and its boleto look like at that moment.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'boleto' AND test = :test AND state = 'waiting' AND due_at <= :now
+    WHERE lane = 'boleto' AND test = :test AND state = 'waiting'
+      AND due_at >= coalesce(:since::timestamptz, '-infinity') AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
@@ -79,8 +82,8 @@ LEFT JOIN LATERAL (
 ) s ON true
 LEFT JOIN charge_view r ON r.charge_id = d.charge_id
 WHERE o.order_id = d.order_id
-RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.account_id, o.charge_id,
-          c.payment_method, c.status, s.number, s.due_on, s.registered_at, r.doc,
+RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.due_at, o.account_id,
+          o.charge_id, c.payment_method, c.status, s.number, s.due_on, s.registered_at, r.doc,
           CASE WHEN o.test THEN coalesce((SELECT ahead_s FROM sandbox_clock k WHERE k.account_id = d.account_id), 0) ELSE 0 END AS ahead_s;
 
 -- name: claim_money

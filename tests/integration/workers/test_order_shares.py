@@ -47,7 +47,7 @@ async def burst(pool: Pool, times: DueTimes, count: int) -> tuple[UUID, list[UUI
 
 async def cobs(pool: Pool, limit: int) -> list[UUID | None]:
     async with session(pool) as conn:
-        claimed = await claim_cobs(conn, test=False, now=utc_now(), limit=limit, lease=LEASE)
+        claimed = await claim_cobs(conn, test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
     return [each.charge_id for each in claimed]
 
 
@@ -86,7 +86,7 @@ async def test_boletos_have_the_same_turns_and_what_is_to_be_done_later_is_left(
 
     async def claimed(limit: int) -> list[UUID | None]:
         async with session(alone) as conn:
-            orders = await claim_boletos(conn, test=False, now=now, limit=limit, lease=LEASE)
+            orders = await claim_boletos(conn, test=False, since=None, now=now, limit=limit, lease=LEASE)
         return [each.account_id for each in orders]
 
     assert set(await claimed(2)) == {account, other}

@@ -139,7 +139,9 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
     )
     many = [row[0] for row in await conn.fetch("SELECT order_id FROM seed WHERE n <= 500 LIMIT 100")]
     hints = [row[0] for row in await conn.fetch("SELECT hint_id FROM bank_hint LIMIT 10")]
-    claim: dict[str, Any] = {"test": False, "now": NOW, "limit": 20, "lease": timedelta(seconds=30)}
+    claim: dict[str, Any] = {
+        "test": False, "since": None, "now": NOW, "limit": 20, "lease": timedelta(seconds=30),
+    }  # fmt: skip
     ended: dict[str, Any] = {"outcomes": [b"{}"], "states": ["done"], "attempts": [1], "now": NOW}
     return {
         "bank_order.settle": (ended | {"order_ids": [pix["order_id"]]}, 3),
@@ -327,7 +329,7 @@ async def test_a_claim_by_a_plan_made_while_many_waited_looks_up_the_clocks_it_n
         conn: Any = await asyncpg.connect(url)
         for number, name in enumerate(("bank_order.claim_pix", "bank_order.claim_boletos")):
             await conn.execute(f"PREPARE asked_{number} AS {sql.STATEMENTS[name].text}")
-            raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked_{number}(NULL, NULL, NULL, NULL)")
+            raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked_{number}(NULL, NULL, NULL, NULL, NULL)")
             plan = msgspec.json.decode(raw)[0]["Plan"]
             (clocks,) = [node for node in _nodes(plan) if node.get("Relation Name") == "sandbox_clock"]
             assert "account_id" in clocks.get("Index Cond", ""), raw
