@@ -518,7 +518,7 @@ async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(env: Env
 
 
 async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_has_it_by_now(env: Environment) -> None:
-    """It sent the money when it went on, however long after the withdrawal had failed, and was credited back."""
+    """Of a refund, which has no look of its own whether it has ended, the money was sent when it went on."""
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
 
