@@ -18,6 +18,9 @@ from domain.sandbox_clock import on_clock
 
 LIFETIME_MIN: Final = timedelta(seconds=60)
 """Of a PIX charge (contract section 5): less cannot be paid."""
+EXTERNAL_ID_MAX: Final = 255
+"""Characters of the merchant's own reference, here and of schedules, refunds and withdrawals."""
+DESCRIPTION_MAX: Final = 500
 
 
 class Status(StrEnum):

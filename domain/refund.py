@@ -26,6 +26,7 @@ TRANSFER_WITHIN: Final = timedelta(days=180)
 DESTINATION_DOCUMENT: Final = "destination.document"
 """The field that a refusal of the destination names."""
 
+REASON_MAX: Final = 140
 PIX_KEY_CHARACTERS_MAX: Final = 77
 # The five kinds of key of the DICT: CPF, CNPJ, telephone, e-mail, random.
 PIX_KEY: Final = (

@@ -9,16 +9,15 @@ from uuid import UUID
 from msgspec import Meta
 
 from api.body.reading import TEXT_PATTERN
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX
 from domain.boleto.codes import LAST_DUE
-from domain.charge import LIFETIME_MIN
+from domain.charge import DESCRIPTION_MAX, EXTERNAL_ID_MAX, LIFETIME_MIN
 from domain.errors import Code, Refused
 from domain.identifiers import UUID_REGEX, parse_id
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
 from domain.payer import EMAIL_MAX, PAYER_ADDRESS
 
-DESCRIPTION_MAX: Final = 500
-EXTERNAL_ID_MAX: Final = 255
 METADATA_KEYS_MAX: Final = 20
 METADATA_KEY_MAX: Final = 40
 METADATA_VALUE_MAX: Final = 500
@@ -112,10 +111,13 @@ DueDay = Annotated[
 ]
 Lifetime = Annotated[int, _lifetime]
 Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(PAYER_ADDRESS, "must be an e-mail address")]
-ExternalId = Annotated[
-    Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="The merchant's own reference; need not be unique.")
-]
+Reference = Annotated[str, text(EXTERNAL_ID_MAX)]
+ExternalId = Annotated[Reference | None, Meta(description="The merchant's own reference; need not be unique.")]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
+ToldToBank = Annotated[
+    Description | None,
+    Meta(description=f"Told to the bank, folded to its letters and {DESCRIPTION_CHARACTERS_MAX} characters."),
+]
 Metadata = Annotated[
     dict[Annotated[str, not_blank(METADATA_KEY_MAX)], Annotated[str, text(METADATA_VALUE_MAX)]],
     Meta(

@@ -8,7 +8,6 @@ from msgspec import Meta, Struct
 
 from api.answers import Answer
 from api.body.fields import (
-    EXTERNAL_ID_MAX,
     BoletoAmount,
     Description,
     DueDay,
@@ -16,11 +15,11 @@ from api.body.fields import (
     IntegradorCode,
     Metadata,
     OwnAccount,
+    Reference,
     boleto_cents,
     choice,
     due_day,
     own_account,
-    text,
 )
 from api.body.payers import COMPANY, Pagador, boleto_payer, seal_payer
 from api.body.reading import shaped
@@ -75,7 +74,7 @@ class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     due_date: Annotated[DueDay, Meta(description=f"Today in São Paulo or later, {LAST_DUE} at the latest.")]
     charge_id: str | None = None
-    external_id: Annotated[str, text(EXTERNAL_ID_MAX)] | None = None
+    external_id: Reference | None = None
 
 
 class _NewDueDate(Struct, frozen=True):

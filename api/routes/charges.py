@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.body.fields import EXTERNAL_ID_MAX, choice, text
+from api.body.fields import Reference, choice
 from api.body.reading import shaped
 from api.charge_answers import (
     charge_answer,
@@ -37,7 +37,7 @@ class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Exactly one of the two identifiers; `reason` is cancelled (default) or paid_externally."""
 
     charge_id: str | None = None
-    external_id: Annotated[str, text(EXTERNAL_ID_MAX)] | None = None
+    external_id: Reference | None = None
     reason: (
         Annotated[
             str,

@@ -1,13 +1,13 @@
 """Refunds: ask for one, look one up, list them (contract section 11)."""
 
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
-from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, Id, matching, pix_cents, text
+from api.body.fields import Amount, Id, Reference, ToldToBank, matching, pix_cents, text
 from api.body.payers import check_document, document_digits
 from api.body.reading import misspelling_of, shaped
 from api.charge_answers import charge_id_of
@@ -20,14 +20,12 @@ from api.route import Call, Route, routes_of
 from commands.money.refund import NewRefund, TransferDestination
 from domain.errors import Code, Refused, required
 from domain.identifiers import parse_id
-from domain.refund import PIX_KEY, PIX_KEY_CHARACTERS_MAX
+from domain.refund import PIX_KEY, PIX_KEY_CHARACTERS_MAX, REASON_MAX
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.money.refund_list import RefundFilters, refund_page
 from readmodels.page import ListFilters, TimePosition
 from runtime.ids import new_id
 from runtime.postgres import session
-
-REASON_MAX: Final = 140
 
 
 class RefundDestination(Struct, frozen=True, kw_only=True):
@@ -50,11 +48,9 @@ class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: Annotated[Amount, Meta(description="Decimal reais; all that remains unless given.")] | UnsetType = UNSET
     """A null is a fault: it might stand for an amount that got lost."""
     reason: Annotated[str, text(REASON_MAX)] | None = None
-    description: Annotated[
-        Description | None, Meta(description="Told to the bank, folded to its letters and 140 characters.")
-    ] = None
+    description: ToldToBank = None
     external_id: Annotated[
-        Annotated[str, text(EXTERNAL_ID_MAX)] | None,
+        Reference | None,
         Meta(description="The refund's own reference; need not be unique."),
     ] = None
     payment_id: Annotated[Id | None, Meta(description="The payment that settled the charge unless given.")] = None
@@ -175,7 +171,7 @@ ROUTES = routes_of(
         scopes=("payments:read",),
         query=REFUNDS.parameters,
         answers={200: RefundPage},
-        errors=(Code.DATE_RANGE_INVALID, *OF_CHARGE.errors),
+        errors=REFUNDS.errors,
     ),
     Route(
         method="GET",

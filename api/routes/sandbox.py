@@ -16,7 +16,7 @@ from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
 from api.route import Call, Route, routes_of
 from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.fail import failing
-from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, expiring, paying
 from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
 from domain.errors import Code, Refused
 from domain.instants import iso
@@ -26,7 +26,6 @@ from readmodels.charges.charge import ChargeDoc, ChargeProjection
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 
-TIMES_MAX: Final = 10
 _DAYS_MAX: Final = ADVANCE_S_MAX // 86_400
 
 
@@ -151,7 +150,7 @@ async def fail(context: ApiContext, call: Call) -> Answer:
                 request_id=call.request_id,
             )
         )
-    return await charge_answer(context, call, UUID(doc.charge_id))
+    return await charge_answer(context, call, charge_id)
 
 
 async def pay(context: ApiContext, call: Call) -> Answer:
@@ -193,7 +192,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
                 request_id=call.request_id,
             )
         )
-    return await charge_answer(context, call, UUID(doc.charge_id))
+    return await charge_answer(context, call, charge_id)
 
 
 def _clock(context: ApiContext, ahead_s: int) -> Answer:

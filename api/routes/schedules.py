@@ -10,19 +10,18 @@ from msgspec import Meta, Struct
 from api.answers import Answer, encode
 from api.body.fields import (
     DAY,
-    EXTERNAL_ID_MAX,
     Amount,
     BoletoAmount,
     Description,
     DueDay,
     Email,
     Metadata,
+    Reference,
     boleto_cents,
     checked,
     choice,
     due_day,
     pix_cents,
-    text,
 )
 from api.body.payers import (
     COMPANY,
@@ -112,9 +111,7 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=ISSUE_DAYS_BEFORE_MAX, extra_json_schema={"default": ISSUE_DAYS_BEFORE_DEFAULT})]
         | None
     ) = None
-    external_id: Annotated[
-        Annotated[str, text(EXTERNAL_ID_MAX)] | None, Meta(description="Given to each of its charges.")
-    ] = None
+    external_id: Annotated[Reference | None, Meta(description="Given to each of its charges.")] = None
     description: Description | None = None
     send_email: bool | None = None
     metadata: Metadata | None = None

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.body.fields import EXTERNAL_ID_MAX, Amount, Description, pix_cents, text
+from api.body.fields import Amount, Reference, ToldToBank, pix_cents
 from api.body.reading import shaped
 from api.context import ApiContext
 from api.idempotency.replay import create_once, replay
@@ -36,11 +36,9 @@ class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body. It goes to the PIX key registered for the account, and to no other."""
 
     amount: Annotated[Amount, Meta(description=f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422.")]
-    description: Annotated[
-        Description | None, Meta(description="Told to the bank, folded to its letters and 140 characters.")
-    ] = None
+    description: ToldToBank = None
     external_id: Annotated[
-        Annotated[str, text(EXTERNAL_ID_MAX)] | None,
+        Reference | None,
         Meta(description="The withdrawal's own reference; need not be unique."),
     ] = None
 

@@ -28,7 +28,7 @@ from banks.boletos import (
     RegisteredBoleto,
 )
 from banks.lists import BankPage, unreadable_item
-from banks.protocol import Done, NotFound, Rejected, Unknown
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from banks.simulated.boleto_terms import WireTerms, due_value
 from domain.boleto.business_days import effective_due_date
@@ -568,7 +568,7 @@ def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
         "status": status,
     }
     if booked.description is not None:
-        shown["solicitacaoPagador"] = booked.description[:140]
+        shown["solicitacaoPagador"] = booked.description[:DESCRIPTION_CHARACTERS_MAX]
     return _encode(shown)
 
 

@@ -16,6 +16,8 @@ from domain.mode import Owner
 from runtime.seal import Seal
 
 SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbox.")
+TIMES_MAX = 10
+"""How often one request pays a charge."""
 
 
 def expiring(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:

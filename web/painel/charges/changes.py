@@ -26,7 +26,7 @@ from domain.instants import SAO_PAULO
 from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.payer import holds_link
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
-from domain.refund import DESTINATION_DOCUMENT, is_pix_key
+from domain.refund import DESTINATION_DOCUMENT, REASON_MAX, is_pix_key
 from domain.withdrawal import masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
@@ -45,7 +45,6 @@ from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
 from web.painel.rows import gone_back, payer_seen
 
-REASON_MAX: Final = 140
 MESSAGE_MAX: Final = 1_000
 _MAIL_FAULTS: Final = {
     Code.PAYER_EMAIL_REQUIRED: "A cobrança não tem o e-mail do pagador. Informe um endereço.",

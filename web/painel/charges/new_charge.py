@@ -26,7 +26,7 @@ from commands.charges.issuer import Issuer, issuer_of
 from commands.merchants.pix_suspension import pix_suspended
 from commands.people.audit import AlreadySent
 from domain.boleto.terms import PaymentTerms
-from domain.charge import DUAL
+from domain.charge import DESCRIPTION_MAX, DUAL, EXTERNAL_ID_MAX
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
@@ -47,8 +47,6 @@ from web.painel.fields import Filled
 from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
 
-REFERENCE_MAX: Final = 255
-DESCRIPTION_MAX: Final = 500
 PIX: Final = "pix"
 BOLETOS: Final = {
     "boleto_hibrido": "Boleto com Pix",
@@ -367,7 +365,7 @@ def _document(request: PageRequest, filled: Filled, *, required: bool) -> str | 
 
 
 def _words(filled: Filled) -> tuple[str | None, str | None]:
-    return filled.text("external_id", REFERENCE_MAX), filled.text("description", DESCRIPTION_MAX)
+    return filled.text("external_id", EXTERNAL_ID_MAX), filled.text("description", DESCRIPTION_MAX)
 
 
 def _today(request: PageRequest) -> date:

@@ -13,7 +13,7 @@ from litestar.response import Response
 from banks.scenario import SCENARIOS
 from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.fail import failing
-from commands.charges.sandbox import SANDBOX_FAILURE, expiring, paying
+from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, expiring, paying
 from commands.sandbox_clock import advance_clock, settle
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
@@ -26,9 +26,8 @@ from web.painel.charges.charge_page import charge_of
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
 
-TIMES_MAX: Final = 10
 _DAY_S: Final = 86_400
-_UNITS: Final = {"days": (366, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
+_UNITS: Final = {"days": (ADVANCE_S_MAX // _DAY_S, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
 """Fields of the form: the maximum of each, and its seconds."""
 # fmt: off
 SCENARIO_WORDS: Final = {

@@ -16,6 +16,7 @@ from msgspec import UnsetType
 from commands.people.audit import AlreadySent
 from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedule, create_schedule
 from domain.brazilian import brl
+from domain.charge import DESCRIPTION_MAX, EXTERNAL_ID_MAX
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
@@ -39,8 +40,6 @@ from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
     ADDRESS,
     CNPJ_SIGNS,
-    DESCRIPTION_MAX,
-    REFERENCE_MAX,
     STATE_WORDS,
     SWITCH,
     asked_by,
@@ -205,7 +204,7 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
     if end is not None and max_charges is not None:
         filled.wrong("max_charges", "Escolha até quando ou quantas, não as duas coisas.")
     days_before = filled.whole("issue_days_before", 0, ISSUE_DAYS_BEFORE_MAX)
-    external_id = filled.text("external_id", REFERENCE_MAX)
+    external_id = filled.text("external_id", EXTERNAL_ID_MAX)
     description = filled.text("description", DESCRIPTION_MAX)
     schedule_id = new_id()
     document: str | None

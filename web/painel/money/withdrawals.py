@@ -10,6 +10,7 @@ from uuid import UUID
 
 from litestar.response import Response
 
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX
 from commands.money.fees import own_terms
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
@@ -42,7 +43,6 @@ from web.painel.money.payout_key import ShownPayout, ask_for_another, shown_payo
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
-DESCRIPTION_MAX: Final = 140
 _PATH: Final = "/saques"
 _COLUMNS: Columns[WithdrawalDoc] = {
     "withdrawal_id": lambda doc: doc.withdrawal_id,
@@ -73,7 +73,7 @@ async def ask(request: PageRequest) -> Response[Any]:
     """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
     filled = Filled(request)
     amount_cents = await _amount(request, filled)
-    description = filled.text("description", DESCRIPTION_MAX)
+    description = filled.text("description", DESCRIPTION_CHARACTERS_MAX)
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer sacar.")
     if filled.faults or amount_cents is None:
@@ -231,7 +231,7 @@ async def _page(
         "daily": daily,
         "daily_cents": daily_cents,
         "daily_hour": request.settings.daily_withdrawal_hour,
-        "description_max": DESCRIPTION_MAX,
+        "description_max": DESCRIPTION_CHARACTERS_MAX,
     }
     return await LIST.page(
         request, asked, values, status=status if filled.faults or daily.faults or key.faults else 200
