@@ -166,9 +166,9 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     http: HttpBounds
     """What a connection may take."""
     rates: Rates
+    """How often one client may ask for what needs no token."""
     watching: Watching
     kept: Kept
-    """How often one client may ask for what needs no token."""
 
     @property
     def bank(self) -> str:
