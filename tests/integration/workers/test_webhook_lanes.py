@@ -397,6 +397,9 @@ async def test_what_is_paused_again_is_held_for_fourteen_days_again(pool: Pool, 
             clock.ahead += timedelta(days=DAYS, minutes=1)
             await in_state(pool, merchant, "paused")
             await until(pool, merchant, "held")
+            sent = len(receiver.requests)
+            await asyncio.sleep(0.3)
+            assert len(receiver.requests) == sent, "nothing is released to it any more"
             clock.ahead += timedelta(days=13)
             await asyncio.sleep(0.3)
             await until(pool, merchant, "held")

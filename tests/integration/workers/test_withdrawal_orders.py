@@ -39,7 +39,7 @@ from readmodels.dashboard.platform import queues
 from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
 from readmodels.verify import verify
 from runtime.ids import new_id
-from runtime.postgres import Pool, transaction
+from runtime.postgres import Pool, session, transaction
 from tests.support.banking import BANK, RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
 from tests.support.merchant import books_of, created_before, money_arrives, new_merchant, until_answer
 from tests.support.orders import ever
@@ -47,6 +47,7 @@ from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
+from workers.incoming.statement import find_transfers
 from workers.orders.lease import WATCH, Later, do_order, drain_lane, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
 from workers.orders.pix import drain_orders
@@ -338,6 +339,9 @@ async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env
     await env.works()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
+    async with session(env.pool) as conn:
+        (compared,) = await find_transfers(conn, ids=[withdrawal_id])
+    assert compared.here_cents is None, "listed as sent, it is told as missing here"
     env.bank.wire.fault = "up"
     await env.bank.bank.transfers.put_transfer(
         Transfer(id=withdrawal_id.hex, pix_key=str(env.account), document="52998224725", amount_cents=1000)
