@@ -2,13 +2,14 @@
 
 import shlex
 import tarfile
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
 
 from runtime.backups.settings import BackupSettings
-from runtime.backups.store import BaseBackup, Tell, base_backups, wal_folder
+from runtime.backups.store import BaseBackup, Tell, archive, base_backups, wal_folder
 from runtime.backups.tools import BackupFailed
 
 RESTORED = "quita.restored_to"
@@ -33,8 +34,17 @@ def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: s
     source = settings.folder / "base" / base.name
     for name, folder in (("base.tar.gz", into), ("pg_wal.tar.gz", into / "pg_wal")):
         tell(f"unpacking {base.name}/{name}")
-        with tarfile.open(source / name) as packed:
-            packed.extractall(folder, filter="tar")
+        try:
+            with tarfile.open(source / name) as packed:
+                packed.extractall(folder, filter="tar")
+        except (tarfile.TarError, EOFError, zlib.error) as error:
+            raise BackupFailed(
+                f"{source / name} is damaged ({error}): empty {into}, and rename {source}.json, so that the base backup"
+                " before it is taken"
+            ) from None
+    for missing in archive(settings).holes:
+        if missing[8:24] > base.first_segment[8:]:
+            tell(f"the log is missing before {missing}: nothing that came after can be restored from {base.name}")
     archived = wal or str(wal_folder(settings))
     (into / "recovery.signal").touch(mode=0o600)
     with (into / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:

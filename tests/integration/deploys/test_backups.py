@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,10 +19,11 @@ import msgspec
 import pytest
 
 from readmodels.verify import verify
-from runtime.backups.restore import RESTORED
+from runtime.backups.restore import RESTORED, restore
 from runtime.backups.settings import BackupSettings, read_backups
 from runtime.backups.store import BaseBackup, archive, base_backups, goes_on, is_late, prune
 from runtime.backups.store import verify as compare
+from runtime.backups.tools import BackupFailed
 from runtime.local.embedded import EmbeddedPostgres
 from sql.migrate import migrate
 from tests.support.in_process import Api, open_api
@@ -233,6 +235,25 @@ def test_a_hole_in_the_log_is_told(tmp_path: Path) -> None:
     settings = _kept(tmp_path)
     assert archive(settings).holes == ["000000010000000100000002"]
     assert compare(settings, [], tell=print) == ["the log is missing before 000000010000000100000002"]
+
+
+def test_a_restore_tells_of_a_base_backup_that_is_cut_off_and_of_a_hole_in_the_log(tmp_path: Path) -> None:
+    """To the end of the log a server recovers as far as the hole, and opens without a word of what is missing."""
+    settings, told = _kept(tmp_path), list[str]()
+    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+    for name in ("base.tar.gz", "pg_wal.tar.gz"):
+        with tarfile.open(tmp_path / "base" / "d01" / name, "w:gz") as packed:
+            packed.add(ROOT / "README.md", "PG_VERSION")
+    (tmp_path / "wal").mkdir()
+    for number in (1, 2, 4):
+        (tmp_path / "wal" / f"{1:08X}{number:016X}").touch()
+    restore(settings, to=None, into=tmp_path / "whole", wal=None, tell=told.append)
+    assert told[2:] == [
+        "the log is missing before 000000010000000000000004: nothing that came after can be restored from d01"
+    ]
+    os.truncate(tmp_path / "base" / "d01" / "base.tar.gz", 500)
+    with pytest.raises(BackupFailed, match=r"base\.tar\.gz is damaged .*rename .*d01\.json"):
+        restore(settings, to=None, into=tmp_path / "cut", wal=None, tell=told.append)
 
 
 def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
