@@ -132,8 +132,8 @@ async def test_a_password_that_is_changed_by_its_person_ends_the_links_too(env: 
     async with person_of(env.address, env.merchant) as owner:
         await asked(owner)
         link = await env.link(owner.email)
-        given = {"password": owner.password, "new": FRESH, "again": FRESH}
-        assert (await owner.post("/painel/acesso/senha", on="/painel/acesso", **given)).status == 303
+        form, given = await owner.opened("/painel/acesso"), {"password": owner.password, "new": FRESH, "again": FRESH}
+        assert (await owner.post("/painel/acesso/senha", form=form, **given)).status == 303
         assert (await owner.get(link)).status == 404
 
 
