@@ -4,10 +4,9 @@ import argparse
 import os
 import signal
 import subprocess
-import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -98,16 +97,13 @@ def restore(args: argparse.Namespace) -> int:
 def run(_: argparse.Namespace) -> int:
     from runtime.backups.tools import BackupFailed
 
-    settings, stopping = _settings(), threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
+    settings = _settings()
+    # Whatever it waits for: a base backup takes hours, and for ever of a server that hangs.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+        signal.signal(number, signal.default_int_handler)
     receiving = _receive(settings)
     try:
-        while not stopping.is_set():
+        while True:
             try:
                 if receiving.poll() is not None:
                     tell(f"pg_receivewal ended with {receiving.returncode}; starting it again")
@@ -115,21 +111,25 @@ def run(_: argparse.Namespace) -> int:
                 _look(settings)
             except (BackupFailed, OSError) as error:
                 tell(str(error))  # tried again; `quita backup list` tells whoever watches
-            _wait(stopping, receiving)
+            _wait(receiving)
+    except KeyboardInterrupt:
+        return 0
     finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         receiving.send_signal(signal.SIGINT)
         try:
             receiving.wait(_END_S_MAX)
         except subprocess.TimeoutExpired:
             receiving.kill()
             receiving.wait()
-    return 0
 
 
-def _wait(stopping: threading.Event, receiving: "subprocess.Popen[bytes]") -> None:
+def _wait(receiving: "subprocess.Popen[bytes]") -> None:
     """Until it is time to look again: soon when nothing is received."""
     for _ in range(_LOOK_EVERY):
-        if stopping.wait(_AGAIN_S) or receiving.poll() is not None:
+        time.sleep(_AGAIN_S)
+        if receiving.poll() is not None:
             return
 
 

@@ -256,6 +256,30 @@ def test_a_restore_tells_of_a_base_backup_that_is_cut_off_and_of_a_hole_in_the_l
         restore(settings, to=None, into=tmp_path / "cut", wal=None, tell=told.append)
 
 
+def test_a_base_backup_that_hangs_keeps_no_archive_from_its_end(tmp_path: Path) -> None:
+    """As one of a server that does not answer any more; of a large one it takes hours."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, does in (
+        ("pg_receivewal", 'case "$*" in *--create-slot*) ;; *) exec sleep 600;; esac'),
+        ("pg_basebackup", f"touch {tmp_path}/begun; exec sleep 600"),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    env = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "BACKUP_DIR": str(tmp_path / "kept"),
+        "BACKUP_DATABASE_URL": "postgresql://127.0.0.1/quita", "BACKUP_PROGRAMS": str(programs),
+    }  # fmt: skip
+    running = subprocess.Popen([sys.executable, "-m", "cli.main", "backup", "run"], cwd=ROOT, env=env)
+    try:
+        until((tmp_path / "begun").exists, what="the base backup is begun")
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+    finally:
+        running.kill()
+        running.wait()
+
+
 def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
     settings = _kept(tmp_path)
     _made(tmp_path, "d01", _NOW, "000000010000000000000001")
