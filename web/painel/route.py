@@ -30,6 +30,7 @@ from web.painel.auth.kept_form import keep
 from web.painel.auth.sign_in import cookie_of, entrance, is_page_of, turn_away
 from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
 from web.painel.labels import REFUSED
+from web.painel.list_page import ListPage
 from web.painel.page_refusals import StepUpNeeded, StillNew
 from web.painel.page_request import (
     UPLOAD_MAX,
@@ -88,9 +89,9 @@ class Page(Struct, frozen=True):
     upload: int = 0
 
     @property
-    def is_file(self) -> bool:
-        """A list or report to be saved."""
-        return self.path.endswith((".csv", ".xlsx", "/arquivo", "/planilha"))
+    def is_workbook(self) -> bool:
+        """A list to be saved as one."""
+        return getattr(self.handle, "__func__", None) is ListPage.xlsx
 
     @property
     def whole_path(self) -> str:
@@ -169,9 +170,9 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         # After a wrong password too: the page's own function says again what is to be confirmed.
         if page.method == "POST":  # some wait for a bank
             return await page.handle(request)
-        # A workbook is made for up to a minute, and each block of its rows takes a turn of the pages: with turns of the
-        # same kind held meanwhile, as many workbooks as there are turns would wait for each other.
-        shares: Shares = request.http.app.state.file_shares if page.is_file else request.shares
+        # A list is made into a workbook for up to a minute, and all that is read for it takes turns of the pages: with
+        # turns of the same kind held meanwhile, as many workbooks as there are turns would wait for each other.
+        shares: Shares = request.http.app.state.workbook_shares if page.is_workbook else request.shares
         async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:

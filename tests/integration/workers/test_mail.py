@@ -663,7 +663,13 @@ def test_the_mail_server_is_read_from_one_address(url: str, server: SmtpServer) 
     ids=str,
 )  # fmt: skip
 def test_a_mail_setting_that_cannot_be_is_refused_at_start(env: dict[str, str]) -> None:
-    given = {"DATABASE_URL": "d", "REDIS_URL": "r", "SECRET_KEY": SECRET_KEY, "MAIL_FROM": "x@example.com", **env}
+    given = {
+        "DATABASE_URL": "d",
+        "REDIS_URL": "redis://r",
+        "SECRET_KEY": SECRET_KEY,
+        "MAIL_FROM": "x@example.com",
+        **env,
+    }
     with pytest.raises(ValueError, match=r"SMTP_URL|MAIL_FROM"):
         read_settings(given)
 
