@@ -115,9 +115,7 @@ def make_app(
         own = [] if pool else await _open_pools(app.state.settings)
         app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
         app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))
-        app.state.shares, app.state.workbook_shares = (
-            Shares(app.state.settings.pace.account_at_once) for _ in range(2)
-        )
+        app.state.shares, app.state.workbooks = (Shares(app.state.settings.pace.account_at_once) for _ in range(2))
         app.state.rates = ClientRates(app.state.settings.rates)
         app.state.context = WebContext(app.state.settings, app.state.pool, now=now)
         await app.state.context.open()

@@ -172,7 +172,7 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
             return await page.handle(request)
         # A list is made into a workbook for up to a minute, and all that is read for it takes turns of the pages: with
         # turns of the same kind held meanwhile, as many workbooks as there are turns would wait for each other.
-        shares: Shares = request.http.app.state.workbook_shares if page.is_workbook else request.shares
+        shares: Shares = request.http.app.state.workbooks if page.is_workbook else request.shares
         async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
