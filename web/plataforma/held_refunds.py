@@ -10,6 +10,7 @@ from commands.money.held_refunds import AlreadyDecided, refuse_refund, release_r
 from domain.merchants.staff import REASON_MAX, reason_faults
 from domain.mode import Mode
 from domain.money import reais
+from domain.withdrawal import logged_key
 from readmodels.dashboard.held_refunds import (
     HeldRefund,
     HeldRefundFilters,
@@ -102,8 +103,7 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
 
 
 def _facts(held: HeldRefund) -> dict[str, str]:
-    # The domain of an e-mail may name its holder, and the audit log keeps it for ever (domain/payer.py).
-    key, _, _ = (held.pix_key or "").partition("@")
+    key = logged_key(held.pix_key or "")
     return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": key}
 
 

@@ -27,7 +27,7 @@ from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.payer import holds_link
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.refund import DESTINATION_DOCUMENT, REASON_MAX, is_pix_key
-from domain.withdrawal import masked_key
+from domain.withdrawal import logged_key, masked_key
 from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import payer_of_charge
@@ -180,8 +180,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     )
     facts = {"amount": reais(amount_cents)} if amount_cents is not None else {}
     if destination is not None:
-        # The audit log keeps it for ever, and the domain of an e-mail may name its holder (domain/payer.py).
-        facts["pix_key"] = masked_key(destination.pix_key).partition("@")[0]
+        facts["pix_key"] = logged_key(masked_key(destination.pix_key))
     try:
         await _begin_refund(request, asked, destination, facts)
     except Refused as refused:
