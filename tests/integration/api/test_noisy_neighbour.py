@@ -119,7 +119,8 @@ async def test_one_account_s_pages_keep_neither_payers_nor_other_people_waiting(
         public_id = made.json()["public_id"]
         async with held_up(pool, noisy, test=False):
             paths = ["/painel/cobrancas", "/painel/cobrancas.csv", "/painel"]
-            asked = [asyncio.create_task(loud.get(paths[number % 3])) for number in range(MANY)]
+            kinds = [*paths, "/painel/cobrancas.xlsx"]
+            asked = [asyncio.create_task(loud.get(kinds[number % 4])) for number in range(MANY)]
             await asyncio.sleep(0.3)
             assert (await client.get(f"/pagar/{public_id}")).status_code == 200
             for path in paths:

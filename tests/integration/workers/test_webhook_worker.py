@@ -139,6 +139,8 @@ async def test_a_duty_that_works_again_is_not_called_failing_until_its_round_end
         while runner.failing():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     goes_on.set()
+    await runner.run("orders")
+    assert runner.failing() == [], "its failures are forgotten, and not only long ago"
     await runner.stop()
 
 
