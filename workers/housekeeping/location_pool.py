@@ -136,7 +136,9 @@ class LocationPool:
             if limit <= 0:
                 break
             async with session(self._context.pool) as conn:
-                there = (await self._level(conn)).ready + self._asked
+                # Before the level is read: what is stored meanwhile counts twice, for a moment, and not as missing.
+                asked = self._asked
+                there = asked + (await self._level(conn)).ready
                 missing = kept(self._pace, self._mode, self._per_s) - there
                 if missing < BLOCK or time.monotonic() < self._rests_until or not await self._hold(conn):
                     break

@@ -42,7 +42,17 @@ from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
 from web.app import make_app
 from workers.context import Context
-from workers.housekeeping.location_pool import LEASE_S, Consumption, Level, LocationPool, count, kept, needed
+from workers.housekeeping import location_pool
+from workers.housekeeping.location_pool import (
+    LEASE_S,
+    Consumption,
+    Level,
+    LocationPool,
+    count,
+    find_level,
+    kept,
+    needed,
+)
 from workers.orders.pix import drain_orders
 
 ACCOUNT = new_id()
@@ -253,6 +263,21 @@ async def test_of_two_workers_one_fills(context: Context) -> None:
     assert sorted(added) == [0, 2_000]
     assert sorted(bank.made for bank in banks) == [0, 2_000]
     assert await ready(context.pool, Mode.PRODUCTION) == 2_000
+
+
+async def test_what_is_stored_while_the_level_is_read_is_not_asked_for_again(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find_level_late(conn: Any, **of: Any) -> Level:
+        level = await find_level(conn, **of)
+        await asyncio.sleep(0.03)  # the answer's way, in which slices are stored
+        return level
+
+    monkeypatch.setattr(location_pool, "find_level", find_level_late)
+    bank = Slow(0.02)
+    worker = paced(context, bank, PIX_LOCATIONS_MIN="2000")
+    assert await LocationPool(worker, Mode.PRODUCTION).fill() == 2_000
+    assert bank.made == 2_000
 
 
 async def test_the_pool_of_a_worker_that_died_is_filled_by_another(context: Context) -> None:
