@@ -57,16 +57,17 @@ def show(args: argparse.Namespace) -> int:
 
     settings = _settings()
     bases, log, late = store.base_backups(settings), store.archive(settings), store.is_late(settings, now=_now())
+    unreadable = store.unreadable(settings)
     if args.json:
-        answer(args, {"base_backups": bases, "log": log, "late": late})
+        answer(args, {"base_backups": bases, "unreadable": unreadable, "log": log, "late": late})
     else:
         for base in bases:
             print(f"{base.name}  ended {_shown(base.ended_at)}  {base.bytes} bytes  from {base.first_segment}")
         newest = "" if log.newest_at is None else f", the newest {log.newest} of {_shown(log.newest_at)}"
         print(f"log: {log.segments} segments{newest}")
-        if late:
-            print(late)
-    return 1 if late else 0
+        for line in (*unreadable, *filter(None, [late])):
+            print(line)
+    return 1 if late or unreadable else 0
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -74,7 +75,7 @@ def verify(args: argparse.Namespace) -> int:
 
     settings = _settings()
     bases = store.base_backups(settings)
-    if not bases:
+    if not bases and not store.unreadable(settings):
         raise CannotRun("there is no base backup")
     looked_at = bases if args.all else bases[-1:]
     faults = store.verify(settings, looked_at, tell=tell)

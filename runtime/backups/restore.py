@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from runtime.backups.settings import BackupSettings
-from runtime.backups.store import BaseBackup, Tell, archive, base_backups, wal_folder
+from runtime.backups.store import BaseBackup, Tell, archive, base_backups, unreadable, wal_folder
 from runtime.backups.tools import BackupFailed
 
 RESTORED = "quita.restored_to"
@@ -26,6 +26,8 @@ class Restored(Struct, frozen=True):
 def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: str | None, tell: Tell) -> Restored:
     """Unpack the newest base backup before `to` into an empty folder, and have the server that is started on it recover
     up to that instant. `wal`: where that server finds the archive, when it is elsewhere than here."""
+    for line in unreadable(settings):
+        tell(line)
     base = _chosen(settings, to)
     if into.exists() and any(into.iterdir()):
         raise BackupFailed(f"{into} is not empty: a database is restored into a folder of its own")

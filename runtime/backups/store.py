@@ -93,11 +93,16 @@ def take(settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell) -
 
 
 def base_backups(settings: BackupSettings) -> list[BaseBackup]:
-    """Oldest first; one that was cut off is none."""
+    """Oldest first; one that was cut off is none, nor one of which nobody can read when it was taken (`unreadable`)."""
+    return [base for path in _described(settings) if (base := _read(path)) is not None]
+
+
+def unreadable(settings: BackupSettings) -> list[str]:
+    """What of `base/` cannot be read, as after a loss of power; a line each. Neither restored from nor removed."""
     return [
-        msgspec.json.decode(path.read_bytes(), type=BaseBackup)
-        for path in sorted((settings.folder / "base").glob("*.json"))
-        if path.with_suffix("").is_dir()
+        f"{path} cannot be read, so that base backup counts as none: take another one, and remove it and its folder"
+        for path in _described(settings)
+        if _read(path) is None
     ]
 
 
@@ -126,6 +131,7 @@ def verify(settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell)
             faults.append(f"{base.name}: {' '.join(done.stderr.split())[:300]}")
     found = archive(settings)
     faults += [f"the log is missing before {name}" for name in found.holes]
+    faults += unreadable(settings)
     there = base_backups(settings)
     # What an older one cannot do, the newest does: one that nobody received the log of was never to go on from.
     needed = {base.name: base for base in [*[base for base in there if not base.alone][:1], *there[-1:]]}
@@ -175,6 +181,17 @@ def is_late(settings: BackupSettings, *, now: datetime) -> str | None:
     if not goes_on(settings):
         return f"what came after {bases[-1].name} cannot be restored: the log begins after it"
     return None
+
+
+def _described(settings: BackupSettings) -> list[Path]:
+    return [path for path in sorted((settings.folder / "base").glob("*.json")) if path.with_suffix("").is_dir()]
+
+
+def _read(described: Path) -> BaseBackup | None:
+    try:
+        return msgspec.json.decode(described.read_bytes(), type=BaseBackup)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _segments(settings: BackupSettings) -> list[str]:

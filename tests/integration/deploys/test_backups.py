@@ -307,6 +307,26 @@ def test_a_base_backup_that_the_log_does_not_go_on_from_is_told(tmp_path: Path) 
     assert told in compare(settings, [], tell=print)[0]
 
 
+@pytest.mark.parametrize("described", [b"", b'{"name":"d02","began_at":"2026-', b'{"name":"\xff"}'])
+def test_a_base_backup_whose_description_cannot_be_read_is_named_and_hides_no_other(
+    tmp_path: Path, described: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As power that failed before its few bytes were on the disk leaves it."""
+    from cli.main import main
+
+    monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
+    for name in ("d01", "d02"):
+        _made(tmp_path, name, _NOW, "000000010000000000000001")
+    broken = tmp_path / "base" / "d02.json"
+    broken.write_bytes(described)
+    assert main(["backup", "list"]) == 1
+    shown = capsys.readouterr().out
+    assert "d01  ended 2026-11-20" in shown
+    assert f"{broken} cannot be read" in shown
+    assert f"{broken} cannot be read" in compare(_kept(tmp_path), [], tell=print)[0]
+    assert prune(_kept(tmp_path), now=_NOW + timedelta(days=30)) == []
+
+
 @pytest.mark.parametrize("name", ["BACKUP_EVERY_H", "BACKUP_KEPT_DAYS"])
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "a day", "1000000"])
 def test_a_setting_that_cannot_be_is_refused_by_name(tmp_path: Path, name: str, given: str) -> None:
