@@ -16,6 +16,7 @@ from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from runtime.backups.settings import BackupSettings
+    from runtime.backups.tools import Meanwhile
 
 _LOOK_EVERY: Final = 12
 """Times _AGAIN_S: a minute."""
@@ -102,14 +103,20 @@ def run(_: argparse.Namespace) -> int:
     # Whatever it waits for: a base backup takes hours, and for ever of a server that hangs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-    receiving = _receive(settings)
+    receiving = _Receiving(settings)
+
+    def keep_receiving() -> None:
+        # Beside a base backup, a verification or a copy, none of which ends for it.
+        try:
+            receiving.keep()
+        except (BackupFailed, OSError) as error:
+            tell(str(error))
+
     try:
         while True:
             try:
-                if receiving.poll() is not None:
-                    tell(f"pg_receivewal ended with {receiving.returncode}; starting it again")
-                    receiving = _receive(settings)
-                _look(settings)
+                receiving.keep()
+                _look(settings, keep_receiving)
             except (BackupFailed, OSError) as error:
                 tell(str(error))  # tried again; `quita backup list` tells whoever watches
             _wait(receiving)
@@ -118,20 +125,40 @@ def run(_: argparse.Namespace) -> int:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        receiving.send_signal(signal.SIGINT)
-        try:
-            receiving.wait(_END_S_MAX)
-        except subprocess.TimeoutExpired:
-            receiving.kill()
-            receiving.wait()
+        receiving.end()
 
 
-def _wait(receiving: "subprocess.Popen[bytes]") -> None:
+def _wait(receiving: "_Receiving") -> None:
     """Until it is time to look again: soon when nothing is received."""
     for _ in range(_LOOK_EVERY):
         time.sleep(_AGAIN_S)
-        if receiving.poll() is not None:
+        if receiving.ended():
             return
+
+
+class _Receiving:
+    """pg_receivewal. BackupFailed when it cannot be started."""
+
+    def __init__(self, settings: "BackupSettings") -> None:
+        self._settings = settings
+        self._process = _receive(settings)
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def keep(self) -> None:
+        """Start it again if it has ended: what is written meanwhile would be on the server alone."""
+        if self.ended():
+            tell(f"pg_receivewal ended with {self._process.returncode}; starting it again")
+            self._process = _receive(self._settings)
+
+    def end(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_END_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
@@ -149,7 +176,7 @@ def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
     )
 
 
-def _look(settings: "BackupSettings") -> None:
+def _look(settings: "BackupSettings", meanwhile: "Meanwhile") -> None:
     from runtime.backups import store
     from runtime.backups.tools import copy
 
@@ -157,10 +184,10 @@ def _look(settings: "BackupSettings") -> None:
     # One that was taken before the log was received is good for its own end alone.
     late = not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h)
     if late or not store.goes_on(settings):
-        made = store.take(settings, now=_now, tell=tell)
-        for fault in store.verify(settings, [made], tell=tell):
+        made = store.take(settings, now=_now, tell=tell, meanwhile=meanwhile)
+        for fault in store.verify(settings, [made], tell=tell, meanwhile=meanwhile):
             tell(f"FAULT {fault}")
-    copy(settings)
+    copy(settings, meanwhile=meanwhile)
 
 
 def _settings() -> "BackupSettings":

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from runtime.backups.settings import BackupSettings
-from runtime.backups.tools import BackupFailed, program, start
+from runtime.backups.tools import BackupFailed, Meanwhile, program, start, wait
 
 LATE: Final = timedelta(minutes=15)
 """Without a byte of the log: workers write every second."""
@@ -58,7 +58,9 @@ def wal_folder(settings: BackupSettings) -> Path:
     return settings.folder / "wal"
 
 
-def take(settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell) -> BaseBackup:
+def take(
+    settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell, meanwhile: Meanwhile = int
+) -> BaseBackup:
     """Take a base backup; what is older than is kept goes. BackupFailed when pg_basebackup fails."""
     began_at = now().astimezone(UTC).replace(microsecond=0)
     name = f"{began_at:%Y%m%dT%H%M%SZ}"
@@ -72,15 +74,10 @@ def take(settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell) -
         settings, "pg_basebackup", "-D", str(partial), "--format=tar", "--gzip", "--wal-method=stream",
         "--checkpoint=fast", f"--label=quita {name}", "--progress",
     )  # fmt: skip
-    try:
-        code = taking.wait()
-    finally:
-        if taking.poll() is None:
-            taking.terminate()
-            taking.wait()
-    if code != 0:
+    wait(taking, meanwhile)
+    if taking.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise BackupFailed(f"pg_basebackup ended with {code}; no base backup was taken")
+        raise BackupFailed(f"pg_basebackup ended with {taking.returncode}; no base backup was taken")
     log = msgspec.json.decode((partial / "backup_manifest").read_bytes(), type=_Manifest).ranges[0]
     size = sum(path.stat().st_size for path in partial.iterdir())
     first = _segment(log)
@@ -117,18 +114,21 @@ def archive(settings: BackupSettings) -> Archive:
     )
 
 
-def verify(settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell) -> list[str]:
+def verify(
+    settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell, meanwhile: Meanwhile = int
+) -> list[str]:
     """What is wrong with these base backups, and with the log from the oldest one on; a line each."""
     faults = []
     for base in bases:
         tell(f"verifying {base.name}")
         # Compressed as tar files: pg_verifybackup reads each file's checksum, and cannot read their log.
-        done = subprocess.run(  # noqa: S603
+        verifying = subprocess.Popen(  # noqa: S603
             [program(settings, "pg_verifybackup"), "--no-parse-wal", str(settings.folder / "base" / base.name)],
-            capture_output=True, text=True, check=False,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        if done.returncode:
-            faults.append(f"{base.name}: {' '.join(done.stderr.split())[:300]}")
+        said = wait(verifying, meanwhile)
+        if verifying.returncode:
+            faults.append(f"{base.name}: {' '.join(said.split())[:300]}")
     found = archive(settings)
     faults += [f"the log is missing before {name}" for name in found.holes]
     faults += unreadable(settings)

@@ -4,12 +4,18 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from runtime.backups.settings import BackupSettings
 from runtime.local.process import child_setup
+
+Meanwhile = Callable[[], object]
+
+_LOOK_S: Final = 2.0
 
 
 class BackupFailed(Exception):
@@ -54,12 +60,28 @@ def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.P
     )
 
 
-def copy(settings: BackupSettings) -> None:
+def wait(process: "subprocess.Popen[Any]", meanwhile: Meanwhile) -> Any:
+    """Until it has ended, which may take hours: `meanwhile` is called every few seconds. Answers what it said on a pipe
+    as its stderr. It is ended when the wait is cut short."""
+    try:
+        while True:
+            try:
+                return process.communicate(timeout=_LOOK_S)[1]
+            except subprocess.TimeoutExpired:
+                meanwhile()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+
+
+def copy(settings: BackupSettings, *, meanwhile: Meanwhile = int) -> None:
     """Copy the folder elsewhere, by the operator's own command; BackupFailed when that failed."""
     if not settings.copy_command:
         return
-    done = subprocess.run(  # noqa: S602 - the operator's own command
-        settings.copy_command, shell=True, env={**os.environ, "BACKUP_DIR": str(settings.folder)}, stdout=2, check=False
+    copying = subprocess.Popen(  # noqa: S602 - the operator's own command
+        settings.copy_command, shell=True, env={**os.environ, "BACKUP_DIR": str(settings.folder)}, stdout=2
     )
-    if done.returncode:
-        raise BackupFailed(f"BACKUP_COPY_COMMAND ended with {done.returncode}: the folder is not copied")
+    wait(copying, meanwhile)
+    if copying.returncode:
+        raise BackupFailed(f"BACKUP_COPY_COMMAND ended with {copying.returncode}: the folder is not copied")

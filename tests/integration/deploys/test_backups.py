@@ -256,12 +256,12 @@ def test_a_restore_tells_of_a_base_backup_that_is_cut_off_and_of_a_hole_in_the_l
         restore(settings, to=None, into=tmp_path / "cut", wal=None, tell=told.append)
 
 
-def test_a_base_backup_that_hangs_keeps_no_archive_from_its_end(tmp_path: Path) -> None:
+def test_beside_a_base_backup_that_hangs_the_log_is_received_and_the_archive_can_end(tmp_path: Path) -> None:
     """As one of a server that does not answer any more; of a large one it takes hours."""
-    programs = tmp_path / "programs"
+    programs, receiving = tmp_path / "programs", tmp_path / "receiving"
     programs.mkdir()
     for name, does in (
-        ("pg_receivewal", 'case "$*" in *--create-slot*) ;; *) exec sleep 600;; esac'),
+        ("pg_receivewal", f'case "$*" in *--create-slot*) ;; *) echo $$ >> {receiving}; exec sleep 600;; esac'),
         ("pg_basebackup", f"touch {tmp_path}/begun; exec sleep 600"),
     ):
         (programs / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
@@ -273,6 +273,9 @@ def test_a_base_backup_that_hangs_keeps_no_archive_from_its_end(tmp_path: Path) 
     running = subprocess.Popen([sys.executable, "-m", "cli.main", "backup", "run"], cwd=ROOT, env=env)
     try:
         until((tmp_path / "begun").exists, what="the base backup is begun")
+        until(receiving.exists, what="the log is received")
+        os.kill(int(receiving.read_text()), signal.SIGKILL)
+        until(lambda: receiving.read_text().count("\n") == 2, what="the log is received again")
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0
     finally:
