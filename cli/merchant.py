@@ -149,6 +149,7 @@ def create(args: argparse.Namespace) -> int:
 
 def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
+    from runtime.ids import new_id
 
     given = MerchantRegistration(
         name=args.name.strip(),
@@ -160,7 +161,8 @@ def _register(args: argparse.Namespace) -> int:
     letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
 
     async def register(conn: Any) -> Any:
-        return await register_merchant(conn, given, letters=letters, now=datetime.now(UTC), seal=await sealing(conn))
+        now, seal = datetime.now(UTC), await sealing(conn)
+        return await register_merchant(conn, given, account_id=new_id(), letters=letters, now=now, seal=seal)
 
     return answer(args, in_transaction(register))
 

@@ -21,10 +21,11 @@ from domain.documents import check_digits_hold, well_formed
 from domain.errors import Code, Refused
 from domain.payer import STATES
 from domain.refund import pix_key_fault
-from runtime.ids import new_id
 from runtime.seal import Seal
 from sql import Connection
 
+REGISTERED: Final = "merchant.registered"
+"""The action of the audit log."""
 STREET_MAX: Final = 80
 NUMBER_MAX: Final = 20
 DISTRICT_MAX: Final = 60
@@ -67,7 +68,7 @@ _correct = sql.maybe("account.correct", UUID)
 
 
 async def register_merchant(
-    conn: Connection, given: MerchantRegistration, *, letters: bool, now: datetime, seal: Seal
+    conn: Connection, given: MerchantRegistration, *, account_id: UUID, letters: bool, now: datetime, seal: Seal
 ) -> Registered:
     """One account, pending, without credentials; a link goes to its owner's e-mail.
 
@@ -75,7 +76,6 @@ async def register_merchant(
     payout_key, email (also one that signs in already), and those of the address.
     """
     check_registration(given, letters=letters)
-    account_id = new_id()
     await insert_account(
         conn,
         account_id=account_id,

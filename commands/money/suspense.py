@@ -19,7 +19,12 @@ from commands.charges.agreed_amount import Owed, agreed_of
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, book
 from commands.journal import BANK
+from commands.merchants import payout_key
+from commands.merchants.kyc import Kyc
+from commands.merchants.refund_exemption import FREED
+from commands.merchants.registration import REGISTERED
 from commands.money.reversals import BankReturn
+from commands.people.audit import staff_has_done
 from domain.charge import Charge
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
@@ -28,6 +33,11 @@ from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
 ASSIGNED: Final = "suspense.assigned"
+INCOMPATIBLE: Final = (
+    REGISTERED, f"merchant.{Kyc.APPROVED}", payout_key.ASKED, payout_key.CONFIRMED, FREED,
+)  # fmt: skip
+"""What opens an account, or decides where its money goes. Who did one of these to an account does not assign money to
+its charges (segregation of duties): one person alone would make an account and fill it."""
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
@@ -69,7 +79,8 @@ class _Returned(Struct, frozen=True, gc=False):
     reference: str
 
 
-class _Stamp(Struct, frozen=True):
+class _Target(Struct, frozen=True):
+    account_id: UUID
     integrador_code: str | None
 
 
@@ -83,7 +94,7 @@ find_told = sql.many("suspense.told_of_boletos", _Told)
 _leave_boletos = sql.many("suspense.leave_boletos", _Told)
 _add = sql.many("suspense.add", str)
 _hold = sql.maybe("suspense.hold", _Held)
-_find_charge = sql.maybe("suspense.charge", _Stamp)
+_find_charge = sql.maybe("suspense.charge", _Target)
 _set_assigned = sql.run("suspense.set_assigned")
 _set_returned = sql.run("suspense.set_returned")
 _hold_sources = sql.run("suspense.hold_sources")
@@ -121,13 +132,16 @@ async def assign_suspense(
 ) -> Charge:
     """Book the money as a payment of this charge of production; the charge as it then stands.
 
-    Raises NotOpen, or Refused(CHARGE_NOT_FOUND). What settles the charge has its cob removed and its boleto written
+    Raises NotOpen, Refused(CHARGE_NOT_FOUND), or Refused(VALIDATION_ERROR) with the field `by` for whoever did
+    something INCOMPATIBLE to the charge's account. What settles the charge has its cob removed and its boleto written
     off: it is paid, and must not be paid again.
     """
     held = await _held(conn, suspense_id)
     charge = await _find_charge(conn, charge_id=charge_id)
     if charge is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
+    if await staff_has_done(conn, charge.account_id, INCOMPATIBLE, by=by):
+        raise Refused(Code.VALIDATION_ERROR, fields={"by": "must be somebody else than who let the account in"})
     agreed = (await agreed_of(conn, [charge_id])).get(charge_id)
     owed = Owed() if agreed is None else agreed.owed(held.amount_cents, held.received_at, None)
     confirmed = _confirmation(held, charge_id, charge.integrador_code, owed, seal)

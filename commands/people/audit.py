@@ -1,6 +1,6 @@
 """The audit log: what a person does in the dashboard, stored in the transaction that does it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -44,6 +44,7 @@ SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
 """Who staff are to an account's own people: they are not named to merchants."""
 
 _add = sql.maybe("audit.add", UUID)
+_has_done = sql.one("audit.has_done", bool)
 
 
 async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
@@ -84,6 +85,12 @@ async def write_of_platform(
 ) -> None:
     """The same of what is no account: `subject` says what it was done to."""
     await _write(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
+
+
+async def staff_has_done(conn: Connection, account_id: UUID, actions: Sequence[str], *, by: str) -> bool:
+    """Whether `by`, of the staff, ever did one of these to the account. Somebody who was removed and let in again under
+    the same e-mail did it too."""
+    return await _has_done(conn, account_id=PLATFORM, subject=str(account_id), email=by, actions=actions)
 
 
 async def _write(

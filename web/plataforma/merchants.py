@@ -22,6 +22,7 @@ from readmodels.dashboard.registration_review import notes_of, review_of
 from readmodels.documents.logo import find_logo
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
+from web.painel.auth.step_up import must_be_one_of_two
 from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.money.payout_key import shown_payout
@@ -42,6 +43,8 @@ async def decide(request: PageRequest) -> Response[Any]:
     if chosen not in DECISIONS:
         raise NotFoundException
     to, reason = Kyc(chosen), request.field("reason")
+    if to is Kyc.APPROVED:
+        must_be_one_of_two(request)  # of the two that money is assigned by
     async with session(request.pool) as conn:
         if await find_merchant(conn, account_id=account_id) is None:
             raise NotFoundException

@@ -7,6 +7,7 @@ from litestar.response import Response
 
 from commands.merchants.merchants import RATE_MAX, set_rate
 from commands.merchants.registration import (
+    REGISTERED,
     MerchantRegistration,
     correct_registration,
     register_merchant,
@@ -19,6 +20,7 @@ from domain.errors import Code, Refused
 from domain.merchants.staff import REASON_MAX
 from domain.payer import STATES
 from readmodels.dashboard.company import Company, find_company
+from runtime.ids import new_id
 from runtime.postgres import session
 from web.painel.auth.step_up import must_be_proven
 from web.painel.fields import Filled
@@ -50,16 +52,18 @@ async def create(request: PageRequest) -> Response[Any]:
         payout_key=filled.value("payout_key"),
         address=address_of(filled),
     )
-    letters = request.settings.cnpj_with_letters
+    account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
-        async with request.change("merchant.registered", subject=given.name[:100]) as conn:
-            made = await register_merchant(conn, given, letters=letters, now=request.now, seal=request.seal)
+        async with request.change(REGISTERED, subject=str(account_id), name=given.name[:100]) as conn:
+            await register_merchant(
+                conn, given, account_id=account_id, letters=letters, now=request.now, seal=request.seal
+            )
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
         tell_faults(filled, refused, _FAULTS)
         return _form(request, filled, None)
-    return request.go(f"/plataforma/lojas/{made.account_id}", done="loja")
+    return request.go(f"/plataforma/lojas/{account_id}", done="loja")
 
 
 async def show_edit(request: PageRequest) -> Response[Any]:

@@ -30,6 +30,7 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from runtime.seal import Seal
 from sql import Connection
+from web.painel.auth.step_up import must_be_one_of_two
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
@@ -39,6 +40,10 @@ REFERENCE_MAX = 100
 NOTE_MAX = 500
 _ASSIGN, _RETURN = "atribuir", "devolver"
 _NO_CHARGE = "Não há cobrança de produção com este ID."
+_SAME = (
+    "Você cadastrou ou aprovou a loja desta cobrança, ou decidiu para onde vai o dinheiro dela. "
+    "É preciso que outra pessoa da equipe atribua este valor."
+)
 _NO_REFERENCE = f"Escreva a referência da devolução no banco, com até {REFERENCE_MAX} caracteres."
 _NO_NOTE = f"A observação vai até {NOTE_MAX} caracteres."
 _SETTLED = "Alguém já tratou este valor. Veja como está agora."
@@ -71,6 +76,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def assign(request: PageRequest) -> Response[Any]:
     """Book it on a charge of production. What the charge is, decides what it becomes (contract section 7)."""
+    must_be_one_of_two(request)
     suspense_id, note = request.id("suspense_id"), request.field("note")
     charge_id = parse_id(request.field("charge_id").lower())
     fault = _NO_CHARGE if charge_id is None else _note_fault(note)
@@ -94,9 +100,10 @@ async def assign(request: PageRequest) -> Response[Any]:
     except NotOpen:
         return await _page(request, fault=_SETTLED, fault_of=_ASSIGN)
     except Refused as refused:
-        if refused.code is not Code.CHARGE_NOT_FOUND:
+        if refused.code is not Code.CHARGE_NOT_FOUND and "by" not in (refused.fields or {}):
             raise
-        return await _page(request, fault=_NO_CHARGE, fault_of=_ASSIGN)
+        fault = _NO_CHARGE if refused.code is Code.CHARGE_NOT_FOUND else _SAME
+        return await _page(request, fault=fault, fault_of=_ASSIGN)
     return request.go(f"/plataforma/a-identificar/{suspense_id}", done="atribuido")
 
 

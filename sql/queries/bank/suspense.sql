@@ -50,7 +50,7 @@ WHERE suspense_id = :suspense_id FOR UPDATE;
 
 -- name: charge
 -- A charge of production that money can be assigned to, with the partner it is attributed to.
-SELECT r.integrador_code FROM charge c
+SELECT c.account_id, r.integrador_code FROM charge c
 JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = :charge_id AND NOT c.test;
 

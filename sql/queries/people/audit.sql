@@ -22,6 +22,13 @@ WHERE account_id = :account_id AND subject = :subject
 ORDER BY at DESC, audit_id DESC
 LIMIT :limit;
 
+-- name: has_done
+-- Whether this member of the staff ever did one of these to the merchant: audit_of_subject.
+SELECT EXISTS (
+    SELECT FROM audit
+    WHERE account_id = :account_id AND subject = :subject AND email = :email AND action = ANY(:actions::text[])
+) AS done;
+
 -- name: who
 -- Who an actor of the journal is, when it is named by the id of an entry of this log.
 SELECT audit_id, email FROM audit WHERE audit_id = ANY(:audit_ids::uuid[]) AND account_id = :account_id;

@@ -16,6 +16,7 @@ from commands.merchants.registration import (
     set_address,
 )
 from domain.errors import Code, Refused
+from runtime.ids import new_id
 from runtime.seal import Seal
 
 NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
@@ -33,7 +34,7 @@ def given(**more: Any) -> MerchantRegistration:
 
 async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(conn: Any) -> None:
     form = given()
-    made = await register_merchant(conn, form, letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, form, account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     account = await conn.fetchrow("SELECT * FROM account WHERE account_id = $1", made.account_id)
     assert (account["kyc"], account["document"], account["pix_key"]) == ("pending", form.document, form.payout_key)
     assert msgspec.json.decode(account["address"], type=Address) == ADDRESS
@@ -42,7 +43,7 @@ async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(c
     assert await conn.fetchval("SELECT count(*) FROM credential WHERE account_id = $1", made.account_id) == 0
     assert await conn.fetchval("SELECT count(*) FROM mail WHERE kind = 'access' AND state = 'waiting'") >= 1
     with pytest.raises(Refused) as refused:
-        await register_merchant(conn, given(email=form.email), letters=False, now=NOW, seal=SEAL)
+        await register_merchant(conn, given(email=form.email), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     assert refused.value.fields == {"email": "is taken"}
 
 
@@ -58,7 +59,7 @@ async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(c
 )  # fmt: skip
 async def test_what_cannot_be_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
     with pytest.raises(Refused) as refused:
-        await register_merchant(conn, given(**{field: value}), letters=False, now=NOW, seal=SEAL)
+        await register_merchant(conn, given(**{field: value}), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     assert refused.value.code is Code.VALIDATION_ERROR
     assert set(refused.value.fields or {}) == {field}
 
@@ -72,9 +73,9 @@ async def test_what_cannot_be_is_refused_by_its_field(conn: Any, field: str, val
 )  # fmt: skip
 async def test_an_address_that_a_boleto_cannot_print_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
     wrong = msgspec.structs.replace(ADDRESS, **{field: value})
-    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     for refusing in (
-        register_merchant(conn, given(address=wrong), letters=False, now=NOW, seal=SEAL),
+        register_merchant(conn, given(address=wrong), account_id=new_id(), letters=False, now=NOW, seal=SEAL),
         set_address(conn, made.account_id, wrong),
         correct_registration(conn, made.account_id, "Loja", "11444777000161", wrong, letters=False),
     ):
@@ -86,16 +87,20 @@ async def test_an_address_that_a_boleto_cannot_print_is_refused_by_its_field(con
 async def test_all_that_is_wrong_is_told_at_once(conn: Any) -> None:
     wrong = given(name="", document="1", payout_key="x", address=msgspec.structs.replace(ADDRESS, city="", state=""))
     with pytest.raises(Refused) as refused:
-        await register_merchant(conn, wrong, letters=False, now=NOW, seal=SEAL)
+        await register_merchant(conn, wrong, account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     assert set(refused.value.fields or {}) == {"name", "document", "payout_key", "city", "state"}
 
 
 async def test_a_cnpj_with_letters_is_taken_where_the_setting_says_so(conn: Any) -> None:
-    made = await register_merchant(conn, given(document="12ABC34501DE35"), letters=True, now=NOW, seal=SEAL)
+    made = await register_merchant(
+        conn, given(document="12ABC34501DE35"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
+    )
     document = "SELECT document FROM account WHERE account_id = $1"
     assert await conn.fetchval(document, made.account_id) == "12ABC34501DE35"
     with pytest.raises(Refused):
-        await register_merchant(conn, given(document="12ABC34501DE36"), letters=True, now=NOW, seal=SEAL)
+        await register_merchant(
+            conn, given(document="12ABC34501DE36"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
+        )
 
 
 INCOMPLETE = {
@@ -110,7 +115,7 @@ INCOMPLETE = {
 async def test_what_is_not_complete_is_approved_by_nobody_and_all_that_is_missing_is_named(
     conn: Any, before: Kyc, missing: list[str]
 ) -> None:
-    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     if before is Kyc.REJECTED:
         await decide_kyc(conn, made.account_id, before, "documento ilegível", now=NOW)
     for each in missing:
@@ -130,13 +135,13 @@ async def test_what_is_not_complete_is_approved_by_nobody_and_all_that_is_missin
 
 
 async def test_a_complete_registration_is_approved_before_its_owner_has_a_password(conn: Any) -> None:
-    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
     assert await conn.fetchval("SELECT kyc FROM account WHERE account_id = $1", made.account_id) == "approved"
 
 
 async def test_what_was_approved_stays_what_it_was(conn: Any) -> None:
-    made = await register_merchant(conn, given(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     await correct_registration(conn, made.account_id, "Padaria Alba", "16727230000197", ADDRESS, letters=False)
     assert await conn.fetchval("SELECT name FROM account WHERE account_id = $1", made.account_id) == "Padaria Alba"
     await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)

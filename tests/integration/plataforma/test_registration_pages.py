@@ -73,7 +73,7 @@ async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> Non
         assert "Nada: o cadastro está completo e aprovado." in company.text
         assert 'action="/painel/empresa/endereco"' not in company.html
         log = (await env.staff.opened("/plataforma/auditoria")).text
-        assert "Cadastrou uma loja Padaria Aurora Ltda" in log
+        assert f"Cadastrou uma loja {account_id} nome: Padaria Aurora Ltda" in log
     finally:
         await owner.http.close()
 

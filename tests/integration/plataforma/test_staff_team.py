@@ -13,6 +13,7 @@ import pytest_asyncio
 from commands.people.staff import add_staff, change_staff_role, expel_staff, remove_staff
 from domain.errors import Refused
 from domain.merchants.staff import NEWCOMER, ROLES
+from runtime.ids import new_id
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.settings import Settings
@@ -276,7 +277,7 @@ async def proposed(person: Person, name: str) -> Seen:
 async def test_who_was_let_in_just_now_is_none_of_two(env: Environment) -> None:
     """Nor the first: an admin would confirm what his other self proposes."""
     name = f"Parceira {secrets.token_hex(4)}"
-    ana = await env.invited(an_email(), "finance")
+    ana = await env.invited(an_email(), "admin")
     account = (await a_merchant(env.pool)).account_id
     page = f"/plataforma/lojas/{account}"
     try:
@@ -286,6 +287,10 @@ async def test_who_was_let_in_just_now_is_none_of_two(env: Environment) -> None:
         change = await env.pool.fetchval("SELECT change_id FROM payout_change WHERE account_id = $1", account)
         seen = await ana.post(f"{page}/chave/confirmar", on=page, change_id=str(change))
         assert (seen.status, "o seu perfil é novo" in seen.text) == (403, True)
+        await env.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account)
+        money = f"/plataforma/a-identificar/{new_id()}/atribuir"
+        for seen in (await ana.post(f"{page}/cadastro", on=page, kyc="approved"), await ana.post(money, on=page)):
+            assert (seen.status, "o seu perfil é novo" in seen.text) == (403, True)
         # What one does alone is not held back.
         assert (await ana.post(f"{page}/observacoes", on=page, note="ligou hoje")).status == 303
         env.clock.on(NEWCOMER)
@@ -295,9 +300,9 @@ async def test_who_was_let_in_just_now_is_none_of_two(env: Environment) -> None:
         assert (await proposed(ana, name)).where.endswith("feito=parceiro-proposto")
         # Another role begins another day; the same one again does not.
         await env.admin.sign_in()
-        await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="finance")
-        assert (await proposed(ana, f"{name} 2")).status == 303
         await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="admin")
+        assert (await proposed(ana, f"{name} 2")).status == 303
+        await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="finance")
         assert (await proposed(ana, f"{name} 3")).status == 403
     finally:
         await ana.http.close()

@@ -13,11 +13,14 @@ import pytest_asyncio
 
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from commands.money.suspense import NotOpen, SuspendedMoney, assign_suspense, return_suspense, suspend_money
+from commands.people.people import delete_person
+from commands.people.staff import add_staff
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.errors import Refused
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from runtime.ids import new_id
+from runtime.passwords import hash_password
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from tests.support.boletos import issue
@@ -26,6 +29,12 @@ from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
 PATH = "/plataforma/a-identificar"
+NEW = "/plataforma/lojas/nova"
+REGISTRATION: dict[str, Any] = {
+    "name": "Padaria Aurora Ltda", "document": "11.444.777/0001-61", "payout_key": "financeiro@aurora.example",
+    "street": "Rua das Flores", "number": "10", "district": "Centro", "city": "Olinda", "state": "PE",
+    "zip_code": "53010-000",
+}  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -152,6 +161,44 @@ async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool
     assert "Atribuiu um valor a identificar" in log
     assert re.search(rf"cobrança: {doc.charge_id}", log)
     assert "combinado" in log
+
+
+async def test_who_let_an_account_in_or_decided_where_its_money_goes_assigns_none_to_it(
+    pool: Pool, staff: Person, address: str
+) -> None:
+    other, made = "52998224725", await staff.post(NEW, on=NEW, email=f"{new_id().hex}@example.com", **REGISTRATION)
+    registered = UUID(made.where.split("?")[0].rsplit("/", 1)[1])
+    approved, asked, confirmed, freed = [UUID(str((await a_merchant(pool)).account_id)) for _ in range(4)]
+    await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", approved)
+
+    async def did(person: Person, account_id: UUID, path: str, **fields: Any) -> None:
+        page = f"/plataforma/lojas/{account_id}"
+        assert (await person.post(f"{page}/{path}", on=page, **fields)).status == 303, path
+
+    async with staff_of(pool, address) as colleague:
+        await did(colleague, registered, "cadastro", kyc="approved")
+        await did(staff, approved, "cadastro", kyc="approved")
+        await did(staff, asked, "chave", pix_key=other, document=other)
+        await did(colleague, confirmed, "chave", pix_key=other, document=other)
+        change = await pool.fetchval("SELECT change_id FROM payout_change WHERE account_id = $1", confirmed)
+        await did(staff, confirmed, "chave/confirmar", change_id=str(change))
+        await did(staff, freed, "devolucoes/liberar", reason="seguradora")
+    # Removed and let in again under the same e-mail it is the same person.
+    async with transaction(pool) as conn:
+        await delete_person(conn, email=staff.email)
+        await add_staff(conn, staff.email, hash_password(staff.password), role="admin", now=datetime.now(UTC))
+    assert (await staff.sign_in()).status == 303
+    async with staff_of(pool, address) as second:
+        for account_id in (registered, approved, asked, confirmed, freed):
+            charge_id = (await Books(pool, account_id, Seal(SETTINGS.secret_key)).charge(1234)).charge_id
+            one = f"{PATH}/{await suspended(pool)}"
+            refused = await staff.post(f"{one}/atribuir", on=one, charge_id=charge_id, note="combinado")
+            assert (refused.status, "outra pessoa da equipe atribua este valor" in refused.text) == (400, True)
+            assert f'value="{charge_id}"' in refused.html
+            await did(second, account_id, "observacoes", note="A loja ligou.")
+            assert (await second.post(f"{one}/atribuir", on=one, charge_id=charge_id)).status == 303
+            done = await pool.fetch("SELECT email FROM audit WHERE subject = $1", one.rsplit("/", 1)[1])
+            assert [row[0] for row in done] == [second.email]
 
 
 async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_the_payers_key(
