@@ -167,7 +167,8 @@ async def use_link(
         if not holder.fresh:
             await tell_person(conn, email, account_id, "password.recovered", {}, now=now, seal=seal)
     else:
-        await withdraw(conn, account_id=account_id, email=email)
+        if await withdraw(conn, account_id=account_id, email=email) is None:
+            return None  # taken back since it was read
         await add_person(conn, account_id, email, holder.role, password_hash, name=holder.name, now=now)
     if holder.fresh:
         facts = {"person": email, "name": holder.name or name or "", "role": holder.role}

@@ -40,6 +40,7 @@ _set_password = sql.run("people.set_password")
 renew_password = sql.run("people.renew_password")
 set_name = sql.run("people.set_name")
 """`email, name`; the name was checked."""
+_withdraw_of = sql.run("access.withdraw_of")
 delete_person = sql.run("people.remove")
 """`email`; whether the person may go has been seen to."""
 
@@ -71,23 +72,27 @@ async def add_person(
 
 
 async def change_role(conn: Connection, account_id: UUID, email: str, role: str) -> bool:
-    """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner."""
+    """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner.
+    Invitations of an owner who is one no more are withdrawn."""
     check_role(role, ROLES)
     people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
     if role != "owner":
         _keep_an_owner(people, email)
+        await _withdraw_of(conn, account_id=account_id, email=email)
     await _set_role(conn, email=email, role=role)
     return True
 
 
 async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
-    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions."""
+    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions,
+    and the invitations that this person made."""
     people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
     _keep_an_owner(people, email)
+    await _withdraw_of(conn, account_id=account_id, email=email)
     await delete_person(conn, email=email)
     return True
 

@@ -82,8 +82,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "person.role_changed": (
         "O perfil de uma pessoa mudou", "O perfil decide o que ela vê e faz no painel."),
     "person.removed": (
-        "Uma pessoa saiu da sua conta", "As sessões dela terminaram. Credenciais que ela criou ou renovou continuam "
-        "valendo até que alguém as revogue em “Credenciais”."),
+        "Uma pessoa saiu da sua conta", "As sessões dela terminaram, e os convites que ela fez não valem mais. "
+        "Credenciais que ela criou ou renovou continuam valendo até que alguém as revogue em “Credenciais”."),
     "person.access_sent": (
         "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
     "person.factor_cleared": (

@@ -35,6 +35,10 @@ ON CONFLICT (account_id, email) DO UPDATE
 -- name: withdraw
 DELETE FROM invitation WHERE account_id = :account_id AND email = :email RETURNING email;
 
+-- name: withdraw_of
+-- Of whoever leaves, or is no owner any more: who invites himself under another e-mail would be back.
+DELETE FROM invitation WHERE account_id = :account_id AND invited_by = :email;
+
 -- name: forget_invitations
 -- Those of this account that ran out.
 DELETE FROM invitation WHERE account_id = :account_id AND invited_at <= :before;

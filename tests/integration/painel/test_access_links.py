@@ -294,6 +294,31 @@ async def test_an_invitation_that_ran_out_is_sent_again_by_either_side(env: Envi
             await ana.http.close()
 
 
+@pytest.mark.parametrize("how", ["remover", "perfil"])
+async def test_an_owner_who_is_one_no_more_has_invited_nobody(env: Environment, how: str) -> None:
+    """Or he would come back under another e-mail of his."""
+    mine, theirs = (f"{name}.{secrets.token_hex(4)}@example.com" for name in ("eu", "ana"))
+    other = env.visitor(mine)
+    async with (
+        person_of(env.address, env.merchant) as owner,
+        colleague_of(env.pool, env.address, env.merchant, "owner") as leaving,
+    ):
+        assert (await leaving.post(TEAM, on=TEAM, name="Eu", email=mine, role="owner")).status == 303
+        assert (await owner.post(TEAM, on=TEAM, name="Ana", email=theirs, role="support")).status == 303
+        link = await env.link(mine)
+        try:
+            form = await other.opened(link)
+            gone = await owner.post(f"{TEAM}/{how}", on=TEAM, email=leaving.email, sure="yes", role="support")
+            assert gone.status == 303
+            page = (await owner.opened(TEAM)).text
+            assert (mine in page, theirs in page) == (False, True)
+            assert (await other.post(link, form=form, new=FRESH, again=FRESH)).status == 404
+            await asked(other)
+            assert (await env.words(mine)).count("Escolher a senha") == 1
+        finally:
+            await other.http.close()
+
+
 async def test_an_invitation_ends_after_a_week(env: Environment) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
