@@ -79,9 +79,10 @@ async def set_role(request: PageRequest) -> Response[Any]:
     email, role = request.field("email"), request.field("role")
     try:
         async with request.change(ROLE_CHANGED, subject=email, role=role) as conn:
+            # First: an admin who becomes something else is told as well.
+            await _tell(conn, request, ROLE_CHANGED, {"person": email, "role": role})
             if not await change_staff_role(conn, email, role, given_at=request.now):
                 raise NotFoundException
-            await _tell(conn, request, ROLE_CHANGED, {"person": email, "role": role})
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_ADMIN if role in ROLES else _FAULTS["role"])
     return request.go("/plataforma" if _is_self(request, email) else _PATH, done="perfil")

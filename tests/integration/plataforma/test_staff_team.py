@@ -210,6 +210,8 @@ async def test_the_last_admin_who_can_sign_in_stays(env: Environment) -> None:
     try:
         left = await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=env.admin.email, role="support")
         assert left.where == "/plataforma?feito=perfil"
+        # An admin who is one no more reads of it.
+        await env.told("O perfil de uma pessoa da equipe mudou", env.admin.email, "Atendimento")
         assert (await env.admin.get(TEAM)).status == 403
     finally:
         await ana.http.close()

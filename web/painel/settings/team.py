@@ -89,12 +89,11 @@ async def set_role(request: PageRequest) -> Response[Any]:
     must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role(role)})
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
-            if not await change_role(conn, request.session.account_id, email, role):
+            # First: an owner who becomes something else is told as well.
+            account_id, facts = request.session.account_id, {"person": email, "role": role, **request.doer}
+            await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
+            if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
-            facts = {"person": email, "role": role, **request.doer}
-            await tell_owners(
-                conn, request.session.account_id, "person.role_changed", facts, now=request.now, seal=request.seal
-            )
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     return request.go("/painel/pessoas" if email != request.session.email else "/painel", done="perfil")
