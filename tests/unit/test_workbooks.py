@@ -139,6 +139,17 @@ def test_brazilian_formats_of_excel_and_other_writers_are_read() -> None:
     assert (row["external_id"], row["fine"]) == ("ped-pix", "2,00")
 
 
+def test_a_month_alone_is_text_and_never_its_first_day() -> None:
+    headings = ("tipo", "valor", "vencimento", "referencia", "descricao", "nome")
+    month = datetime(2030, 11, 1)  # noqa: DTZ001 - a sheet's days have no zone
+    # As Excel and LibreOffice keep what is typed as nov/2030, and a day in words.
+    formats = {"C2": "mmm\\-yy", "D2": "mmm/yy;@", "E2": 'MMMM" de "YYYY', "F2": 'd" de "mmmm'}
+    (row,) = rows_of(by_openpyxl(headings, ("pix", 10, month, month, month, month), formats=formats))
+    assert [row[name] for name in ("due_date", "external_id", "description", "payer_name")] == [
+        "11/2030", "11/2030", "11/2030", "01/11/2030",
+    ]  # fmt: skip
+
+
 def test_inline_shared_and_rich_strings_without_addresses_are_read() -> None:
     shared = "<si><t>tipo</t></si><si><r><t>va</t></r><r><rPr><b/></rPr><t>lor</t></r></si><si><t>pix</t></si>"
     rows = (

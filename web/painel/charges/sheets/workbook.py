@@ -31,6 +31,7 @@ FORMAT_MAX: Final = 255
 _SIGNIFICANT: Final = 15
 """Digits: what Excel keeps and shows; 0.1+0.2 is 0.3 to whoever typed it."""
 _ZEROS: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
+_LITERAL: Final = re.compile(r'\\.|"[^"]*"')
 _OLE: Final = b"\xd0\xcf\x11\xe0"
 _UNREADABLE: Final = "O arquivo .xlsx não pôde ser lido: salve-o de novo, como .xlsx ou como CSV."
 _OTHER_KINDS: Final = {
@@ -126,14 +127,9 @@ def _value(cell: Any) -> Value:
         case bool():
             return "VERDADEIRO" if cell.value else "FALSO"
         case int() | float():
-            shown_as = str(cell.number_format)
-            if len(shown_as) > FORMAT_MAX:
-                raise SheetFault(_UNREADABLE)
-            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT}g}"), shown_as)
-        case datetime():
-            return cell.value.date()
+            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT}g}"), _shown_as(cell))
         case date():
-            return cell.value
+            return _day(cell.value, _shown_as(cell))
         case time() | timedelta():
             return str(cell.value)
     text = str(cell.value)
@@ -142,11 +138,27 @@ def _value(cell: Any) -> Value:
     return text
 
 
+def _shown_as(cell: Any) -> str:
+    shown_as = str(cell.number_format)
+    if len(shown_as) > FORMAT_MAX:
+        raise SheetFault(_UNREADABLE)
+    return shown_as
+
+
+def _day(value: date, shown_as: str) -> Value:
+    """A month alone, as Excel keeps what was typed as nov/2026, is text: its first day is no word of whoever typed it,
+    and would be a due date."""
+    signs = set(_LITERAL.sub("", shown_as).casefold())
+    if {"m", "y"} <= signs and "d" not in signs:
+        return f"{value:%m/%Y}"
+    return value.date() if isinstance(value, datetime) else value
+
+
 def _number(value: Decimal, shown_as: str) -> Value:
     """In percent it is as many hundredths; a format of zeros alone (CEP, CPF, 00123) is text of so many digits."""
     if "%" in shown_as:
         return value * 100
-    digits = re.sub(r'\\.|"[^"]*"', "", shown_as).count("0")
+    digits = _LITERAL.sub("", shown_as).count("0")
     if digits > 1 and _ZEROS.fullmatch(shown_as) and value >= 0 and value == value.to_integral_value():
         return f"{int(value):0{digits}}"
     return value
