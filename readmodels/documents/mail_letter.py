@@ -4,7 +4,7 @@ A letter is written once and printed twice, as HTML and as plain text (readmodel
 """
 
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from domain.boleto.codes import printed_line
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, last_day
-from domain.brazilian import brl, day, moment
+from domain.brazilian import brl, day, moment, span
 from domain.charge import Status
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import holds_link
@@ -182,7 +182,7 @@ _NOTICES: Final[dict[str, tuple[str, str]]] = {
                           "Seu endereço não confirmou os últimos eventos. Continuamos tentando."),
     "webhook_paused":    ("Seu webhook foi pausado",
                           "Seu endereço não confirma eventos há muito tempo. O que há para entregar fica guardado por "
-                          "14 dias e segue quando ele responder ou quando você retomar as entregas."),
+                          "{held} e segue quando ele responder ou quando você retomar as entregas."),
     "second_copy_asked": ("Um pagador pediu a 2ª via de um boleto",
                           "O boleto venceu e não pode mais ser pago. Se a dívida continua, cobre de novo: a página que "
                           "o pagador já tem leva à nova cobrança."),
@@ -208,8 +208,11 @@ class _Facts(Struct, frozen=True):
     last: bool = False
 
 
-def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str) -> Letter:
-    """A notice for the people of an account. `event_type` carries the mark of test events already."""
+def notice_letter(
+    *, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str, held_s: float
+) -> Letter:
+    """A notice for the people of an account. `event_type` carries the mark of test events already; `held_s` is how
+    long what is due to a paused endpoint is held."""
     given = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
     shown = [("Evento", event_type)] if event_type else []
@@ -240,7 +243,7 @@ def notice_letter(*, kind: str, event_type: str, at: datetime, facts: bytes, mer
     return Letter(
         subject=f"{_TEST_MARK} {heading}" if test else heading,
         heading=heading,
-        lead=lead,
+        lead=lead.format(held=span(timedelta(seconds=held_s))),
         facts=tuple(shown),
         link=("Abrir a cobrança" if given.charge_id else "Abrir o painel", app_url + path),
         merchant=_short(merchant),

@@ -3,6 +3,8 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
+import pytest
+
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
@@ -59,9 +61,18 @@ def test_a_notice_of_a_webhook_says_in_portuguese_what_came_of_the_last_attempt(
     ):
         letter = notice_letter(
             kind="webhook_failing", event_type="payment.received", at=datetime(2027, 3, 1, 15, tzinfo=UTC), facts=facts,
-            merchant="Loja", app_url="https://app.example.com",
+            merchant="Loja", app_url="https://app.example.com", held_s=0,
         )  # fmt: skip
         assert dict(letter.facts)["Última resposta"] == said
+
+
+@pytest.mark.parametrize(("held_s", "told"), [(1_209_600, "por 14 dias"), (36 * 3_600, "por 36 h")])
+def test_a_paused_webhook_is_told_for_how_long_its_deliveries_are_held(held_s: float, told: str) -> None:
+    letter = notice_letter(
+        kind="webhook_paused", event_type="payment.received", at=datetime(2027, 3, 1, 15, tzinfo=UTC), facts=b"{}",
+        merchant="Loja", app_url="https://app.example.com", held_s=held_s,
+    )  # fmt: skip
+    assert told in letter.lead
 
 
 def test_a_mail_names_the_merchants_reference_unless_a_link_can_be_made_of_it() -> None:

@@ -231,6 +231,7 @@ class MailSender:
                 facts=due.facts,
                 merchant=due.merchant,
                 app_url=settings.app_url,
+                held_s=settings.webhook_held_s,
             )
         assert due.doc is not None, "charges are never deleted"
         doc = read_doc(due.doc)

@@ -292,7 +292,7 @@ async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
         await env.books.paid(await env.books.charge())
         assert "Webhook de produção pausado" in (await env.person.opened("/painel")).text
         page = await env.person.opened(PATH)
-        assert "72 horas sem nenhuma entrega aceita" in page.text
+        assert "nenhuma entrega aceita por muito tempo" in page.text
         assert "Retidas 1" in page.text
         assert "Retomar entregas de teste" not in page.text
         done = await env.person.post(f"{PATH}/retomar", form=page)
