@@ -55,10 +55,6 @@ class Query:
     def is_plain(self, text: str) -> bool:
         return _TEXT.fullmatch(text) is not None
 
-    def unpunctuated(self, number: str) -> str:
-        """As sent: programs are asked for the bare number, and one with punctuation finds nothing."""
-        return number
-
     def fault(self, name: str, fault: Fault, fact: object = None) -> NoReturn:
         code = Code.DATE_RANGE_INVALID if fault in (Fault.NO_DAY, Fault.ENDS_FIRST) else Code.VALIDATION_ERROR
         said = ", ".join(fact) if isinstance(fact, Sequence) and not isinstance(fact, str) else fact

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from domain.documents import without_marks
 from domain.identifiers import parse_id
 from domain.instants import day_begins, day_ends, parse_day
 from readmodels.page import ListFilters, SortOrder
@@ -87,9 +88,6 @@ class QueryValues(Protocol):
     def is_plain(self, text: str) -> bool:
         """Whether it has only characters that can be searched for."""
 
-    def unpunctuated(self, number: str) -> str:
-        """Without the marks people write between its digits, where they are let in."""
-
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
         """Refuse the request or remember the fault: nothing is read of this parameter. `fact`: the words that are
         allowed, the greatest length, or where the range begins."""
@@ -111,8 +109,9 @@ def read_text(query: QueryValues, name: str) -> str | None:
 
 
 def read_digits(query: QueryValues, name: str) -> str | None:
+    """Without the marks that people write between them; what is marks alone finds nothing."""
     value = read_text(query, name)
-    return None if value is None else query.unpunctuated(value) or None
+    return None if value is None else without_marks(value) or value
 
 
 def read_id(query: QueryValues, name: str) -> UUID | None:

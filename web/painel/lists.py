@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl, urlencode
 from litestar.exceptions import ClientException
 from msgspec import Struct
 
-from domain.documents import without_marks
 from readmodels.filters import TEXT_MAX, Fault
 from readmodels.page import SortOrder
 from web.painel.page_request import AnyRequest, PageRequest
@@ -67,9 +66,6 @@ class ListQuery:
 
     def is_plain(self, text: str) -> bool:
         return text.isprintable()
-
-    def unpunctuated(self, number: str) -> str:
-        return without_marks(number)
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
         """What is wrong is said beside the field."""
