@@ -132,7 +132,9 @@ async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state
     ]  # fmt: skip
     odd: tuple[dict[str, Any], ...] = ({"amount": "0"}, {"amount": "10.50"}, {"times": "11"}, {"times": "0"})
     for fields in odd:
-        assert (await env.owner.post(tail, on=page_of(charge), **fields)).status == 400
+        seen = await env.owner.post(tail, on=page_of(charge), **fields)
+        ((name, typed),) = fields.items()
+        assert (seen.status, f'id="w-{name}"' in seen.html, f'value="{typed}"' in seen.html) == (400, True, True)
     assert len(await env.pool.fetch("SELECT FROM payment WHERE charge_id::text = $1", charge.charge_id)) == 4
 
 

@@ -90,7 +90,12 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def show_charge(
-    request: PageRequest, *, redate: Filled | None = None, mail: Filled | None = None, cancel_fault: str = ""
+    request: PageRequest,
+    *,
+    redate: Filled | None = None,
+    mail: Filled | None = None,
+    paying: Filled | None = None,
+    cancel_fault: str = "",
 ) -> Response[Any]:
     """The charge's page; with a form that could not be taken as it was filled in."""
     charge_id = request.id("charge_id")
@@ -133,10 +138,11 @@ async def show_charge(
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
         "mail": mail
         or Filled(shown={"to": request.payers.email(payer.email if payer else "") or "", "attach_pdf": "yes"}),
+        "paying": paying or Filled(shown={"times": "1"}),
         "base": request.here(f"/cobrancas/{charge_id}"),
         **_for_payer(request, doc),
     }
-    return request.show("charge.html", values, status=400 if redate or mail or cancel_fault else 200)
+    return request.show("charge.html", values, status=400 if redate or mail or paying or cancel_fault else 200)
 
 
 def _asked_again(asked: SecondCopyRequest | None) -> list[TimelineEntry]:

@@ -22,7 +22,7 @@ from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.sandbox_clock import ADVANCE_S_MAX, AHEAD_S_MAX
 from runtime.jobs import WEBHOOKS
 from web.painel.charges.boleto_change import change_boleto, change_charge
-from web.painel.charges.charge_page import charge_of
+from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
 
@@ -99,10 +99,8 @@ async def pay(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     amount_cents = filled.cents("amount", PIX_CENTS_MAX if doc.boleto is None else BOLETO_CENTS_MAX, required=False)
     times = filled.whole("times", 1, TIMES_MAX) or 1
-    if "amount" in filled.faults:
-        raise Refused(Code.AMOUNT_INVALID)
     if filled.faults:
-        raise Refused(Code.VALIDATION_ERROR)
+        return await show_charge(request, paying=filled)
     if doc.boleto is None:
         command = paying(
             charge_id,
