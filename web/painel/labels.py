@@ -92,7 +92,7 @@ LANES: Final[dict[str, str]] = {
     "broken": "Com falhas, tentando de novo", "paused": "Pausada",
 }
 PAUSED: Final[dict[str, str]] = {
-    "no_success": "72 horas sem nenhuma entrega aceita", "gone": "seu servidor respondeu 410 (não existe mais)",
+    "no_success": "nenhuma entrega aceita por muito tempo", "gone": "seu servidor respondeu 410 (não existe mais)",
 }
 NOTICES: Final[dict[str, str]] = {
     "webhook_failing": "Entregas falhando", "webhook_paused": "Entregas pausadas",
@@ -351,6 +351,11 @@ REFUSED: Final[dict[Code, tuple[str, str]]] = {
         "Não foi possível fazer isso", "Nada foi alterado. Tente de novo em alguns instantes."),
 }
 # fmt: on
+
+
+def why(code: str) -> str:
+    """The title of a refusal, by the name of its code."""
+    return REFUSED.get(Code[code], REFUSED[Code.INTERNAL_ERROR])[0]
 
 
 def refusal(code: Code) -> str:

@@ -443,6 +443,13 @@ async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> No
     assert f"Primeiro vencimento {first}" in page.text
     for shown in (page, await env.owner.opened("/painel/programacoes")):
         assert "Maria da Silva" in shown.text, "whose it is"
+    await env.books.pool.execute(
+        "UPDATE schedule SET failure_code = 'MERCHANT_ADDRESS_REQUIRED', failed_at = now() WHERE schedule_id = $1",
+        UUID(id_in(made[0].where)),
+    )
+    page = await env.owner.opened(path)
+    assert "ainda não saiu. Motivo: Falta o endereço da empresa (em" in page.text
+    assert "MERCHANT_ADDRESS_REQUIRED" not in page.text
     assert (await env.owner.post(f"{path}/pausar", on=path)).where == f"{path}?feito=pausada"
     assert "Pausada" in (await env.owner.opened("/painel/programacoes?status=paused")).text
     assert (await env.owner.post(f"{path}/retomar", on=path)).where == f"{path}?feito=continuada"
