@@ -51,7 +51,7 @@ KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
 
 
 class CreateBoleto(Struct, frozen=True, kw_only=True):
-    """The body (spec). `valorCents` is decimal reais as a string, `dataVencimento` a day after today in Sao Paulo."""
+    """The body (spec). `valorCents` is decimal reais as a string, `dataVencimento` a day after today in São Paulo."""
 
     tipo: Annotated[str, choice(KINDS)]
     valorCents: Annotated[BoletoAmount, Meta(description="Decimal reais, despite the name; greater than 0.")]
@@ -70,7 +70,7 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
 
 
 class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of the two identifiers, and the new due date: today in Sao Paulo or later."""
+    """Exactly one of the two identifiers, and the new due date: today in São Paulo or later."""
 
     due_date: Annotated[DueDay, Meta(description=f"Today in São Paulo or later, {LAST_DUE} at the latest.")]
     charge_id: str | None = None

@@ -37,7 +37,7 @@ from runtime.ids import new_id
 
 
 class CreateDual(Struct, frozen=True, kw_only=True):
-    """The body. `amount` is decimal reais as a string, `due_date` a day after today in Sao Paulo; `expires_in` seconds
+    """The body. `amount` is decimal reais as a string, `due_date` a day after today in São Paulo; `expires_in` seconds
     are the PIX leg's own time, which is the boleto's unless given. `send_email`: the payer is told, in production."""
 
     amount: Annotated[BoletoAmount, Meta(description="Decimal reais, greater than 0.")]

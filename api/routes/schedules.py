@@ -92,8 +92,8 @@ class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CreateSchedule(Struct, frozen=True, kw_only=True):
-    """The body. `first_due_date` is after today in Sao Paulo and its day of the month is kept; at most one of
-    `end_date` (inclusive) and `max_charges`. Each charge is issued at 06:00 in Sao Paulo, `issue_days_before` its due
+    """The body. `first_due_date` is after today in São Paulo and its day of the month is kept; at most one of
+    `end_date` (inclusive) and `max_charges`. Each charge is issued at 06:00 in São Paulo, `issue_days_before` its due
     date."""
 
     payment_method: Annotated[str, choice(METHODS)]

@@ -72,7 +72,7 @@ class MerchantCreated(Struct, frozen=True):
 insert_credential = sql.run("credential_admin.create")
 store_rate = sql.maybe("account.set_rate", UUID)
 
-_ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "Sao Paulo", "SP", "01001000")
+_ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "São Paulo", "SP", "01001000")
 """Fictional, as demo merchants are."""
 
 

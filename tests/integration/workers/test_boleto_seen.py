@@ -107,7 +107,7 @@ async def test_the_paper_names_both_parties_the_numbers_and_the_days(api: Api, p
     for twice in (
         "Loja Açaí & Cia",
         f"CNPJ {document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}",
-        "Rua das Palmeiras, 100, Centro, Sao Paulo - SP, CEP 01001-000",
+        "Rua das Palmeiras, 100, Centro, São Paulo - SP, CEP 01001-000",
         "José da Conceição Araújo",
         "CPF 123.456.789-09",
         "Av. São João, São Paulo - SP, CEP 01035-000",
