@@ -39,6 +39,9 @@ _DNS_CACHE_S = 30
 _BEGAN_BYTES = 512  # interim answers (1xx) included
 _END = b"\r\n\r\n"
 _HEADER_BYTES_MAX = 32 * 1024
+_ANSWER_BYTES_MAX = 64 * 1024
+"""Interim answers, head, body and what frames it. More is not parsed: interim answers (1xx), empty lines and chunks of
+one byte without end kept the event loop busy for the whole attempt, and every other delivery and bank order waited."""
 _STATUS = re.compile(rb"(?:\A|\r\n\r\n)HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 
 
@@ -63,6 +66,7 @@ class _Remembering(AskedConnection):
         self.began = b""
         self.ended = 0
         self._end_part = b""
+        self._left = _ANSWER_BYTES_MAX
         self.asked = False
         self.among: dict[ResponseHandler, None] | None = None
         """Those that wait, with this one, until it is lost."""
@@ -74,10 +78,21 @@ class _Remembering(AskedConnection):
 
     def set_response_params(self, **given: Any) -> None:
         self.began, self.ended, self._end_part = b"", 0, b""
+        self._left = _ANSWER_BYTES_MAX
         self.asked = True
         super().set_response_params(**given)
 
     def take(self, data: bytes) -> None:
+        left, self._left = self._left, self._left - len(data)
+        if self._left >= 0:
+            self._take(data)
+            return
+        self._take(data[:left])
+        if self.transport is not None:
+            self.set_exception(aiohttp.ClientPayloadError("the answer is too long"))
+            self.transport.abort()
+
+    def _take(self, data: bytes) -> None:
         if len(self.began) < _BEGAN_BYTES:
             self.began += data[: _BEGAN_BYTES - len(self.began)]
         seen = self._end_part + data

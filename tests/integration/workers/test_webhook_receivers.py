@@ -186,6 +186,20 @@ async def test_an_answer_that_never_gets_to_its_point_ends_in_time_and_in_little
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, "kilobytes"
 
 
+@pytest.mark.parametrize("part", [b"HTTP/1.1 100 Continue\r\n\r\n", b"\r\n"], ids=["interim answers", "empty lines"])
+async def test_what_is_said_before_an_answer_has_an_end(part: bytes) -> None:
+    """Nothing else runs in the worker while it is parsed."""
+
+    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(part * 4_096)
+            await writer.drain()
+
+    async with talking(flood) as url, guarded_session(allow_private=True, attempt_s=30.0) as http:
+        answer = await post(http, url, b"{}", {})
+    assert answer.outcome == "network_error", "the attempt's time ends with a timeout"
+
+
 @pytest.mark.parametrize(
     ("delay_s", "attempt_s", "requests"), [(0.3, 10.0, 1), (0.9, 0.6, 2)], ids=["in time", "too late"]
 )
