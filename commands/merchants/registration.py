@@ -24,8 +24,6 @@ from domain.refund import pix_key_fault
 from runtime.seal import Seal
 from sql import Connection
 
-REGISTERED: Final = "merchant.registered"
-"""The action of the audit log."""
 STREET_MAX: Final = 80
 NUMBER_MAX: Final = 20
 DISTRICT_MAX: Final = 60

@@ -19,10 +19,8 @@ from commands.charges.agreed_amount import Owed, agreed_of
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.pay import Confirmation, OfBoleto, book
 from commands.journal import BANK
-from commands.merchants import payout_key
 from commands.merchants.kyc import Kyc
 from commands.merchants.refund_exemption import FREED
-from commands.merchants.registration import REGISTERED
 from commands.money.reversals import BankReturn
 from commands.people.audit import staff_has_done
 from domain.charge import Charge
@@ -33,11 +31,9 @@ from runtime.seal import SUSPENDED_PAYER, Seal
 from sql import Connection
 
 ASSIGNED: Final = "suspense.assigned"
-INCOMPATIBLE: Final = (
-    REGISTERED, f"merchant.{Kyc.APPROVED}", payout_key.ASKED, payout_key.CONFIRMED, FREED,
-)  # fmt: skip
-"""What opens an account, or decides where its money goes. Who did one of these to an account does not assign money to
-its charges (segregation of duties): one person alone would make an account and fill it."""
+INCOMPATIBLE: Final = (f"merchant.{Kyc.APPROVED}", FREED)
+"""What one of the staff decides alone: that an account is let in, and that its refunds go to anybody. Who did either
+does not assign money to its charges (segregation of duties): one person would make an account, fill and empty it."""
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from runtime.backups.settings import BackupSettings
-from runtime.backups.tools import BackupFailed, Meanwhile, program, start, wait
+from runtime.backups.tools import BackupFailed, Meanwhile, nothing, program, start, wait
 
 LATE: Final = timedelta(minutes=15)
 """Without a byte of the log: workers write every second."""
@@ -59,7 +59,7 @@ def wal_folder(settings: BackupSettings) -> Path:
 
 
 def take(
-    settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell, meanwhile: Meanwhile = int
+    settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell, meanwhile: Meanwhile = nothing
 ) -> BaseBackup:
     """Take a base backup; what is older than is kept goes. BackupFailed when pg_basebackup fails."""
     began_at = now().astimezone(UTC).replace(microsecond=0)
@@ -115,7 +115,7 @@ def archive(settings: BackupSettings) -> Archive:
 
 
 def verify(
-    settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell, meanwhile: Meanwhile = int
+    settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell, meanwhile: Meanwhile = nothing
 ) -> list[str]:
     """What is wrong with these base backups, and with the log from the oldest one on; a line each."""
     faults = []

@@ -18,6 +18,10 @@ Meanwhile = Callable[[], object]
 _LOOK_S: Final = 2.0
 
 
+def nothing() -> None:
+    """Of a command that a person waits for."""
+
+
 class BackupFailed(Exception):
     """The message is one line for the operator."""
 
@@ -75,7 +79,7 @@ def wait(process: "subprocess.Popen[Any]", meanwhile: Meanwhile) -> Any:
             process.wait()
 
 
-def copy(settings: BackupSettings, *, meanwhile: Meanwhile = int) -> None:
+def copy(settings: BackupSettings, *, meanwhile: Meanwhile = nothing) -> None:
     """Copy the folder elsewhere, by the operator's own command; BackupFailed when that failed."""
     if not settings.copy_command:
         return

@@ -7,7 +7,6 @@ from litestar.response import Response
 
 from commands.merchants.merchants import RATE_MAX, set_rate
 from commands.merchants.registration import (
-    REGISTERED,
     MerchantRegistration,
     correct_registration,
     register_merchant,
@@ -54,7 +53,7 @@ async def create(request: PageRequest) -> Response[Any]:
     )
     account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
-        async with request.change(REGISTERED, subject=str(account_id), name=given.name[:100]) as conn:
+        async with request.change("merchant.registered", subject=str(account_id), name=given.name[:100]) as conn:
             await register_merchant(
                 conn, given, account_id=account_id, letters=letters, now=request.now, seal=request.seal
             )

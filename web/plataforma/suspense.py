@@ -41,7 +41,7 @@ NOTE_MAX = 500
 _ASSIGN, _RETURN = "atribuir", "devolver"
 _NO_CHARGE = "Não há cobrança de produção com este ID."
 _SAME = (
-    "Você cadastrou ou aprovou a loja desta cobrança, ou decidiu para onde vai o dinheiro dela. "
+    "Você aprovou a loja desta cobrança, ou liberou as devoluções dela para outras chaves. "
     "É preciso que outra pessoa da equipe atribua este valor."
 )
 _NO_REFERENCE = f"Escreva a referência da devolução no banco, com até {REFERENCE_MAX} caracteres."
