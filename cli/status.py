@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -99,19 +100,27 @@ def _workers_in(found: Answers[list[dict[str, object]]]) -> list[dict[str, objec
 
 
 def doctor(args: argparse.Namespace) -> int:
+    from banks.certificate import certificate_ends_at, client_tls
     from runtime.production import environment, production_faults
     from runtime.settings import read_settings
 
-    faults = production_faults(os.environ)
+    faults, given, ends_at = production_faults(os.environ), os.environ.get("QUITA_ENV", ""), None
     try:
         given = environment(os.environ)
-        read_settings({**os.environ, "QUITA_ENV": "local"})  # whether each setting is one at all
+        settings = read_settings({**os.environ, "QUITA_ENV": "local"})  # whether each setting is one at all
+        client_tls(settings)
+        ends_at = certificate_ends_at(settings)
     except ValueError as error:
-        given, faults = os.environ.get("QUITA_ENV", ""), [*faults, str(error)]
+        faults.append(str(error))
+    ended = ends_at is not None and ends_at <= datetime.now(UTC)
+    if ended:
+        faults.append(f"BANK_CERTIFICATE ended at {ends_at:%Y-%m-%d %H:%M} UTC: the bank takes no connection with it")
     if args.json:
-        answer(args, {"environment": given, "faults": faults})
+        answer(args, {"environment": given, "faults": faults, "bank_certificate_ends_at": ends_at})
     else:
         print("\n".join(faults) or "nothing keeps this environment from production")
+        if ends_at is not None and not ended:
+            print(f"BANK_CERTIFICATE ends at {ends_at:%Y-%m-%d %H:%M} UTC")
     return 1 if faults else 0
 
 

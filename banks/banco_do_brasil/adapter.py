@@ -1,6 +1,5 @@
 """Banco do Brasil as settings name it: its hosts, our applications there, the agreement, the callbacks it sends."""
 
-import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
@@ -9,13 +8,14 @@ from urllib.parse import urlsplit
 import aiohttp
 from msgspec import Struct
 
-from banks.banco_do_brasil.agreement import ConvenioAgreement
+from banks.banco_do_brasil.agreement import COMPE, ConvenioAgreement
 from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.banco_do_brasil.cobrancas import DETAIL_AGE_S, Cobrancas
 from banks.banco_do_brasil.cobv import ApiCobv
 from banks.banco_do_brasil.pix import ApiPix
 from banks.banco_do_brasil.transfers import PixTransfers
 from banks.banco_do_brasil.transport import Transport
+from banks.certificate import certificate_ends, certificate_ends_at, client_tls
 from runtime.settings import Settings
 
 # Where the bank issues tokens for each of its API hosts; any other bank on its wire does it on its own.
@@ -58,7 +58,14 @@ def open_bank(
     """
     host = urlsplit(settings.bank_url).hostname or ""
     oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
-    tls = _tls(settings)
+    tls = client_tls(settings)
+    ends_at = certificate_ends_at(settings)
+    if ends_at is not None:
+        certificate_ends.labels(COMPE).set(ends_at.timestamp())
+
+    def certificate_ended() -> str:
+        # The bank may hang up without a word, which looks like any other trouble of the network.
+        return f" (BANK_CERTIFICATE ended at {ends_at:%Y-%m-%d})" if ends_at is not None and ends_at <= now() else ""
 
     def transport(client_id: str, client_secret: str, app_key: str) -> Transport:
         return Transport(
@@ -68,6 +75,7 @@ def open_bank(
             client_secret=client_secret,
             app_key=app_key,
             tls=tls,
+            known_fault=certificate_ended,
         )
 
     of_pix = transport(settings.bank_client_id, settings.bank_client_secret, settings.bank_app_key)
@@ -101,20 +109,3 @@ def agreement_of(settings: Settings) -> ConvenioAgreement:
         agencia=settings.bank_agencia,
         conta=settings.bank_conta,
     )
-
-
-def _tls(settings: Settings) -> ssl.SSLContext:
-    """Verified as usual, and with our certificate where there is one: for tokens too."""
-    context = ssl.create_default_context()
-    if settings.bank_certificate is None:
-        return context
-    try:
-        context.load_cert_chain(
-            settings.bank_certificate,
-            settings.bank_certificate_key,
-            # Given in any case: without it OpenSSL would ask at the terminal.
-            lambda: settings.bank_certificate_password,
-        )
-    except OSError as error:
-        raise ValueError(f"BANK_CERTIFICATE cannot be used: {error}") from error
-    return context

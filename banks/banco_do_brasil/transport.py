@@ -9,7 +9,7 @@ import math
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import aiohttp
@@ -76,6 +76,7 @@ class Transport:
     """One application of the bank's portal: its credentials, its key, its tokens.
 
     `read_s` and `write_s` bound one request from connecting to the last byte; `tls` is for client certificates.
+    `known_fault` is told beside the error of a request that was not answered: what is known to be wrong here.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Transport:
         read_s: float = READ_S,
         write_s: float = WRITE_S,
         tls: ssl.SSLContext | None = None,
+        known_fault: Callable[[], str] = str,
     ) -> None:
         self._http = http
         self._oauth_url = oauth_url
@@ -98,6 +100,7 @@ class Transport:
         self._read_s = read_s
         self._write_s = write_s
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        self._known_fault = known_fault
         # By scope set, as the bank binds them: token and the loop time from which it is renewed.
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
         self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
@@ -199,7 +202,14 @@ class Transport:
                         return Unknown("answer too large")
                 return Heard(response.status, bytes(body), response.headers.get("Retry-After", ""))
         except _GONE as gone:
-            return Unknown(type(gone).__name__)
+            return Unknown(_kind(gone) + self._known_fault())
+
+
+def _kind(gone: BaseException) -> str:
+    """What kind of error it is; of one of TLS its reason too, in which the other side says what is wrong with our
+    certificate, where it says anything before it hangs up."""
+    reason = getattr(gone.__cause__, "reason", None) if isinstance(gone.__cause__, ssl.SSLError) else None
+    return f"{type(gone).__name__} {reason}" if reason else type(gone).__name__
 
 
 def read(heard: Heard, shape: type[Answer]) -> Answer | None:

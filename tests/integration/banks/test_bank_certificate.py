@@ -1,7 +1,11 @@
 """Production's PIX host of the bank takes only who shows a certificate: ours is shown when a setting names it."""
 
+import asyncio
+import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +13,16 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from prometheus_client import REGISTRY
 
+from banks.certificate import certificate_ends_at
 from banks.choice import open_banks
 from banks.protocol import CobState, Unknown
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 from tests.support.dns_names import Authority
 
+NOBODY = {"DATABASE_URL": "postgresql://nobody", "REDIS_URL": "redis://nobody", "SECRET_KEY": "0" * 64}
 TXID = "0" * 32
 COB = {
     "txid": TXID, "status": "ATIVA", "revisao": 0, "valor": {"original": "10.00"}, "chave": "a@b.test",
@@ -55,8 +62,7 @@ async def bank_url(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 
 def _settings(bank_url: str, **more: str) -> Settings:
-    nobody = {"DATABASE_URL": "postgresql://nobody", "REDIS_URL": "redis://nobody", "SECRET_KEY": "0" * 64}
-    return read_settings({**nobody, "BANK_URL": bank_url, **more})
+    return read_settings({**NOBODY, "BANK_URL": bank_url, **more})
 
 
 async def _asked(settings: Settings) -> Any:
@@ -85,8 +91,59 @@ async def test_its_key_may_be_another_file_with_a_password(bank_url: str, author
             await _asked(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD=password))
 
 
+async def test_what_the_bank_says_of_a_certificate_that_it_does_not_take_is_told(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
+    tls = authority.server("localhost")
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2  # by 1.3 it may be said after our request was sent, and then be lost
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(authority.roots)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def refuse() -> None:
+            conn, _ = listening.accept()
+            with conn, contextlib.suppress(OSError):  # asyncio's server hangs up before it has said why
+                tls.wrap_socket(conn, server_side=True)
+
+        refusing = asyncio.create_task(asyncio.to_thread(refuse))
+        file = authority.certificate("quita.test", by_itself=True)
+        answer = await _asked(_settings(f"https://localhost:{listening.getsockname()[1]}", BANK_CERTIFICATE=str(file)))
+        await refusing
+    assert "UNKNOWN_CA" in answer.detail
+
+
 async def test_without_a_certificate_such_a_bank_is_unknown_and_not_a_refusal(bank_url: str) -> None:
     assert isinstance(await _asked(_settings(bank_url)), Unknown)
+
+
+async def test_that_our_certificate_has_ended_is_told_beside_the_error(bank_url: str, authority: Authority) -> None:
+    """And when it ends is shown, for a rule to look at before that."""
+    file = authority.certificate("quita.test", expired=True)
+    settings = _settings(bank_url, BANK_CERTIFICATE=str(file))
+    answer = await _asked(settings)
+    assert isinstance(answer, Unknown)
+    ends_at = certificate_ends_at(settings)
+    assert ends_at is not None
+    assert answer.detail.startswith("token: ")
+    assert answer.detail.endswith(f" (BANK_CERTIFICATE ended at {ends_at:%Y-%m-%d})")
+    assert timedelta(hours=23) < datetime.now(UTC) - ends_at < timedelta(hours=25)
+    shown = REGISTRY.get_sample_value("quita_bank_certificate_ends_timestamp_seconds", {"bank": "001"})
+    assert shown == ends_at.timestamp()
+
+
+@pytest.mark.parametrize("expired", [True, False])
+def test_doctor_says_when_our_certificate_ends(
+    authority: Authority, expired: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cli.main import main
+
+    file = authority.certificate("quita.test", expired=expired)
+    for name, value in {**NOBODY, "BANK_CERTIFICATE": str(file)}.items():
+        monkeypatch.setenv(name, value)
+    main(["doctor"])
+    said = capsys.readouterr().out
+    assert ("BANK_CERTIFICATE ended at" in said, "BANK_CERTIFICATE ends at" in said) == (expired, not expired)
 
 
 async def test_a_certificate_of_somebody_else_is_not_enough(bank_url: str, authority: Authority) -> None:

@@ -101,6 +101,14 @@ def test_the_first_item_of_a_bank_that_cannot_be_read_fires(tmp_path: Path, coun
     assert fires(tmp_path, "BankItemUnreadable", shown) is fired
 
 
+@pytest.mark.parametrize(("ends", "fired"), [(31 * 86_400, False), (29 * 86_400, True), (0, True), (None, False)])
+def test_a_certificate_that_ends_within_a_month_fires(tmp_path: Path, ends: int | None, fired: bool) -> None:
+    shown = (
+        {} if ends is None else {'quita_bank_certificate_ends_timestamp_seconds{bank="001"}': f"{ends + 7200}+0x150"}
+    )
+    assert fires(tmp_path, "BankCertificateEnds", shown, at="2h", interval="1m") is fired
+
+
 @pytest.mark.parametrize(("each_15_s", "fired"), [(7.5, True), (1.25, True), (0.25, False)])
 def test_a_duty_that_fails_in_each_round_fires(tmp_path: Path, each_15_s: float, fired: bool) -> None:
     """Every two seconds; or every twelve, when each round waits ten for a statement that is given up."""

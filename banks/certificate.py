@@ -1,0 +1,42 @@
+"""Our certificate, for banks that ask for one, and until when they take it."""
+
+import ssl
+from datetime import datetime
+
+from prometheus_client import Gauge
+
+from runtime.settings import Settings
+
+certificate_ends = Gauge(
+    "quita_bank_certificate_ends_timestamp_seconds",
+    "When the certificate ends that a bank is shown; of several processes, the one that ends first.",
+    ["bank"],
+    multiprocess_mode="livemin",
+)
+
+
+def client_tls(settings: Settings) -> ssl.SSLContext:
+    """Verified as usual, and with our certificate where there is one: for tokens too. ValueError when it cannot be
+    read."""
+    context = ssl.create_default_context()
+    if settings.bank_certificate is None:
+        return context
+    try:
+        context.load_cert_chain(
+            settings.bank_certificate,
+            settings.bank_certificate_key,
+            # Given in any case: without it OpenSSL would ask at the terminal.
+            lambda: settings.bank_certificate_password,
+        )
+    except OSError as error:
+        raise ValueError(f"BANK_CERTIFICATE cannot be used: {error}") from error
+    return context
+
+
+def certificate_ends_at(settings: Settings) -> datetime | None:
+    """Of ours, which comes before its chain; None where there is none."""
+    if settings.bank_certificate is None:
+        return None
+    from cryptography.x509 import load_pem_x509_certificates
+
+    return load_pem_x509_certificates(settings.bank_certificate.read_bytes())[0].not_valid_after_utc
