@@ -18,7 +18,7 @@ from runtime.limits.http_bounds import raise_open_files
 from runtime.settings import Settings, read_settings
 from workers.cells import enter_own_cell
 from workers.duties import Runner, end
-from workers.settings import WorkerSettings, open_runner, traced_share
+from workers.settings import WorkerSettings, follow_clock, open_runner, traced_share
 
 _RESTART_S = 1.0
 _STEADY_S = 60.0
@@ -66,6 +66,7 @@ async def keep_running(runner: Runner, redis_url: str) -> None:
 async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:
     while True:
         await asyncio.sleep(_SWEEP_S)
+        follow_clock()
         if time.monotonic() - redis.read_at > _UNREAD_S_MAX:
             runner.sweep()
 

@@ -39,6 +39,8 @@ from workers.webhooks.guarded_connection import guarded_session
 
 _CALENDAR_AFTER_S = 3.0
 _LEAVE_S = 1.0
+_CLOCK_S = 5.0
+"""How late arq may come to a cron without the clock having been set."""
 # fmt: off
 _INTERVALS: dict[int, dict[str, Any]] = {
     1:    {"second": set(range(60))},
@@ -117,6 +119,15 @@ class WorkerSettings:
     health_check_interval = 15
     handle_signals = False
     log_results = False
+
+
+def follow_clock() -> None:
+    """Called each second. arq's crons are due at times of the machine's clock: of one that was set back by an hour none
+    would be due for that hour, and of one that was set forward each run of the hour would be made up for."""
+    now = datetime.now(UTC)
+    for every_s, each in zip(_INTERVALS, WorkerSettings.cron_jobs, strict=True):
+        if each.next_run is not None and abs((each.next_run - now).total_seconds()) > every_s + _CLOCK_S:
+            each.next_run = None
 
 
 def traced_share(settings: Settings) -> float | None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.support.system import remove_home, temporary_home
 from tests.support.webhooks import KEY, PATIENCE_S, happen, merchant_at, receiving
 from workers.duties import JOB_S, Duty, Runner
 from workers.process import keep_running
+from workers.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -230,6 +232,18 @@ async def test_redis_stopped_stops_no_duty_and_arq_goes_on_when_it_is_back(own_r
             while lane.rounds == rounds:
                 jobs.wake(WEBHOOKS)
                 await asyncio.sleep(0.05)
+
+
+async def test_a_clock_that_is_set_back_stops_no_duty(servers: Any) -> None:
+    """arq has then an hour to wait for the next run of each cron, as here."""
+    each_second = Counted()
+    async with arq_with(servers.redis_url, Duty("each_second", each_second.run, 1)):
+        await each_second.ran()
+        for each in WorkerSettings.cron_jobs:
+            assert each.next_run is not None
+            each.next_run += timedelta(hours=1)
+        for _ in range(5):
+            await each_second.ran()
 
 
 async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
