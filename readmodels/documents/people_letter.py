@@ -157,7 +157,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "Entrada em um aparelho novo", "Alguém entrou no painel com a sua senha em um navegador que não conhecíamos."),
 }  # fmt: skip
 _FACTS: Final = {
-    "person": "Pessoa", "name": "Nome", "role": "Perfil", "reason": "Motivo",
+    "person": "Pessoa", "name": "Nome", "role": "Perfil", "cell": "Célula", "reason": "Motivo",
     "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
     "fees": "Tarifas", "fee_pix": "Tarifa por Pix", "fee_boleto": "Tarifa por boleto",
     "fee_withdrawal": "Tarifa por saque",

@@ -1,10 +1,11 @@
 """The platform's own people, for its admins: let in, given a role, let in again, let go. All admins are mailed of each.
 
 As everywhere nobody sees another's password: who is let in, or lost it, is mailed a link. Those shown are of the cell
-that is worked in; home's are of all of them.
+that is worked in; home's are of all of them, and their admins are mailed of every cell's, which may have no others.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from litestar.exceptions import NotFoundException
@@ -29,9 +30,10 @@ from commands.people.tell import tell_admins
 from domain.errors import Code, Refused
 from domain.merchants.staff import ROLES
 from readmodels.dashboard.people import staff
-from runtime.cells.number import cell_of_hex, current_cell
-from runtime.postgres import session
+from runtime.cells.number import HOME, cell_of_hex, current_cell, in_cell
+from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from sql import Connection
+from web.cells import home_of
 from web.painel.auth.step_up import must_be_proven
 from web.painel.fields import Filled
 from web.painel.labels import ROLES as ROLE_WORDS
@@ -61,8 +63,7 @@ async def add(request: PageRequest) -> Response[Any]:
     try:
         await _count(request)
         check_name(name)
-        async with request.change(INVITED, subject=email, role=role) as conn:
-            await _tell(conn, request, INVITED, {"person": email, "name": name, "role": role})
+        async with _change(request, INVITED, {"person": email, "name": name, "role": role}) as conn:
             await add_staff(conn, email, None, role=role, name=name, given_at=request.now, now=request.now)
             await ask_for_link(conn, email, now=request.now, seal=request.seal)
     except Refused as refused:
@@ -78,9 +79,7 @@ async def set_role(request: PageRequest) -> Response[Any]:
     must_be_proven(request)
     email, role = request.field("email"), request.field("role")
     try:
-        async with request.change(ROLE_CHANGED, subject=email, role=role) as conn:
-            # First: an admin who becomes something else is told as well.
-            await _tell(conn, request, ROLE_CHANGED, {"person": email, "role": role})
+        async with _change(request, ROLE_CHANGED, {"person": email, "role": role}) as conn:
             if not await change_staff_role(conn, email, role, given_at=request.now):
                 raise NotFoundException
     except Refused:
@@ -103,13 +102,12 @@ async def send_link(request: PageRequest) -> Response[Any]:
     except Refused:
         return await _page(request, at=email, at_fault=_OFTEN)
     kind = FACTOR_CLEARED if clears else ACCESS_SENT
-    async with request.change(kind, subject=email) as conn:
+    async with _change(request, kind, {"person": email}) as conn:
         if not await is_staff(conn, email):
             raise NotFoundException
         if clears:
             await clear_factor(conn, email)
         await ask_for_link(conn, email, now=request.now, seal=request.seal)
-        await _tell(conn, request, kind, {"person": email})
     return request.go(_PATH, done="link-enviado")
 
 
@@ -120,9 +118,7 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
     must_be_proven(request)
     try:
-        async with request.change(REMOVED, subject=email) as conn:
-            # First: an admin who is removed is told as well.
-            await _tell(conn, request, REMOVED, {"person": email})
+        async with _change(request, REMOVED, {"person": email}) as conn:
             if not await remove_staff(conn, email):
                 raise NotFoundException
     except Refused:
@@ -130,8 +126,20 @@ async def remove(request: PageRequest) -> Response[Any]:
     return request.go(_PATH, done="pessoa-removida")
 
 
-async def _tell(conn: Connection, request: PageRequest, kind: str, facts: Mapping[str, str]) -> None:
-    await tell_admins(conn, kind, {**facts, **request.doer}, now=request.now, seal=request.seal)
+@asynccontextmanager
+async def _change(request: PageRequest, kind: str, facts: Mapping[str, str]) -> AsyncIterator[Connection]:
+    """`PageRequest.change`, of which all admins are mailed, home's too; a cell's own staff go on while home is away."""
+    told, role = {**facts, **request.doer}, {"role": facts["role"]} if "role" in facts else {}
+    async with request.change(kind, subject=facts["person"], **role) as conn:
+        # First: an admin who is removed, or becomes something else, is told as well.
+        await tell_admins(conn, kind, told, now=request.now, seal=request.seal)
+        yield conn
+        cells = {each.number: each for each in request.http.app.state.cells()}
+        if current_cell() != HOME and (home := home_of([*cells.values()])) is not None:
+            told["cell"] = cells[current_cell()].name
+            with in_cell(HOME), suppress(*DB_UNAVAILABLE):
+                async with transaction(home.people_pool) as other:
+                    await tell_admins(other, kind, told, now=request.now, seal=request.seal)
 
 
 async def _count(request: PageRequest) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from runtime.cells.number import HOME, cell_of_hex
+from commands.mail import address_hash
+from runtime.cells.number import HOME, cell_of, cell_of_hex
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.seal import Seal
 from tests.support.cells import Cells, open_cells, second_server
@@ -137,8 +138,11 @@ async def test_a_role_of_home_holds_in_every_cell_with_the_next_page(cells: Cell
 
 
 async def test_the_team_of_a_cell_is_its_own_and_may_all_go(cells: Cells) -> None:
-    """Home's admins let people in there too; of home itself the last admin stays."""
+    """Home's admins let people in there too; of home itself the last admin stays. The others of home are mailed of it:
+    one alone would be two where nobody else is an admin."""
     desk, theirs = await staff_of_cell(cells), await staff_of_cell(cells, ALA)
+    colleague = await staff_of_cell(cells, signed_in=False)
+    mailed = "SELECT count(*) FROM mail WHERE to_hash = $1"
     team = "/plataforma/equipe"
     assert theirs.email not in (await desk.opened(team)).text
     await desk.choose("ala")
@@ -157,6 +161,9 @@ async def test_the_team_of_a_cell_is_its_own_and_may_all_go(cells: Cells) -> Non
         assert (await desk.ask("POST", path, {**hidden, "sure": "yes"})).where == f"{team}?feito=pessoa-removida"
     assert is_entrance(await theirs.ask("GET", "/plataforma"))
     assert await asked(cells, ALA, "SELECT count(*) FROM dashboard_user WHERE account_id IS NULL") == 0
+    assert await asked(cells, HOME, mailed, address_hash(colleague.email, cells.seal)) == 3
+    ids = "SELECT mail_id FROM mail WHERE to_hash = $1 LIMIT 1"
+    assert cell_of(await asked(cells, HOME, ids, address_hash(colleague.email, cells.seal))) == HOME
     assert [action for action, _ in await audited(cells, ALA, desk)] == [
         "cell.entered", "staff.invited", "staff.removed", "staff.removed",
     ]  # fmt: skip
