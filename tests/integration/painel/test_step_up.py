@@ -269,6 +269,20 @@ async def test_who_is_removed_leaves_a_list_of_the_credentials_he_knows(env: Env
     assert not await env.pool.fetchval(revoked, rotated)
 
 
+async def test_who_gets_a_smaller_role_leaves_a_list_of_what_does_more_than_it(env: Environment) -> None:
+    leaving = await env.somebody("owner")
+    made = {}
+    for name, scopes in (("Saques", ["withdrawals:create"]), ("Consulta", ["charges:read"])):
+        made[name] = (await leaving.post("/painel/tokens", name=name, scope=scopes)).field("client_id")
+    changed = await env.owner.post("/painel/pessoas/perfil", email=leaving.email, role="developer")
+    assert (changed.status, "agora tem o perfil Desenvolvimento" in changed.text) == (200, True)
+    assert (made["Saques"] in changed.html, made["Consulta"] in changed.html) == (True, False)
+    done = await env.owner.post("/painel/pessoas/credenciais", form=changed, client_id=[made["Saques"]])
+    assert done.status == 303
+    again = await env.owner.post("/painel/pessoas/perfil", email=leaving.email, role="developer")
+    assert again.where == "/painel/pessoas?feito=perfil"
+
+
 async def test_with_the_setting_money_needs_a_second_factor(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     settings = settings_with(MONEY_TOTP_REQUIRED="1")

@@ -3,6 +3,7 @@
 Nobody sees another's password: who is invited, or lost the password, is mailed a link.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from litestar.exceptions import NotFoundException
@@ -13,9 +14,11 @@ from commands.people.credentials import revoke_credential
 from commands.people.invitations import INVITED, invitations, invite, withdraw
 from commands.people.links import ask_for_link
 from commands.people.people import NAME_MAX, PEOPLE_MAX, ROLES, change_role, clear_factor, is_member, remove_person
+from commands.people.scopes import grantable
 from commands.people.tell import tell_owners
 from domain.errors import Code, Refused
-from readmodels.dashboard.credentials import credentials_of_person
+from domain.mode import Mode
+from readmodels.dashboard.credentials import CredentialRow, credentials_of_person
 from readmodels.dashboard.people import people_of_account
 from runtime.postgres import session
 from web.painel.auth.step_up import must_be_proven
@@ -94,9 +97,17 @@ async def set_role(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
+            known = await credentials_of_person(conn, account_id=account_id, email=email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
-    return request.go("/painel/pessoas" if email != request.session.email else "/painel", done="perfil")
+    if email == request.session.email:
+        return request.go("/painel", done="perfil")
+    # What this person wrote down may do more than the role now opens (contract section 16).
+    beyond = [each for each in known if not grantable(role, Mode.of(each.test)).issuperset(each.scopes)]
+    if beyond:
+        heading = f"{email} agora tem o perfil {_role(role)}, que abre menos do que estas credenciais"
+        return _known(request, beyond, "Perfil alterado", heading)
+    return request.go("/painel/pessoas", done="perfil")
 
 
 async def send_link(request: PageRequest) -> Response[Any]:
@@ -141,7 +152,7 @@ async def remove(request: PageRequest) -> Response[Any]:
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER)
     if known and email != request.session.email:
-        return request.show("person_removed.html", {"email": email, "credentials": known})
+        return _known(request, known, "Pessoa removida", f"{email} não entra mais")
     return request.go("/painel/pessoas", done="pessoa-removida")
 
 
@@ -152,6 +163,10 @@ async def revoke_known(request: PageRequest) -> Response[Any]:
         for client_id in chosen:
             await revoke_credential(conn, request.session.account_id, client_id, now=request.now)
     return request.go("/painel/pessoas", done="revogadas")
+
+
+def _known(request: PageRequest, known: Sequence[CredentialRow], title: str, heading: str) -> Response[Any]:
+    return request.show("known_credentials.html", {"credentials": known, "title": title, "heading": heading})
 
 
 def _role(given: str) -> str:
