@@ -20,6 +20,7 @@ from commands.merchants.share_proposals import (
     propose_share,
     withdraw_share,
 )
+from commands.people.audit import write_of_platform
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
@@ -58,13 +59,18 @@ async def create(request: PageRequest) -> Response[Any]:
             if two:
                 must_be_one_of_two(request)
                 must_be_proven(request)
-            async with request.change("integrator.created", subject=name[:100], share=share) as conn:
+            facts = {"share": share, "account_id": str(account_id)} if account_id else {"share": share}
+            async with request.change("integrator.created", subject=name[:100], **facts) as conn:
                 made = await create_integrator(
                     conn, name=name, account_id=account_id, now=request.now, share_bps=0 if two else share_bps
                 )
                 if two:
                     await propose_share(
                         conn, made.integrador_code, share_bps, by=request.session.email, now=request.now
+                    )
+                    # The line before this one cannot name the code, which a confirmation of the share is logged under.
+                    await write_of_platform(
+                        conn, made.integrador_code, PROPOSED, facts, request.origin, now=request.now
                     )
             return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
         except Refused as refused:

@@ -292,6 +292,8 @@ async def test_a_partner_is_made_changed_and_shown(pool: Pool, staff: Person) ->
     assert changed.status == 303
     shown = (await staff.opened(f"/plataforma/parceiros?codigo={code}")).text
     assert f"{name} {code} Inativo 3,00 %" in shown
+    log = (await staff.opened("/plataforma/auditoria")).text
+    assert f"Criou um parceiro {name} participação (%): 2,5 conta: {merchant.account_id}" in log
 
 
 async def test_partners_are_changed_at_home_alone(pool: Pool, staff: Person, monkeypatch: Any) -> None:
@@ -564,8 +566,8 @@ async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, s
     assert (await staff.post(f"{path}/INTG-000000/confirmar", on=path, proposal_id=found[1])).status == 404
     log = await pool.fetch("SELECT action FROM audit WHERE subject = $1 ORDER BY at", code)
     assert [row[0] for row in log] == [
-        "integrator.share_confirmed", "integrator.changed", "integrator.changed", "integrator.share_proposed",
-        "integrator.share_withdrawn",
+        "integrator.share_proposed", "integrator.share_confirmed", "integrator.changed", "integrator.changed",
+        "integrator.share_proposed", "integrator.share_withdrawn",
     ]  # fmt: skip
 
 
