@@ -83,7 +83,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
         "O perfil de uma pessoa mudou", "O perfil decide o que ela vê e faz no painel."),
     "person.removed": (
         "Uma pessoa saiu da sua conta", "As sessões dela terminaram, e os convites que ela fez não valem mais. "
-        "Credenciais que ela criou ou renovou continuam valendo até que alguém as revogue em “Credenciais”."),
+        "Credenciais que ela criou ou renovou continuam valendo até que alguém as revogue em “Credenciais”, e o "
+        "segredo do webhook, se ela o viu, até que alguém o troque em “Webhooks”."),
     "person.access_sent": (
         "Um link de acesso foi enviado", "Com ele a pessoa escolhe uma senha nova, pelo próprio e-mail."),
     "person.factor_cleared": (

@@ -212,8 +212,8 @@ def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
 
 _STILL_NEW = {
     "title": "Ainda não: o seu perfil é novo",
-    "text": "O que precisa de duas pessoas da equipe não é pedido nem confirmado por quem recebeu o perfil de um "
-    "colega há menos de um dia. Outra pessoa da equipe pode fazer isto agora.",
+    "text": "O que precisa de duas pessoas da equipe, como aprovar uma loja e atribuir um valor a ela, não é feito por "
+    "quem recebeu o perfil de um colega há menos de um dia. Outra pessoa da equipe pode fazer isto agora.",
 }
 _ALREADY_SENT = {
     "title": "Este formulário já foi enviado",

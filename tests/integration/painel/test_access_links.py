@@ -315,7 +315,7 @@ async def test_an_owner_who_is_one_no_more_has_invited_nobody(env: Environment, 
             assert (await other.post(link, form=form, new=FRESH, again=FRESH)).status == 404
             await asked(other)
             assert (await env.words(mine)).count("Escolher a senha") == 1
-            said = {"remover": "Uma pessoa saiu da sua conta", "perfil": "O perfil de uma pessoa mudou"}
+            said = {"remover": "até que alguém o troque em “Webhooks”", "perfil": "O perfil de uma pessoa mudou"}
             assert said[how] in await env.words(leaving.email)
         finally:
             await other.http.close()
