@@ -9,7 +9,7 @@ from uuid import UUID
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.merchants.integrators import create_integrator, set_integrator
+from commands.merchants.integrators import create_integrator, one_at_a_time, set_integrator
 from commands.merchants.partner_copy import account_is_there
 from commands.merchants.share_proposals import (
     CONFIRMED,
@@ -40,9 +40,14 @@ _NAME = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
 _GONE = "Esta proposta não espera mais. Veja como está agora."
+_CHANGED = "Este parceiro mudou neste meio-tempo. Veja como está agora."
 _ACCOUNT = "Não há conta com este ID."
 _AWAY = "A célula dessa conta não responde agora. Tente de novo em instantes."
 _AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
+
+
+class _Changed(Exception):
+    """By a colleague, while this was decided: nothing is changed."""
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
@@ -98,10 +103,17 @@ async def change(request: PageRequest) -> Response[Any]:
         must_be_one_of_two(request)
         must_be_proven(request)
     facts = {"active": "sim" if active else "não", "share": share}
-    async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
-        await set_integrator(conn, code, active=active, share_bps=None if two else share_bps, now=request.now)
-        if two:
-            await propose_share(conn, code, share_bps, by=request.session.email, now=request.now)
+    try:
+        async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
+            await one_at_a_time(conn)
+            if await find_integrator(conn, integrador_code=code) != partner:
+                # A share that was lowered since is not what it was any more: raised again, it takes two.
+                raise _Changed
+            await set_integrator(conn, code, active=active, share_bps=None if two else share_bps, now=request.now)
+            if two:
+                await propose_share(conn, code, share_bps, by=request.session.email, now=request.now)
+    except _Changed:
+        return await _page(request, at=code, at_fault=_CHANGED)
     return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
 
 

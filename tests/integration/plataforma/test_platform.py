@@ -1,5 +1,6 @@
 """The staff's section: apart from merchants' people, with decisions that are written down and hold at once."""
 
+import asyncio
 import csv
 import io
 import re
@@ -12,7 +13,7 @@ import openpyxl
 import pytest
 import pytest_asyncio
 
-from commands.merchants.integrators import create_integrator
+from commands.merchants.integrators import create_integrator, set_integrator
 from commands.merchants.merchants import create_merchant
 from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
@@ -35,6 +36,10 @@ from web.plataforma.reports import pages as reports
 from web.plataforma.table import TABLE
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
+WAITS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_advisory_xact_lock(7203415510)%'
+"""
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 
 
@@ -569,6 +574,23 @@ async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, s
         "integrator.share_proposed", "integrator.share_confirmed", "integrator.changed", "integrator.changed",
         "integrator.share_proposed", "integrator.share_withdrawn",
     ]  # fmt: skip
+
+
+async def test_a_share_that_is_lowered_meanwhile_is_not_raised_again_by_one(pool: Pool, staff: Person) -> None:
+    path = "/plataforma/parceiros"
+    async with transaction(pool) as conn:
+        made = await create_integrator(conn, name="Parceira", account_id=None, now=datetime.now(UTC), share_bps=3_000)
+    one = f"{path}?codigo={made.integrador_code}"
+    form = await staff.opened(one)
+    async with transaction(pool) as conn:
+        await set_integrator(conn, made.integrador_code, now=datetime.now(UTC), share_bps=500)
+        sent = asyncio.create_task(staff.post(f"{path}/{made.integrador_code}", form=form, share="30,00", active="yes"))
+        async with asyncio.timeout(30):
+            while not sent.done() and not await pool.fetchval(WAITS):  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.01)
+    seen = await sent
+    assert (seen.status, "mudou neste meio-tempo" in seen.text) == (400, True)
+    assert "Ativo 5,00 %" in (await staff.opened(one)).text
 
 
 # Queues
