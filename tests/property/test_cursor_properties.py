@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
+from domain.errors import Refused
+from readmodels.cursor import Cursors
 from tests.support.in_process import Api, bearer, open_api
 
 ALPHABET = string.ascii_letters + string.digits + "-_"
@@ -117,6 +120,21 @@ async def test_a_cursor_that_was_touched_is_none(walk: Walk, number: int, at: in
     if touched != good:
         assert (await walk.ask(path, f"cursor={escaped(touched)}")).code() == "CURSOR_INVALID"
     assert (await walk.ask(path, f"cursor={good}")).status == 200
+
+
+class Place(Struct):
+    name: str
+
+
+@pytest.mark.parametrize("name", ["a", "ab", "abc"], ids=["four bits", "two bits", "no bit"])
+def test_bits_that_say_nothing_are_none_to_change(name: str) -> None:
+    """The last character of base64 has such, where its bytes are not a multiple of three."""
+    cursors = Cursors([b"k" * 32])
+    text = cursors.write(Place(name), "list")
+    assert cursors.read(text, Place, "list") == Place(name)
+    for other in ALPHABET.replace(text[-1], ""):
+        with pytest.raises(Refused):
+            cursors.read(text[:-1] + other, Place, "list")
 
 
 async def test_a_cursor_of_another_list_account_or_mode_is_none(walk: Walk) -> None:

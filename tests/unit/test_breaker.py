@@ -206,6 +206,7 @@ def test_one_gone_is_a_failure_and_three_over_ten_minutes_are_believed() -> None
     gone = after(lane, refused(1, 410), now=later)
     assert (gone.state, gone.paused_reason) == (LaneState.PAUSED, PausedReason.GONE)
     assert gone.blocked_until is None, "who asked not to be called is not called"
+    assert told(gone, taken()) == [Transition.RECOVERED], "as its pause was, though no failure was told before"
     assert after(lane, refused(9, 500), refused(1, 410), now=later).state is LaneState.OPEN
     assert after(lane, refused(9, 500), *[refused(1, 410)] * 3, now=later).state is LaneState.OPEN
     parted = after(lane, refused(9, 500), refused(1, 410))

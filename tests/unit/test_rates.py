@@ -60,9 +60,11 @@ def test_a_slow_rate_says_how_long_to_wait_and_kinds_are_counted_apart() -> None
 def test_what_is_kept_of_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "_CLIENTS_MAX", 100)
     limits = ClientRates(Rates())
+    assert spend(limits, "a", now_s=0.0, times=600, what="pages_per_min") == 500
     for number in range(1_000):
         limits.spend("pages_per_min", str(number), now_s=number / 1000)
     assert len(limits._paid_until["pages_per_min"]) <= 100
+    assert spend(limits, "a", now_s=1.0, times=600, what="pages_per_min") == 50, "who has not paid off is not forgotten"
 
 
 def test_each_is_set_by_the_environment_and_documented() -> None:

@@ -47,7 +47,10 @@ async def test_who_would_wait_too_long_or_behind_too_many_is_refused() -> None:
     await settled()
     late = asyncio.create_task(held.take("a"))
     await settled()
-    for refused in (held.take("a"), late):
+    one_more = asyncio.create_task(held.take("a"))
+    await settled()
+    assert one_more.done(), "behind too many nobody begins to wait"
+    for refused in (one_more, late):
         with pytest.raises(Refused) as told:
             await refused
         assert (told.value.code, told.value.retry_after_s) == (Code.RATE_LIMITED, 1)
