@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from banks.banco_do_brasil.pix_list import read_received
 from banks.banco_do_brasil.text import pix_cents, safe_text
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
-from banks.protocol import DESCRIPTION_CHARACTERS_MAX, CobState, Done, Location, NotFound, Rejected, Unknown
+from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Cob, CobState, Cobv, Done, Location, NotFound, Rejected, Unknown
 
 LOCATIONS: Final = ("payloadlocation.read", "payloadlocation.write")
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -77,21 +77,21 @@ class ChargesOfKind(Generic[Charge]):
         nothing = heard.status == 404 or no.code == NOTHING_FOUND
         return NotFound() if nothing else unknown(heard)
 
-    async def put(self, txid: str, body: object, is_ours: Callable[[Charge], bool]) -> Charge | Rejected | Unknown:
-        """The charge as it is registered; asked again, once. `is_ours` tells it from another of the same txid."""
-        heard = await self.ask("PUT", txid, body)
+    async def put(self, asked: Cob | Cobv, body: object) -> Charge | Rejected | Unknown:
+        """The charge as it is registered; asked again, once."""
+        heard = await self.ask("PUT", asked.txid, body)
         if isinstance(heard, Heard) and heard.ok:
             put = read(heard, self._shape)
-            if put is not None and is_ours(put) and not _is_removed(put):
+            if put is not None and _is_same(put, asked) and not _is_removed(put):
                 return put
         # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
         no = refusal(heard)
-        found = await self.find(txid)
+        found = await self.find(asked.txid)
         if isinstance(found, Unknown):
             return found
         if isinstance(found, NotFound):
             return no or unknown(heard)
-        if not is_ours(found):
+        if not _is_same(found, asked):
             return no or Rejected("TxidDeOutraCobranca", "The txid is another charge's.")
         if _is_removed(found):
             return no or Rejected(self.refused, "The charge was removed at the bank.")
@@ -156,15 +156,15 @@ def _is_removed(charge: WireCharge) -> bool:
     return charge.status.startswith("REMOVIDA_")
 
 
-def is_charge(found: WireCharge, *, txid: str, amount_cents: int, pix_key: str, location_id: int) -> bool:
-    """Whether it is the charge we asked for. Its time may differ: the bank counts from its own moment, and a due date
-    is moved."""
+def _is_same(found: WireCharge, asked: Cob | Cobv) -> bool:
+    """Whether it is the charge we asked for, and no other of this txid. Its time may differ: the bank counts from its
+    own moment, and a due date is moved."""
     found_at = found.loc.id if found.loc is not None else None
     return (
-        found.txid == txid
-        and pix_cents(found.valor.original) == amount_cents
-        and found.chave in (None, pix_key)
-        and found_at in (None, location_id)
+        found.txid == asked.txid
+        and pix_cents(found.valor.original) == asked.amount_cents
+        and found.chave in (None, asked.pix_key)
+        and found_at in (None, asked.location_id)
     )
 
 

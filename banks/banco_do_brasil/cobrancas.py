@@ -8,7 +8,7 @@ decided by them but "number used": any answer that is not plainly yes is decided
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -173,7 +173,7 @@ class Cobrancas:
             codes = self._codes(boleto)
         except ValueError as error:
             return Rejected("INVALID_BOLETO", str(error)[:200])
-        heard = await self._ask("POST", "", REQUEST, body=self._body(boleto))
+        heard = await self._transport.ask("POST", self._url, REQUEST, body=self._body(boleto))
         made = read(heard, _Registered) if isinstance(heard, Heard) and heard.ok else None
         if made is not None and made.numero == boleto.number:
             if wrong := _line_differs(boleto, codes, made.codigo_barra_numerico, made.linha_digitavel):
@@ -242,7 +242,9 @@ class Cobrancas:
     async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        heard = await self._ask("POST", f"/{number}/baixar", REQUEST, body={"numeroConvenio": self._convenio})
+        heard = await self._transport.ask(
+            "POST", f"{self._url}/{number}/baixar", REQUEST, body={"numeroConvenio": self._convenio}
+        )
         if _plainly_done(heard):
             return Done(None)
         return await self._became(number, heard, lambda state: state.status == "written_off", registered_at)
@@ -263,7 +265,7 @@ class Cobrancas:
             "dataFimMovimento": day_text(until),
             "indice": index,
         }
-        heard = await self._ask("GET", "", INFO, query=query)
+        heard = await self._transport.ask("GET", self._url, INFO, query=query)
         other = "S:0" if overdue == "N" else None
         no = refusal(heard)
         if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
@@ -298,7 +300,7 @@ class Cobrancas:
 
     async def _change(self, number: str, indicator: str, change: dict[str, Any]) -> Heard | Unknown:
         body = {"numeroConvenio": self._convenio, **dict.fromkeys(INDICATORS, "N"), indicator: "S", **change}
-        return await self._ask("PATCH", f"/{number}", REQUEST, body=body)
+        return await self._transport.ask("PATCH", f"{self._url}/{number}", REQUEST, body=body)
 
     async def _became(
         self,
@@ -349,7 +351,7 @@ class Cobrancas:
             emv = _emv(there.qr_code) if isinstance(there, _PixOfBoleto) else None
         if boleto.hybrid and emv is None:
             body = {"numeroConvenio": self._convenio}
-            heard = await self._ask("POST", f"/{boleto.number}/gerar-pix", REQUEST, body=body)
+            heard = await self._transport.ask("POST", f"{self._url}/{boleto.number}/gerar-pix", REQUEST, body=body)
             made = read(heard, _PixOfBoleto) if isinstance(heard, Heard) and heard.ok else None
             emv = _emv(made.qr_code) if made is not None else None
             if emv is None:
@@ -359,7 +361,9 @@ class Cobrancas:
         return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=emv if boleto.hybrid else None))
 
     async def _pix_of(self, number: str) -> _PixOfBoleto | NotFound | Unknown:
-        heard = await self._ask("GET", f"/{number}/pix", INFO, query={"numeroConvenio": str(self._convenio)})
+        heard = await self._transport.ask(
+            "GET", f"{self._url}/{number}/pix", INFO, query={"numeroConvenio": str(self._convenio)}
+        )
         if isinstance(heard, Heard) and heard.ok:
             return read(heard, _PixOfBoleto) or Unknown("unreadable pix of a boleto")
         # Which no the bank says to a boleto without PIX is not published: any will do, gerar-pix has the last word.
@@ -367,7 +371,9 @@ class Cobrancas:
 
     async def _find(self, number: str) -> _Found | NotFound | Unknown:
         fresh = self._reads_afresh(number)
-        heard = await self._ask("GET", f"/{number}", INFO, query={"numeroConvenio": str(self._convenio)})
+        heard = await self._transport.ask(
+            "GET", f"{self._url}/{number}", INFO, query={"numeroConvenio": str(self._convenio)}
+        )
         if isinstance(heard, Heard) and heard.ok:
             detail = read(heard, _Detail)
             state = _state(number, detail) if detail is not None else None
@@ -453,17 +459,6 @@ class Cobrancas:
         if text := fold_for_bank(boleto.description or "", 165):
             body["mensagemBloquetoOcorrencia"] = text
         return body
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[str, ...],
-        *,
-        body: object = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Heard | Unknown:
-        return await self._transport.ask(method, self._url + path, scopes, body=body, query=query)
 
 
 def _plainly_done(heard: Heard | Unknown) -> bool:

@@ -6,7 +6,6 @@ discounts with it. Fine and interest have no day of their own, so a new due date
 
 from collections.abc import Callable
 from datetime import MAXYEAR, date, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,7 +15,6 @@ from banks.banco_do_brasil.charges import (
     ChargesOfKind,
     WireCharge,
     create_location,
-    is_charge,
     said_of,
 )
 from banks.banco_do_brasil.transport import Transport, unknown
@@ -61,7 +59,7 @@ class ApiCobv:
         return Done(made) if isinstance(made, Location) else made
 
     async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected | Unknown:
-        put = await self._charges.put(cobv.txid, _body(cobv), partial(_same, cobv=cobv))
+        put = await self._charges.put(cobv, _body(cobv))
         return Done(None) if isinstance(put, _Cobv) else put
 
     async def get_cobv(self, txid: str) -> CobState | NotFound | Unknown:
@@ -133,16 +131,6 @@ def _body(cobv: Cobv) -> dict[str, Any]:
 
 def _calendar(due_on: date, terms: PaymentTerms) -> dict[str, Any]:
     return {"dataDeVencimento": due_on.isoformat(), "validadeAposVencimento": terms.payable_days}
-
-
-def _same(found: _Cobv, *, cobv: Cobv) -> bool:
-    return is_charge(
-        found,
-        txid=cobv.txid,
-        amount_cents=cobv.amount_cents,
-        pix_key=cobv.pix_key,
-        location_id=cobv.location_id,
-    )
 
 
 def _revised(cobv: _Cobv, calendar: dict[str, Any]) -> Done[None] | Rejected | None:

@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,7 +19,6 @@ from banks.banco_do_brasil.charges import (
     ChargesOfKind,
     WireCharge,
     create_location,
-    is_charge,
     said_of,
     state_of,
 )
@@ -78,7 +76,7 @@ class ApiPix:
         self._charges = ChargesOfKind(transport, url=f"{api_url}/cob", scopes=COB, shape=_Cob, refused=_REFUSED)
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
-        put = await self._charges.put(cob.txid, self._cob_body(cob), partial(_same, cob=cob))
+        put = await self._charges.put(cob, self._cob_body(cob))
         if not isinstance(put, _Cob):
             return put
         state = state_of(put)
@@ -131,11 +129,8 @@ class ApiPix:
         return TooWide(no.code) if heard.status in (400, 422) else unknown(heard)
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
-        heard = await self._ask(
-            "PUT",
-            f"/webhook/{quote(pix_key, safe='')}",
-            WEBHOOK,
-            body={"webhookUrl": url},
+        heard = await self._transport.ask(
+            "PUT", f"{self._api_url}/webhook/{quote(pix_key, safe='')}", WEBHOOK, body={"webhookUrl": url}
         )
         # The standard's answer has no body. A gateway's page is no yes: the bank would never be told again.
         if isinstance(heard, Heard) and heard.status in (200, 201, 204):
@@ -164,7 +159,7 @@ class ApiPix:
             "paginacao.itensPorPagina": str(_PER_PAGE),
             **of,
         }
-        return await self._ask("GET", "/pix", PIX, query=query)
+        return await self._transport.ask("GET", f"{self._api_url}/pix", PIX, query=query)
 
     def _is_over(self, cob: _Cob) -> bool:
         created_at = instant(cob.calendario.criacao or "") if cob.calendario is not None else None
@@ -183,17 +178,6 @@ class ApiPix:
             "loc": {"id": cob.location_id},
         }
 
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        scopes: tuple[str, ...],
-        *,
-        body: object = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Heard | Unknown:
-        return await self._transport.ask(method, self._api_url + path, scopes, body=body, query=query)
-
 
 def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
     answer = read(heard, ReceivedList)
@@ -208,12 +192,6 @@ def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
 
 def _rfc3339(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _same(found: _Cob, *, cob: Cob) -> bool:
-    return is_charge(
-        found, txid=cob.txid, amount_cents=cob.amount_cents, pix_key=cob.pix_key, location_id=cob.location_id
-    )
 
 
 def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:

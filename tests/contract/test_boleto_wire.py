@@ -567,7 +567,7 @@ async def test_the_bank_refuses_what_its_guide_forbids(bank: RunningBoletoBank, 
     agreement = bank.adapter().boletos
     boleto = new_boleto()
     body = agreement._body(boleto) | fault
-    heard = await agreement._ask("POST", "", ("cobrancas.boletos-requisicao",), body=body)
+    heard = await agreement._transport.ask("POST", agreement._url, ("cobrancas.boletos-requisicao",), body=body)
     assert not isinstance(heard, Unknown)
     assert heard.status == 400
     (error,) = json.loads(heard.body)["erros"]
