@@ -21,7 +21,6 @@ from readmodels.reports.csv_lines import BOM, csv_line
 from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
 from readmodels.reports.report import (
     By,
-    ColumnKind,
     Freshness,
     Report,
     ReportQuery,
@@ -35,8 +34,6 @@ from readmodels.reports.report import (
     today_at,
 )  # fmt: skip
 from readmodels.reports.reports import REPORTS
-
-_RIGHT = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO, ColumnKind.SECONDS)
 
 
 def add_commands(commands: Commands) -> None:
@@ -170,7 +167,7 @@ async def _write_table(out: IO[bytes], report: Report, head: dict[str, Any], row
     lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]
     widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
-    right = [column.kind in _RIGHT for column in report.columns]
+    right = [column.kind.is_number for column in report.columns]
     covered = f", {head['from']} to {head['to']}" if report.dated else ""
     lag = (
         "the totals are still being made"

@@ -52,14 +52,10 @@ find_balances = sql.many("report.settled_at", _Balance)
 
 
 def before(asked: ReportQuery) -> ReportQuery:
-    """The period of the same length that ends the day before this one begins."""
+    """The period of the same length that ends the day before this one begins. Of a report that is of now there is none:
+    nothing keeps what it was."""
     last = asked.first - timedelta(days=1)
     return replace(asked, first=last - (asked.last - asked.first), last=last)
-
-
-def compares(report: Report) -> bool:
-    """Whether there is a period before: what is of now has none, because nothing keeps what it was."""
-    return report.dated
 
 
 def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:

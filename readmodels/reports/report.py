@@ -38,6 +38,10 @@ class ColumnKind(StrEnum):
     RATIO = "ratio"  # int, basis points: 9750 is 97.50 %
     SECONDS = "seconds"  # int
 
+    @property
+    def is_number(self) -> bool:
+        return self not in (ColumnKind.DATE, ColumnKind.INSTANT, ColumnKind.TEXT)
+
 
 class By(StrEnum):
     """What a row of a dated report covers. Its day is the first of that; of `period` the first asked for."""
@@ -118,8 +122,6 @@ class Report(NamedTuple):
     """The rows, each as long as the columns. A settlement may be long: take it row by row."""
     dated: bool = True
     """Whether it covers the days asked for; else it is of today."""
-    grouped: bool = True
-    """Whether `by` means something."""
     of_one_account: bool = False
     live: bool = False
     """Read from the tables themselves and not from the totals: it does not lag."""
@@ -135,6 +137,11 @@ class Report(NamedTuple):
     by: By = By.DAY
     """What a row covers unless something else is asked for."""
 
+    @property
+    def grouped(self) -> bool:
+        """Whether `by` means something."""
+        return not (self.named_by or self.of_one_account)
+
 
 class Freshness(Struct, frozen=True):
     """Everything before `as_of` is in the totals; that was `lag_seconds` ago."""
@@ -143,7 +150,8 @@ class Freshness(Struct, frozen=True):
     lag_seconds: int
 
 
-find_freshness = sql.maybe("report.freshness", Freshness)
+freshness = sql.maybe("report.freshness", Freshness)
+"""How current the daily totals are; None before the first round of a worker."""
 grant_views = sql.run("report.grant")
 
 
@@ -178,11 +186,6 @@ def ask(
     if not 0 <= (last - first).days < days_max:
         raise Refused(Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {days_max - 1} days before the last day"})
     return ReportQuery(first=first, last=last, today=today, account_id=account_id, by=by)
-
-
-async def freshness(conn: Connection) -> Freshness | None:
-    """How current the daily totals are; None before the first round of a worker."""
-    return await find_freshness(conn)
 
 
 def as_csv(report: Report, row: Row) -> list[Field]:

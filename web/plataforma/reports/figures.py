@@ -11,8 +11,6 @@ from readmodels.reports.report import Column, ColumnKind, Report, Row
 from web.painel.plot import Drawn, Plot, bars
 from web.plataforma.labels import CELLS
 
-_NUMBERS = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO, ColumnKind.SECONDS)
-
 
 class Compared(Struct, frozen=True):
     """One number of the total, as text. `was` and `change` are empty where nothing is compared."""
@@ -21,10 +19,6 @@ class Compared(Struct, frozen=True):
     now: str
     was: str = ""
     change: str = ""
-
-
-def is_number(column: Column) -> bool:
-    return column.kind in _NUMBERS
 
 
 def heading(column: Column) -> str:
@@ -45,7 +39,7 @@ def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
     """Of each column that has a total."""
     rows = []
     for column, value, old in zip(report.columns, now, was or (None,) * len(now), strict=True):
-        if not is_number(column) or (value is None and old is None):
+        if not column.kind.is_number or (value is None and old is None):
             continue
         shown = _cell(column, value) or "–"
         if was is None:

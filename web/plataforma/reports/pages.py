@@ -11,7 +11,6 @@ from readmodels.filters import read_choice, read_days
 from readmodels.reports.compare import (
     PLOTTED_DAYS_MAX,
     before,
-    compares,
     named,
     plotted,
     total_of,
@@ -36,7 +35,7 @@ from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import xlsx_file
 from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
-from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_number, is_seen, plot_head
+from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_seen, plot_head
 from web.plataforma.reports.sources import ALL, AllCells, one_instant
 from web.plataforma.reports.sources import FIELD as CELLS_FIELD
 
@@ -102,11 +101,11 @@ def _shown(
         "asked": asked,
         "wanted": wanted,
         "picked": picked,
-        "before": before(wanted) if wanted and compares(report) else None,
+        "before": before(wanted) if wanted and report.dated else None,
         "unfinished": wanted is not None and report.dated and wanted.last >= wanted.today,
         "rows_max": ROWS_MAX,
         "headings": [heading(each) for each in columns],
-        "numbers": [is_number(each) for each in columns],
+        "numbers": [each.kind.is_number for each in columns],
         "by": BY,
         "months": report.dated and wanted is not None and (wanted.last - wanted.first).days >= PLOTTED_DAYS_MAX,
         "file": f"/plataforma/relatorios/{report.name}/arquivo{_file_query(asked, wanted)}",
@@ -143,7 +142,7 @@ async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
     if report.dated:
         points = await plotted(of.plot, lend, wanted)
         total = await whole(of.totals, lend, wanted)
-        earlier = await whole(of.totals, lend, before(wanted)) if compares(report) else None
+        earlier = await whole(of.totals, lend, before(wanted))
     else:
         # Of now: what is shown is all there is, or as much of it as is read.
         points, total, earlier = named(report, kept), total_of(report.columns, kept), None

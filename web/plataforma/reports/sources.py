@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
 
-from readmodels.reports.compare import before, by_bar, compares, once
+from readmodels.reports.compare import before, by_bar, once
 from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
 from readmodels.reports.report import Freshness, Lend, MeanOver, Report, ReportQuery, Row, freshness, keeping
 from runtime.postgres import Pool, session
@@ -42,8 +42,8 @@ class AllCells:
         if report.dated:
             # Of what is made anew a plot shows nothing, and totals need the means.
             means = any(isinstance(each.total, MeanOver) for each in report.columns)
-            asked += [_Asked(False, by_bar(report, wanted)), _Asked(means, once(wanted))]
-            asked += [_Asked(means, once(before(wanted)))] if compares(report) else []
+            asked += [_Asked(False, by_bar(report, wanted))]
+            asked += [_Asked(means, once(wanted)), _Asked(means, once(before(wanted)))]
 
         async def of_cell(cell: CellPages) -> _OfCell:
             async with one_instant(cell.state.report_pool) as conn:
