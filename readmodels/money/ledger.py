@@ -55,7 +55,7 @@ class _Balance(Struct, frozen=True, gc=False):
     balance_cents: int
 
 
-class _Row(Struct, frozen=True, gc=False):
+class LedgerRow(Struct, frozen=True, gc=False):
     sequence: int
     entry_id: UUID
     type: str
@@ -88,7 +88,7 @@ find_held_shares = sql.one("read_ledger.held_shares", HeldShares)
 """`account_id`."""
 find_balance = sql.one("read_ledger.balance", _Balance)
 find_bounds = sql.one("read_ledger.bounds", Bounds)
-_page = sql.list_of("read_ledger.page", _Row)
+_page = sql.list_of("read_ledger.page", LedgerRow)
 _sums = sql.many("read_ledger.sums", EntrySum)
 _sums_counted = sql.many("read_ledger.sums_counted", EntrySum)
 
@@ -139,7 +139,7 @@ async def kept_sums(conn: Connection, account_id: UUID, first: date, after: date
     return await _sums(conn, account_id=account_id, first=first, after=after, ranges=span_ranges(first, after))
 
 
-def _present(row: _Row, mode: Mode) -> LedgerItem:
+def _present(row: LedgerRow, mode: Mode) -> LedgerItem:
     return LedgerItem(
         entry_id=str(row.entry_id),
         sequence=row.sequence,

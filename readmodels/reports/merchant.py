@@ -15,7 +15,7 @@ from domain.instants import day_begins, day_ends
 from domain.mode import Owner
 from readmodels.reports.remade import half_up
 from readmodels.reports.report import By
-from readmodels.reports.totals import AGES, age_bounds
+from readmodels.reports.totals import AGES, AgeSum, age_bounds
 from readmodels.spans import span_ranges, totals_serve
 from sql import Connection
 
@@ -66,11 +66,6 @@ class SettledMonth(Struct, frozen=True):
         return self.opening_cents + sum(self.moved.values()) - self.closing_cents
 
 
-class _Aging(Struct, frozen=True, gc=False):
-    boletos: int
-    amount: int
-
-
 class _AgeRange(Struct, frozen=True):
     """One of the ranges of spans that a bucket is."""
 
@@ -93,8 +88,8 @@ class _Kind(Struct, frozen=True, gc=False):
 _begins = sql.one("merchant_report.begins", date)
 _outcomes = sql.many("merchant_report.outcomes", CohortOutcome)
 _outcomes_counted = sql.many("merchant_report.outcomes_counted", CohortOutcome)
-_aging = sql.many("merchant_report.aging", _Aging)
-_aging_counted = sql.many("merchant_report.aging_counted", _Aging)
+_aging = sql.many("merchant_report.aging", AgeSum)
+_aging_counted = sql.many("merchant_report.aging_counted", AgeSum)
 _months = sql.many("merchant_report.months", _Kind)
 
 

@@ -14,23 +14,10 @@ from msgspec import Struct
 import sql
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
 from domain.money import reais
+from readmodels.money.ledger import LedgerRow
 from readmodels.reports.report import Lend, ReportQuery, Row
 
 _LINES_PAGE = 5_000
-
-
-class _Line(Struct, frozen=True, gc=False):
-    sequence: int
-    entry_id: UUID
-    created_at: datetime
-    type: str
-    amount_cents: int
-    balance_after_cents: int
-    charge_id: UUID | None
-    payment_id: UUID | None
-    refund_id: UUID | None
-    withdrawal_id: UUID | None
-    external_id: str | None
 
 
 class _Position(Struct, frozen=True, gc=False):
@@ -39,7 +26,7 @@ class _Position(Struct, frozen=True, gc=False):
 
 
 find_position = sql.maybe("report.settled_before", _Position)
-find_lines = sql.many("report.settlement", _Line)
+find_lines = sql.many("report.settlement", LedgerRow)
 
 
 class _Day:
@@ -57,7 +44,7 @@ class _Day:
     def begin(self) -> Row:
         return (self._day, "opening", *[None] * 4, self._opening.balance_after_cents, *[None] * 11)
 
-    def take(self, line: _Line) -> Row:
+    def take(self, line: LedgerRow) -> Row:
         assert line.sequence == self._at.sequence + 1, "the numbers of a ledger are dense"
         amount, balance = reais(line.amount_cents), reais(line.balance_after_cents)
         self._digest.update(
@@ -96,7 +83,7 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
     day = asked.first
     begins, ends = day_begins(asked.first), day_ends(asked.last)
 
-    async def page(from_at: datetime, from_sequence: int) -> Sequence[_Line]:
+    async def page(from_at: datetime, from_sequence: int) -> Sequence[LedgerRow]:
         async with lend() as conn:
             return await find_lines(
                 conn,

@@ -13,12 +13,14 @@ from readmodels.reports.report import Column, ColumnKind, Lend, ReportQuery, Row
 _LONG_AGO, _FAR_OFF = date(1, 1, 1), date(9999, 12, 31)
 
 
-class _Aging(Struct, frozen=True, gc=False):
+class AgeSum(Struct, frozen=True, gc=False):
+    """Of one of AGES; `amount` in cents."""
+
     boletos: int
     amount: int
 
 
-find_aging = sql.many("report.aging", _Aging)
+find_aging = sql.many("report.aging", AgeSum)
 _TYPES: Final = {ColumnKind.DATE: date, ColumnKind.INSTANT: datetime, ColumnKind.TEXT: str}
 """Of a column's values; the others are whole numbers."""
 

@@ -210,8 +210,8 @@ ORDER BY created_at DESC, sequence DESC LIMIT 1;
 
 -- name: settlement
 -- The ledger itself, a page of a range of read_ledger_created: along an account instants and numbers grow together.
-SELECT sequence, entry_id, created_at, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id,
-       withdrawal_id, external_id
+SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
+       created_at
 FROM read_ledger
 WHERE account_id = :account_id AND NOT test AND (created_at, sequence) >= (:from_at, :from_sequence) AND created_at < :before
 ORDER BY created_at, sequence
