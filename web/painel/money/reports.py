@@ -13,7 +13,7 @@ from domain.instants import SAO_PAULO
 from readmodels.filters import read_choice, read_days
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from readmodels.reports.merchant import CohortOutcome, SettledMonth, ages, first_day, outcomes, settled_months
-from readmodels.reports.report import By, ask
+from readmodels.reports.report import By, ReportQuery, ask
 from readmodels.reports.reports import REPORTS
 from sql import Connection
 from web.painel.csv_export import FileAnswer, csv_answer
@@ -26,16 +26,7 @@ BY: Final = {By.DAY: "Por dia", By.MONTH: "Por mês"}
 Line = Sequence[Field]
 
 
-class Asked(Struct, frozen=True):
-    """São Paulo days, both inclusive."""
-
-    first: date
-    last: date
-    today: date
-    by: By
-
-
-Read = Callable[[Connection, PageRequest, Asked], Awaitable[Sequence[Line]]]
+Read = Callable[[Connection, PageRequest, ReportQuery], Awaitable[Sequence[Line]]]
 
 
 class Sheet(Struct, frozen=True):
@@ -95,7 +86,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
     return request.show("reports.html", {"sheets": sheets, "closings": closings})
 
 
-def shown(value: Field, asked: Asked | None = None) -> str:
+def shown(value: Field, asked: ReportQuery | None = None) -> str:
     match value:
         case None:
             return ""
@@ -111,23 +102,22 @@ def shown(value: Field, asked: Asked | None = None) -> str:
             return str(value)
 
 
-def _asked(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, Asked | None]:
+def _asked(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, ReportQuery | None]:
     """None where what is asked for cannot be read."""
     asked = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
     today = request.account_now.astimezone(SAO_PAULO).date()
     first, last = read_days(asked, "de", "ate")
-    by = By(read_choice(asked, "por", list(BY)) or By.DAY)
+    by = By(read_choice(asked, "por", list(BY)) or By.DAY) if sheet.dated else By.MONTH
     if asked.faults:
         return asked, None
     try:
-        wanted = ask(REPORTS["conversion"], today=today, first=first, last=last, by=by)
+        return asked, ask(REPORTS["conversion"], today=today, first=first, last=last, by=by)
     except Refused:
         asked.faults["ate"] = "O período termina antes de começar, ou passa de dois anos."
         return asked, None
-    return asked, Asked(wanted.first, wanted.last, today, by if sheet.dated else By.MONTH)
 
 
-async def _conversion(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+async def _conversion(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
     rows = await outcomes(conn, request.owner, asked.first, asked.last, asked.by)
     if not rows:
         return []
@@ -144,11 +134,11 @@ def _outcome(row: CohortOutcome) -> Line:
     )  # fmt: skip
 
 
-async def _ages(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+async def _ages(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
     return [(each.label, each.boletos, Cents(each.cents)) for each in await ages(conn, request.owner, asked.today)]
 
 
-async def _months(conn: Connection, request: PageRequest, asked: Asked) -> Sequence[Line]:
+async def _months(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
     first = await first_day(conn, request.owner)
     rows = await settled_months(conn, request.owner.account_id, min(first, asked.today), asked.today)
     return [_month(row) for row in rows]
