@@ -21,7 +21,9 @@ class HeldRefundFilters(ListFilters, frozen=True, kw_only=True):
     state: str = "open"
 
 
-class _Row(Struct, frozen=True):
+class HeldRow(Struct, frozen=True):
+    """`at`: since when it is held. Cents."""
+
     at: datetime
     id: UUID
     account_id: UUID
@@ -39,20 +41,9 @@ class _Row(Struct, frozen=True):
 
 
 class HeldRefund(Struct, frozen=True):
-    """`at`: since when it is held. Key and documents are masked, None when they cannot be opened any more. Cents."""
+    """Key and documents are masked, None when they cannot be opened any more."""
 
-    at: datetime
-    id: UUID
-    account_id: UUID
-    merchant: str
-    kyc: str
-    charge_id: UUID
-    amount_cents: int
-    why: str
-    state: str
-    decided_by: str | None
-    decided_at: datetime | None
-    reason: str | None
+    row: HeldRow
     pix_key: str | None
     document: str | None
     payer_name: str | None
@@ -82,8 +73,8 @@ class _Payer(Struct, frozen=True):
     document: str | None = None
 
 
-_page = sql.list_of("held_refund.page", _Row)
-_find = sql.maybe("held_refund.find", _Row)
+_page = sql.list_of("held_refund.page", HeldRow)
+_find = sql.maybe("held_refund.find", HeldRow)
 held_total = sql.one("held_refund.total", HeldTotal)
 _read_request = msgspec.json.Decoder(_Request).decode
 _read_destination = msgspec.json.Decoder(_Destination).decode
@@ -92,7 +83,7 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 
 async def held_refund_page(
     conn: Connection, owner: Owner, filters: HeldRefundFilters, after: TimePosition | None, limit: int
-) -> tuple[Sequence[_Row], TimePosition | None]:
+) -> tuple[Sequence[HeldRow], TimePosition | None]:
     """One page of them (of every account: `owner` is the platform), and where the next one begins."""
     return await time_page(_page, conn, filters.order, after, limit, state=filters.state)
 
@@ -102,25 +93,14 @@ async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> 
     return None if row is None else shown(row, seal)
 
 
-def shown(row: _Row, seal: Seal) -> HeldRefund:
+def shown(row: HeldRow, seal: Seal) -> HeldRefund:
     sealed = _read_request(row.request).destination_sealed
     opened = None if sealed is None else seal.opened(b64decode(sealed), DESTINATION, row.id)
     to = None if opened is None else _read_destination(opened)
     opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
     payer = _Payer() if opened is None else _read_payer(opened)
     return HeldRefund(
-        at=row.at,
-        id=row.id,
-        account_id=row.account_id,
-        merchant=row.merchant,
-        kyc=row.kyc,
-        charge_id=row.charge_id,
-        amount_cents=row.amount_cents,
-        why=row.why,
-        state=row.state,
-        decided_by=row.decided_by,
-        decided_at=row.decided_at,
-        reason=row.reason,
+        row,
         pix_key=None if to is None else masked_key(to.pix_key),
         document=None if to is None else masked(to.document),
         payer_name=payer.name,

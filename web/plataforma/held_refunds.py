@@ -14,6 +14,7 @@ from domain.withdrawal import logged_key
 from readmodels.dashboard.held_refunds import (
     HeldRefund,
     HeldRefundFilters,
+    HeldRow,
     find_held_refund,
     held_refund_page,
     held_total,
@@ -55,7 +56,7 @@ async def release(request: PageRequest) -> Response[Any]:
     facts = _facts(held) | ({"reason": reason} if reason else {})
     try:
         async with request.change(
-            "refund.released", subject=str(held.account_id), wakes=[REFUND_ORDERS[Mode.PRODUCTION]], **facts
+            "refund.released", subject=str(held.row.account_id), wakes=[REFUND_ORDERS[Mode.PRODUCTION]], **facts
         ) as conn:
             await release_refund(conn, refund_id, by=request.session.email, reason=reason or None, now=request.now)
     except AlreadyDecided:
@@ -71,7 +72,7 @@ async def refuse(request: PageRequest) -> Response[Any]:
         return await _page(request, fault=NO_REASON, fault_of=_REFUSE)
     try:
         async with request.change(
-            "refund.refused", subject=str(held.account_id), wakes=[WEBHOOKS], reason=reason, **_facts(held)
+            "refund.refused", subject=str(held.row.account_id), wakes=[WEBHOOKS], reason=reason, **_facts(held)
         ) as conn:
             await refuse_refund(conn, refund_id, by=request.session.email, reason=reason, now=request.now)
     except AlreadyDecided:
@@ -104,10 +105,10 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
 
 def _facts(held: HeldRefund) -> dict[str, str]:
     key = logged_key(held.pix_key or "")
-    return {"refund": str(held.id), "amount": reais(held.amount_cents), "pix_key": key}
+    return {"refund": str(held.row.id), "amount": reais(held.row.amount_cents), "pix_key": key}
 
 
-async def _rows(conn: Connection, items: Sequence[Any], request: PageRequest) -> list[HeldRefund]:
+async def _rows(conn: Connection, items: Sequence[HeldRow], request: PageRequest) -> list[HeldRefund]:
     return [shown(row, request.seal) for row in items]
 
 
