@@ -2,16 +2,14 @@
 There is no other way in.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Final
 
-from litestar.response import Response
 from litestar.types import ControllerRouterHandler
 
 from web.painel.auth import access, sign_in
 from web.painel.auth.sign_in import entry_handlers
 from web.painel.charges import postal_code
-from web.painel.page_request import PageRequest
 from web.painel.route import ADMIN, FINANCE, LOGO_FORM_MAX, OFFICE, OPERATIONS, STAFF, Page, handlers
 from web.painel.section import PLATAFORMA
 from web.painel.settings import audit
@@ -34,19 +32,7 @@ from web.plataforma.cells import choice
 from web.plataforma.merchant import fees, logo, merchant_list, review, webhooks
 from web.plataforma.reports import pages as reports
 
-
-def _page(
-    method: Literal["GET", "POST"],
-    path: str,
-    handle: Callable[[PageRequest], Awaitable[Response[Any]]],
-    roles: frozenset[str],
-    *,
-    early: bool = False,
-    menu: str = "",
-    upload: int = 0,
-) -> Page:
-    return Page(method, path, handle, roles, section=PLATAFORMA, early=early, menu=menu, upload=upload)
-
+_page: Final = partial(Page, section=PLATAFORMA)
 
 # fmt: off
 TABLE: Final[tuple[Page, ...]] = (
