@@ -17,7 +17,7 @@ from domain.merchants.staff import REASON_MAX
 from readmodels.dashboard.audit import audit_of_merchant
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.people import people_of_account
-from readmodels.dashboard.platform import find_merchant
+from readmodels.dashboard.platform import Merchant, find_merchant
 from readmodels.dashboard.registration_review import notes_of, review_of
 from readmodels.documents.logo import find_logo
 from readmodels.webhooks.endpoint import lanes_health
@@ -45,9 +45,7 @@ async def decide(request: PageRequest) -> Response[Any]:
     to, reason = Kyc(chosen), request.field("reason")
     if to is Kyc.APPROVED:
         must_be_one_of_two(request)  # of the two that money is assigned by
-    async with session(request.pool) as conn:
-        if await find_merchant(conn, account_id=account_id) is None:
-            raise NotFoundException
+    await merchant_of(request)
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}
         async with request.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
@@ -85,6 +83,15 @@ async def bind(request: PageRequest) -> Response[Any]:
     async with request.change(BOUND, subject=str(account_id)) as conn:
         await bind_refunds(conn, account_id, request.origin, now=request.now)
     return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-presas")
+
+
+async def merchant_of(request: PageRequest) -> Merchant:
+    """The one of the path; 404 when there is none."""
+    async with session(request.pool) as conn:
+        found = await find_merchant(conn, account_id=request.id("account_id"))
+    if found is None:
+        raise NotFoundException
+    return found
 
 
 async def merchant_view(

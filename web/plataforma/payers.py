@@ -2,21 +2,19 @@
 
 import re
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
-from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.payers.erase import OpenBusiness, erase_payer
 from commands.payers.export import export_payer
 from domain.documents import well_formed
 from domain.mode import Owner
-from readmodels.dashboard.platform import find_merchant
 from runtime.postgres import session
 from web.painel.auth.step_up import must_be_proven
 from web.painel.fields import Filled
 from web.painel.page_request import PAGE_HEADERS, PageRequest
+from web.plataforma.merchants import merchant_of
 
 REASON_MAX: Final = 200
 _PUNCTUATION = re.compile(r"[.\-/ ]")
@@ -99,13 +97,8 @@ def _document(filled: Filled) -> str:
 
 
 async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
-    account_id: UUID = request.id("account_id")
-    async with session(request.pool) as conn:
-        merchant = await find_merchant(conn, account_id=account_id)
-    if merchant is None:
-        raise NotFoundException
     values = {
-        "merchant": merchant,
+        "merchant": await merchant_of(request),
         "filled": filled,
         "modes": {"production": "Produção", "test": "Teste"},
         "reason_max": REASON_MAX,

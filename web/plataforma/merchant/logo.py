@@ -2,25 +2,19 @@
 
 from typing import Any, Final
 
-from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.merchants.profile.logo import remove_logo, set_logo
 from commands.people.audit import tell_account
-from readmodels.dashboard.platform import find_merchant
-from runtime.postgres import session
 from web.painel.page_request import PageRequest
 from web.painel.settings.logo import CHANGED, REMOVED, LogoFault, read_sent
-from web.plataforma.merchants import merchant_view
+from web.plataforma.merchants import merchant_of, merchant_view
 
 OF_LOGO: Final = "logo"
 
 
 async def change(request: PageRequest) -> Response[Any]:
-    account_id = request.id("account_id")
-    async with session(request.pool) as conn:
-        if await find_merchant(conn, account_id=account_id) is None:
-            raise NotFoundException
+    account_id = (await merchant_of(request)).account_id
     try:
         logo = await read_sent(request)
     except LogoFault as fault:

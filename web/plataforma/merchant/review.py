@@ -1,32 +1,29 @@
 """What staff looked at of a registration, and their notes about an account."""
 
 from typing import Any, Final
-from uuid import UUID
 
 from litestar.exceptions import ClientException, NotFoundException
 from litestar.response import Response
 
 from commands.merchants.registration_review import NOTE_MAX, check_item, uncheck_item, write_note
 from domain.errors import Code, Refused
-from readmodels.dashboard.platform import find_merchant
 from readmodels.dashboard.registration_review import ReviewItem
-from runtime.postgres import session
 from web.painel.page_request import PageRequest
-from web.plataforma.merchants import merchant_view
+from web.plataforma.merchants import merchant_of, merchant_view
 
 OF_NOTE: Final = "note"
 _SEEN_BYTES: Final = 32
 
 
 async def check(request: PageRequest) -> Response[Any]:
-    account_id, item, seen = await _merchant(request), _item(request), _seen(request)
+    account_id, item, seen = (await merchant_of(request)).account_id, _item(request), _seen(request)
     async with request.change("merchant.item_checked", subject=str(account_id), item=item.value) as conn:
         await check_item(conn, account_id, item, seen, by=request.session.email, now=request.now)
     return request.go(f"/plataforma/lojas/{account_id}", done="conferido")
 
 
 async def uncheck(request: PageRequest) -> Response[Any]:
-    account_id, item = await _merchant(request), _item(request)
+    account_id, item = (await merchant_of(request)).account_id, _item(request)
     async with request.change("merchant.item_unchecked", subject=str(account_id), item=item.value) as conn:
         await uncheck_item(conn, account_id, item)
     return request.go(f"/plataforma/lojas/{account_id}", done="desmarcado")
@@ -34,7 +31,7 @@ async def uncheck(request: PageRequest) -> Response[Any]:
 
 async def note(request: PageRequest) -> Response[Any]:
     """The log says that one was written; its text stays with the account."""
-    account_id, text = await _merchant(request), request.field("note")
+    account_id, text = (await merchant_of(request)).account_id, request.field("note")
     try:
         async with request.change("merchant.noted", subject=str(account_id)) as conn:
             await write_note(conn, account_id, text, note_id=request.form_id, by=request.session.email, now=request.now)
@@ -44,14 +41,6 @@ async def note(request: PageRequest) -> Response[Any]:
         fault = f"Escreva a observação, com até {NOTE_MAX} caracteres."
         return await merchant_view(request, fault=fault, fault_of=OF_NOTE, reason=text)
     return request.go(f"/plataforma/lojas/{account_id}", done="anotado")
-
-
-async def _merchant(request: PageRequest) -> UUID:
-    account_id = request.id("account_id")
-    async with session(request.pool) as conn:
-        if await find_merchant(conn, account_id=account_id) is None:
-            raise NotFoundException
-    return account_id
 
 
 def _item(request: PageRequest) -> ReviewItem:
