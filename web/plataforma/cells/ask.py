@@ -6,13 +6,23 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from readmodels.filters import read_choice
 from runtime.cells.number import in_cell
 from runtime.postgres import DB_UNAVAILABLE
 from web.cells import CellPages
+from web.painel.lists import ListQuery
+from web.painel.page_request import PageRequest
 
 T = TypeVar("T")
+CELLS_FIELD: Final = "celulas"
+"""The parameter by which a page is of all cells."""
 ANSWER_S: Final = 4.0
 """A cell that takes longer counts as away: somebody waits for the page."""
+
+
+def is_over_cells(request: PageRequest, asked: ListQuery) -> bool:
+    """Whether the page is to be of all cells, where there are several."""
+    return read_choice(asked, CELLS_FIELD, ["todas"] if request.cells else []) is not None
 
 
 class AnswersOfCells(Struct, Generic[T], frozen=True):

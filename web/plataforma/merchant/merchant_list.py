@@ -19,8 +19,7 @@ from web.painel.labels import KYC, KYC_CHIPS
 from web.painel.list_page import ListPage
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest
-from web.plataforma.cells.ask import ask_cells
-from web.plataforma.reports.sources import ALL, FIELD
+from web.plataforma.cells.ask import CELLS_FIELD, ask_cells, is_over_cells
 
 _Page = tuple[Sequence[MerchantRow], TimePosition | None]
 _OVER: Final = "plataforma/merchants over cells"
@@ -29,7 +28,7 @@ _OVER: Final = "plataforma/merchants over cells"
 
 async def show(request: PageRequest) -> Response[Any]:
     asked = LIST.query(request)
-    if read_choice(asked, FIELD, [ALL] if request.cells else []):
+    if is_over_cells(request, asked):
         return await _show_over(request, asked)
     return await LIST.page(request, asked, {"cell_of": {}, "away": [], "more": False})
 
@@ -77,7 +76,7 @@ LIST = ListPage(
     path="/lojas",
     words={"kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX},
     filters=MerchantFilters,
-    more_names=("busca", "situacao", FIELD),
+    more_names=("busca", "situacao", CELLS_FIELD),
     read=_filters,
     fetch=lambda request: merchant_page,
     position=TimePosition,

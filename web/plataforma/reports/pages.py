@@ -34,10 +34,10 @@ from runtime.postgres import session
 from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import xlsx_file
+from web.plataforma.cells.ask import CELLS_FIELD, is_over_cells
 from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
 from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_seen, plot_head
-from web.plataforma.reports.sources import ALL, AllCells, one_instant
-from web.plataforma.reports.sources import FIELD as CELLS_FIELD
+from web.plataforma.reports.sources import AllCells, one_instant
 
 ROWS_MAX = 500
 """On a page; the file has all of them."""
@@ -57,7 +57,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
 async def show(request: PageRequest) -> Response[Any]:
     report = _report(request)
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
-    if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
+    if is_over_cells(request, asked):
         return await _show_over(request, report, asked)
     async with one_instant(request.report_pool) as conn:
         picked = await pick(conn, asked)
@@ -189,7 +189,7 @@ async def _file(request: PageRequest) -> _File:
     """Over all cells the rows are added first; the file's name says which cells are missing."""
     report = _report(request)
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
-    if read_choice(asked, CELLS_FIELD, [ALL] if request.cells else []):
+    if is_over_cells(request, asked):
         all_cells = AllCells(request.cells)
         picked = await pick_over(request.cells, asked, all_cells.away)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from readmodels.reports.compare import before, by_bar, once
 from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
@@ -13,8 +13,6 @@ from web.cells import CellPages
 from web.plataforma.cells.ask import ask_cells
 
 T = TypeVar("T")
-FIELD: Final = "celulas"
-ALL: Final = "todas"
 
 
 class AllCells:
