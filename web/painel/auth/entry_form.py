@@ -14,13 +14,17 @@ from litestar.datastructures import Cookie
 from litestar.exceptions import PermissionDeniedException
 from litestar.response import Response
 
+from commands.people.audit import AuditEntry
+from commands.people.links import LinkHolder
+from commands.people.sessions import Person
 from domain.errors import Refused
+from runtime.ids import new_id
 from runtime.seal import Seal
 from runtime.settings import Settings
 from web.cells import CHOSEN
 from web.head import cookie_in
 from web.pages import page
-from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, csrf_token, read_form, secure
+from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, address_hash, csrf_token, read_form, secure
 from web.painel.section import Section
 
 TOO_LATE: Final = "A página ficou aberta por muito tempo. Tente de novo."
@@ -54,6 +58,21 @@ def entry_page(
     if fresh:
         answer.set_cookie(make_cookie(section.before, own, settings, _BEFORE_S))
     return answer
+
+
+def audit_entry(
+    request: AnyRequest, person: Person | LinkHolder, action: str, seal: Seal, facts: dict[str, Any] | None = None
+) -> AuditEntry:
+    return AuditEntry(
+        audit_id=new_id(),
+        account_id=person.account_id,
+        email=person.email,
+        action=action,
+        subject=None,
+        facts=facts or {},
+        address_hash=address_hash(request, seal),
+        request_id=str(request.scope["state"]["request_id"]),
+    )
 
 
 def is_email(email: str) -> bool:

@@ -11,22 +11,21 @@ from typing import Any
 from litestar.response import Response
 
 from commands.people.attempts import take_link
-from commands.people.audit import AuditEntry, write_down
+from commands.people.audit import write_down
 from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
 from commands.people.people import NAME_MAX, PASSWORD_MIN, check_password
 from domain.errors import Refused
 from domain.instants import to_millisecond
 from domain.merchants.staff import PLATFORM
 from domain.payer import EMAIL_MAX
-from runtime.ids import new_id
 from runtime.passwords import hash_password
 from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.painel.auth.devices import remember_device
-from web.painel.auth.entry_form import TOO_LATE, entry_page, is_email, own_form, throttled, wait_for
+from web.painel.auth.entry_form import TOO_LATE, audit_entry, entry_page, is_email, own_form, throttled, wait_for
 from web.painel.auth.step_up import password_words
 from web.painel.labels import ROLES
-from web.painel.page_request import AnyRequest, Form, address_hash, address_of, go
+from web.painel.page_request import AnyRequest, Form, address_of, go
 from web.painel.section import PLATAFORMA, Section
 
 _MINUTES = int(HOLDS.total_seconds()) // 60
@@ -81,7 +80,8 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
         async with transaction(state.pool) as conn:
             used = await use_link(conn, request.path_params["token"], hashed, name, now=now, seal=seal)
             if used is not None:
-                await write_down(conn, _entry(request, used, seal), now=now)
+                action = "password.chosen" if used.fresh else "password.recovered"
+                await write_down(conn, audit_entry(request, used, action, seal), now=now)
     except Refused as refused:
         fault = _REFUSED[next(iter(refused.fields or {}))]
         return _link_page(request, section, holder, fault=fault, name=name or "", status=400)
@@ -113,19 +113,6 @@ def _fault(form: Form, email: str) -> str:
     except Refused as refused:
         return password_words(refused)
     return "" if fresh == form.get("again", [""])[0] else "As duas senhas são diferentes."
-
-
-def _entry(request: AnyRequest, used: LinkHolder, seal: Seal) -> AuditEntry:
-    return AuditEntry(
-        audit_id=new_id(),
-        account_id=used.account_id,
-        email=used.email,
-        action="password.chosen" if used.fresh else "password.recovered",
-        subject=None,
-        facts={},
-        address_hash=address_hash(request, seal),
-        request_id=str(request.scope["state"]["request_id"]),
-    )
 
 
 def _ask_page(

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
-from commands.people.audit import AuditEntry, write_down
+from commands.people.audit import write_down
 from commands.people.people import renew_password
 from commands.people.places import take_place
 from commands.people.second_factor import AcceptedCode, is_digits, take_code
@@ -42,7 +42,6 @@ from domain.errors import Refused
 from domain.instants import to_millisecond
 from domain.payer import EMAIL_MAX
 from runtime.cells.number import current_cell
-from runtime.ids import new_id
 from runtime.passwords import hash_password, is_outdated
 from runtime.postgres import Connection, session, transaction
 from runtime.seal import Seal
@@ -54,6 +53,7 @@ from web.painel.auth import recovery
 from web.painel.auth.devices import browser_name, known_device, remember_device
 from web.painel.auth.entry_form import (
     TOO_LATE,
+    audit_entry,
     before,
     cookie_name,
     entry_page,
@@ -65,7 +65,7 @@ from web.painel.auth.entry_form import (
     wait_for,
 )
 from web.painel.auth.kept_form import Kept, carried, sent_on
-from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_hash, address_of, csrf_token, go
+from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_of, csrf_token, go
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
 ENTRY = "/painel/entrar"
@@ -189,7 +189,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
                 request, section, conn, person, halfway.where_to, now=now, kept=kept, facts=with_what
             )
         # The password is known to this browser: its owner should see that.
-        await write_down(conn, _audit_entry(request, person, "session.code_refused", seal), now=now)
+        await write_down(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, halfway, kept, fault="Código incorreto ou já usado.", status=403)
 
@@ -216,7 +216,7 @@ async def _open_session(
         kind = "session.new_device" if device is None else "session.new_place"
         told = {"browser": browser_name(request), "from": address}
         await tell_person(conn, person.email, person.account_id, kind, told, now=now, seal=seal)
-    await write_down(conn, _audit_entry(request, person, "session.opened", seal, facts), now=now)
+    await write_down(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer: Response[Any] = sent_on(seal, kept, person.email, cookie) or go(
         where_to if is_page_of(section, where_to) else section.root
@@ -300,21 +300,6 @@ def _gone(request: PageRequest) -> Response[Any]:
 def _slowed(answer: Response[Any], refused: Refused) -> Response[Any]:
     _log.warning("sign_in_throttled")
     return throttled(answer, refused)
-
-
-def _audit_entry(
-    request: AnyRequest, person: Person, action: str, seal: Seal, facts: dict[str, Any] | None = None
-) -> AuditEntry:
-    return AuditEntry(
-        audit_id=new_id(),
-        account_id=person.account_id,
-        email=person.email,
-        action=action,
-        subject=None,
-        facts=facts or {},
-        address_hash=address_hash(request, seal),
-        request_id=str(request.scope["state"]["request_id"]),
-    )
 
 
 def _form(
