@@ -11,7 +11,6 @@ from typing import Any, Final
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.people.attempts import take_invite
 from commands.people.links import ask_for_link
 from commands.people.people import NAME_MAX, check_name, clear_factor
 from commands.people.staff import (
@@ -38,6 +37,7 @@ from web.painel.auth.step_up import must_be_proven
 from web.painel.fields import Filled
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
+from web.painel.settings.team import count_invite
 from web.plataforma.labels import STAFF_ROLES
 
 _PATH: Final = "/plataforma/equipe"
@@ -61,7 +61,7 @@ async def add(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     email, name, role = filled.value("email").lower(), filled.value("name"), filled.value("role")
     try:
-        await _count(request)
+        await count_invite(request)
         check_name(name)
         async with _change(request, INVITED, {"person": email, "name": name, "role": role}) as conn:
             await add_staff(conn, email, None, role=role, name=name, given_at=request.now, now=request.now)
@@ -98,7 +98,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
     must_be_proven(request)
     clears = request.field("factor") == "yes"
     try:
-        await _count(request)
+        await count_invite(request)
     except Refused:
         return await _page(request, at=email, at_fault=_OFTEN)
     kind = FACTOR_CLEARED if clears else ACCESS_SENT
@@ -140,12 +140,6 @@ async def _change(request: PageRequest, kind: str, facts: Mapping[str, str]) -> 
             with in_cell(HOME), suppress(*DB_UNAVAILABLE):
                 async with transaction(home.people_pool) as other:
                     await tell_admins(other, kind, told, now=request.now, seal=request.seal)
-
-
-async def _count(request: PageRequest) -> None:
-    """Mails to people of somebody's choosing have a bound; Refused(RATE_LIMITED)."""
-    async with session(request.pool) as conn:
-        await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
 
 
 def _is_self(request: PageRequest, email: str) -> bool:

@@ -45,7 +45,7 @@ async def add(request: PageRequest) -> Response[Any]:
     email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
     must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role(role)})
     try:
-        await _count(request)
+        await count_invite(request)
         async with request.change("person.invited", subject=email, role=role) as conn:
             account_id = request.session.account_id
             await invite(conn, account_id, email, name, role, by=request.session.email, now=request.now)
@@ -69,7 +69,7 @@ async def invite_again(request: PageRequest) -> Response[Any]:
     if found is None:
         raise NotFoundException
     try:
-        await _count(request)
+        await count_invite(request)
     except Refused:
         return await _page(request, faults={"often": _FAULTS["often"]})
     async with request.change("person.invited", subject=email, role=found.role) as conn:
@@ -122,7 +122,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
     facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
     must_be_proven(request, "Enviar um link de acesso", facts)
     try:
-        await _count(request)
+        await count_invite(request)
     except Refused:
         return await _page(request, at=email, at_fault=_FAULTS["often"])
     kind = "person.factor_cleared" if clears else "person.access_sent"
@@ -173,8 +173,8 @@ def _role(given: str) -> str:
     return ROLE_WORDS.get(given, given)
 
 
-async def _count(request: PageRequest) -> None:
-    """Mails to people of an owner's choosing have a bound; Refused(RATE_LIMITED)."""
+async def count_invite(request: PageRequest) -> None:
+    """Mails to people of somebody's choosing have a bound; Refused(RATE_LIMITED)."""
     async with session(request.pool) as conn:
         await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
 
