@@ -5,6 +5,7 @@ An order is placed by naming its request; the kind follows from the request's ty
 lanes (bank_order.lane), and refuses any other; tests/integration/workers/test_order_kinds.py compares the two.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, Self
@@ -13,7 +14,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
+from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
 
 # The PIX lane
 
@@ -187,6 +190,19 @@ class OrderLane(StrEnum):
     BOLETO = "boleto"
     REFUND = "refund"
     WITHDRAWAL = "withdrawal"
+
+    @property
+    def jobs(self) -> Mapping[Mode, str]:
+        """Of the worker to wake, by mode (runtime/jobs.py)."""
+        return _JOBS[self]
+
+
+_JOBS: Final[dict[OrderLane, Mapping[Mode, str]]] = {
+    OrderLane.PIX: PIX_ORDERS,
+    OrderLane.BOLETO: BOLETO_ORDERS,
+    OrderLane.REFUND: REFUND_ORDERS,
+    OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
+}
 
 
 class OrderKind(StrEnum):

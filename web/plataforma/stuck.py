@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from commands.bank_orders.kinds import OrderLane
 from commands.bank_orders.retry import retry_order
 from commands.people.audit import tell_account
 from commands.webhooks.redeliver import redeliver
@@ -18,19 +17,13 @@ from readmodels.dashboard.stuck import (
     stuck_deliveries,
     stuck_orders,
 )
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WEBHOOKS, WITHDRAWAL_ORDERS
+from runtime.jobs import WEBHOOKS
 from runtime.postgres import session
 from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import LANE_CHIPS, LANE_STATES, ORDER_ENDS, ORDER_KINDS
 
 _PATH: Final = "/plataforma/pendencias"
-_WAKES: Final = {
-    OrderLane.PIX: PIX_ORDERS,
-    OrderLane.BOLETO: BOLETO_ORDERS,
-    OrderLane.REFUND: REFUND_ORDERS,
-    OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
-}
 
 
 class _Over(Exception):
@@ -49,7 +42,7 @@ async def retry(request: PageRequest) -> Response[Any]:
             lane = await retry_order(conn, order_id, now=request.now)
             if lane is None:
                 raise _Over
-            wakes.append(_WAKES[lane][Mode.PRODUCTION])
+            wakes.append(lane.jobs[Mode.PRODUCTION])
     except _Over:
         return await _page(request, fault="Este pedido terminou, ou está sendo feito agora. Veja como está.")
     return request.go(_PATH, done="pedido-tentado")

@@ -7,7 +7,7 @@ leaves a lease, a silent bank leaves a `Later`, and both come back by `due_at`.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,7 +20,6 @@ from msgspec import Struct
 import sql
 from commands.bank_orders.kinds import OrderKind, OrderLane
 from domain.mode import Mode
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection
 from workers.concurrency import run_concurrently
@@ -36,12 +35,6 @@ WATCH: Final = timedelta(seconds=60)
 """For so long after it was asked, a bank whose answer was lost may still do it, or show what was before: neither a no
 nor "not found" is believed. Longer than any call of ours lives, and than any detail the bank shows is old."""
 
-_WAKES: Final[dict[str, Mapping[Mode, str]]] = {
-    OrderLane.PIX: PIX_ORDERS,
-    OrderLane.BOLETO: BOLETO_ORDERS,
-    OrderLane.REFUND: REFUND_ORDERS,
-    OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
-}
 _LANES: Final[dict[str, OrderLane]] = {kind: kind.lane for kind in OrderKind}
 _STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 _SWEEP_S = 1.0  # between rounds of a worker that nobody wakes
@@ -284,7 +277,7 @@ async def put_off(
         await _put_off(conn, order_id=order.order_id, attempts=order.attempts, due_at=due_at, outcome=outcome)
     if later.at is None and wait_s < _SWEEP_S:
         # Most of what is unknown is known a moment later, and the next sweep would be too late.
-        asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _WAKES[_LANES[order.kind]][order.mode])
+        asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _LANES[order.kind].jobs[order.mode])
 
 
 def log_unknown(order: ClaimedOrder, later: Later) -> None:
@@ -301,7 +294,7 @@ async def release_orders(context: Context) -> int:
     """Give back what dead workers held; answers how many."""
     async with session(context.pool) as conn:
         released = await _release(conn, now=context.now(), limit=_RELEASE_MAX)
-    for wake in {_WAKES[each.lane][Mode.of(each.test)] for each in released}:
+    for wake in {OrderLane(each.lane).jobs[Mode.of(each.test)] for each in released}:
         context.jobs.wake(wake)
     if released:
         _log.warning("bank_orders_lost_their_worker", count=len(released))
