@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -367,8 +366,9 @@ def auto_withdraw(args: argparse.Namespace) -> int:
 
 
 def _bare(document: str) -> str:
-    """Without the punctuation it is written with."""
-    return re.sub(r"[.\-/ ]", "", document).upper()
+    from domain.documents import without_marks
+
+    return without_marks(document).upper()
 
 
 def _cents(text: str) -> int:

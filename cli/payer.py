@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import re
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,6 @@ from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from domain.mode import Owner
-
-_PUNCTUATION = re.compile(r"[.\-/ ]")
 
 
 def add_commands(commands: Commands) -> None:
@@ -74,10 +71,10 @@ def _plain(found: Any) -> dict[str, Any]:
 
 
 def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":
-    from domain.documents import well_formed
+    from domain.documents import well_formed, without_marks
     from domain.mode import Owner
 
-    document = _PUNCTUATION.sub("", args.document).upper()
+    document = without_marks(args.document).upper()
     if not well_formed(document, letters=True):
         raise CannotRun("--document is a CPF of 11 digits or a CNPJ of 14")
     return Owner.of(args.account, args.test), document

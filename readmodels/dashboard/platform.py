@@ -1,6 +1,5 @@
 """What the platform's staff see: merchants over all accounts, and how bank, queues and webhooks stand."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -8,6 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
+from domain.documents import without_marks
 from domain.identifiers import parse_id
 from domain.merchants.address import is_complete
 from domain.mode import Owner
@@ -129,7 +129,7 @@ async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
         return await _of_id(conn, account_id=account_id)
     if "@" in text:
         return await _of_person(conn, email=text.lower())
-    plain = re.sub(r"[.\-/ ]", "", text)
+    plain = without_marks(text)
     if plain.isascii() and plain.isdigit():
         found = await _of_document(conn, document=plain, limit=FOUND_MAX)
         if found:

@@ -1,6 +1,5 @@
 """A payer of one merchant, for the staff: all that is held of them as a file, and its erasure (docs/privacy.md)."""
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -8,7 +7,7 @@ from litestar.response import Response
 
 from commands.payers.erase import OpenBusiness, erase_payer
 from commands.payers.export import export_payer
-from domain.documents import well_formed
+from domain.documents import well_formed, without_marks
 from domain.mode import Owner
 from runtime.postgres import session
 from web.painel.auth.step_up import must_be_proven
@@ -17,7 +16,6 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.plataforma.merchants import merchant_of
 
 REASON_MAX: Final = 200
-_PUNCTUATION = re.compile(r"[.\-/ ]")
 _OPEN: Final = {
     "pending charges": "cobranças que ainda podem ser pagas",
     "refunds on their way": "devoluções a caminho",
@@ -90,7 +88,7 @@ def _owner(request: PageRequest, filled: Filled) -> Owner:
 
 def _document(filled: Filled) -> str:
     """Bare; a fault beside the field when it is none."""
-    document = _PUNCTUATION.sub("", filled.value("document")).upper()
+    document = without_marks(filled.value("document")).upper()
     if not well_formed(document, letters=True):
         filled.wrong("document", "Informe o CPF (11 dígitos) ou o CNPJ (14) do pagador, como a loja o deu.")
     return document
