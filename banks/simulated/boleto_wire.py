@@ -123,11 +123,9 @@ class BoletoWire:
         boletos: SimulatedBoletos,
         signer: Signer,
         agreement: ConvenioAgreement,
-        *,
-        quirks: frozenset[str] = frozenset(),
     ) -> None:
         self.boletos = boletos
-        self.quirks = quirks
+        self.quirks: frozenset[str] = frozenset()
         self._wire = wire
         self._signer = signer
         self._agreement = agreement

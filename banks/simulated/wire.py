@@ -95,12 +95,11 @@ class Wire:
         signer: Signer,
         access: Access,
         *,
-        fault: str = "up",
         quirks: frozenset[str] = frozenset(),
         slow_s: float = SLOW_S,
     ) -> None:
         self.bank = bank
-        self.fault = fault
+        self.fault = "up"
         self.pages_max = PAGES_MAX
         """Of received PIX; an interval that has more is refused."""
         self._signer = signer

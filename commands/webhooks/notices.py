@@ -43,7 +43,7 @@ class NewNotice(Struct, frozen=True, kw_only=True):
 
 
 class Notice(Struct, frozen=True):
-    """A notice to be sent by e-mail. `facts` is JSON, `mail_tries` counts this try."""
+    """A notice to be sent by e-mail. `facts` is JSON."""
 
     notice_id: UUID
     account_id: UUID
@@ -53,7 +53,6 @@ class Notice(Struct, frozen=True):
     endpoint_id: UUID | None
     at: datetime
     facts: bytes
-    mail_tries: int
 
 
 class _Given(Struct, frozen=True):

@@ -123,11 +123,10 @@ async def forget_mails(context: Context) -> int:
 class MailSender:
     """Sends mails: to the mail server of the settings, or to the mail catcher of local work. With neither they wait."""
 
-    def __init__(self, context: Context, *, chance: random.Random | None = None) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._settings = context.settings
         self._printer = BoletoPrinter()
-        self._chance = chance or random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._warned = False
 
     async def drain(self) -> int:
@@ -288,7 +287,7 @@ class MailSender:
             await self._settle(due, "failed", trouble=trouble)
             _log.warning("mail_given_up", mail_id=str(due.mail_id), kind=due.kind, detail=trouble)
             return
-        spread = 1 + _SPREAD * (2 * self._chance.random() - 1)
+        spread = random.uniform(1 - _SPREAD, 1 + _SPREAD)  # noqa: S311 - spreads retries, guards nothing
         due_at = self._context.now() + timedelta(seconds=BACKOFF_S[due.attempts - 1] * spread)
         await self._settle(due, "waiting", due_at=due_at, trouble=trouble)
 

@@ -28,7 +28,7 @@ UPDATE notice AS n
 SET mail_after = :lease_until::timestamptz, mail_tries = n.mail_tries + 1
 FROM due
 WHERE n.notice_id = due.notice_id
-RETURNING n.notice_id, n.account_id, n.test, n.kind, n.event_type, n.endpoint_id, n.at, n.facts, n.mail_tries;
+RETURNING n.notice_id, n.account_id, n.test, n.kind, n.event_type, n.endpoint_id, n.at, n.facts;
 
 -- name: mark_mailed
 UPDATE notice SET mailed_at = :now WHERE notice_id = ANY(:notice_ids::uuid[]) AND mailed_at IS NULL;
