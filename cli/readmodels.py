@@ -1,4 +1,5 @@
-"""`quita readmodels verify|rebuild`: compare the read tables with the journal, or build them from it."""
+"""`quita readmodels verify|head|rebuild`: compare the read tables with the journal, print the ends of the chains over
+journal and audit log, or build the tables anew."""
 
 import argparse
 import asyncio

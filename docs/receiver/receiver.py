@@ -221,7 +221,7 @@ def follow_feed(books: Books, api: Api, poll_s: float, news: threading.Event) ->
         time.sleep(poll_s)
 
 
-class Door(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """Where deliveries come in."""
 
     server: "Receiver"
@@ -256,7 +256,7 @@ class Receiver(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, host: str, port: int, books: Books, secrets: list[str], news: threading.Event) -> None:
-        super().__init__((host, port), Door)
+        super().__init__((host, port), Handler)
         self.books, self.secrets, self.news = books, secrets, news
 
 

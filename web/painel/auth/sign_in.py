@@ -70,7 +70,7 @@ from web.painel.section import PAINEL, PLATAFORMA, Section
 
 ENTRY = "/painel/entrar"
 _CODE_S = 300
-# Passwords checked concurrently, each some 50 ms of a core and 16 MiB.
+# Passwords checked concurrently, each some 20 ms of a core and 19 MiB.
 _CHECKS_MAX = 2
 # Only pages of ours: one slash and a known name, so it cannot lead to another host.
 _WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
