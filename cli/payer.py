@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from cli.answer import Commands, answer, connected, family, known, origin, sealing
 from cli.run.child import CannotRun
@@ -60,14 +62,7 @@ def export(args: argparse.Namespace) -> int:
             await known(conn, args.account)
             return await export_payer(conn, owner, seal.blind(document), origin(), now=datetime.now(UTC), seal=seal)
 
-    return answer(args, {"account_id": str(args.account), **_plain(asyncio.run(run()))})
-
-
-def _plain(found: Any) -> dict[str, Any]:
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
+    return answer(args, {"account_id": str(args.account), **msgspec.to_builtins(asyncio.run(run()))})
 
 
 def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":

@@ -17,13 +17,11 @@ from api.route import Call, Route, routes_of
 from commands.webhooks.redeliver import RANGE_MAX, redeliver, redeliver_range
 from domain.errors import Code, required
 from domain.identifiers import parse_id
+from readmodels.filters import SEQUENCE_MAX
 from readmodels.page import SequencePosition
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery, delivery_page
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
-
-_SEQUENCE_MAX = 2**62
-
 
 DeliveryPage = page_of(Delivery, "DeliveryPage")
 
@@ -31,8 +29,8 @@ DeliveryPage = page_of(Delivery, "DeliveryPage")
 class EventRange(Struct, frozen=True):
     """Numbers of the feed, both included; at most 10,000 of them, and the first not behind the last."""
 
-    from_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MAX)]
-    to_sequence: Annotated[int, Meta(ge=1, le=_SEQUENCE_MAX, description=f"At most {RANGE_MAX} numbers.")]
+    from_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX)]
+    to_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX, description=f"At most {RANGE_MAX} numbers.")]
 
 
 class RangeRedelivered(Struct, frozen=True):
