@@ -213,6 +213,8 @@ async def test_money_on_a_phone_and_on_a_tablet_is_read_without_scrolling_its_ta
         charge = await books.charge(cents, external_id=reference)
         # Once as it should be, once too often.
         await books.paid(charge, cents, cents)
+    # With a box beside it, and a name whose words are longer than the column was.
+    await books.charge(99_999_999_99, external_id="contrato-7", payer={"name": LONG})
     async with person_of(browser.address, merchant) as owner:
         refund = f"/painel/cobrancas/{charge.charge_id}/devolver"
         form = await owner.opened(refund)
