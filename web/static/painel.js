@@ -1,4 +1,5 @@
-// The dashboard is complete without this: it copies, ticks all, and keeps a form from being sent twice.
+// The dashboard is complete without this: it copies, ticks all, leads to what is wrong in a form, and keeps one from
+// being sent twice.
 "use strict";
 
 const said = document.querySelector("[data-said]");
@@ -22,6 +23,9 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     setTimeout(() => { button.innerHTML = text; }, 2500);
   });
 }
+
+// What could not be taken is said beside its field, which may be screens below, and below forms of other things.
+document.querySelector('[aria-invalid="true"]')?.focus();
 
 // Out of the page itself: as an address the text would stay in the browser's list of downloads.
 for (const button of document.querySelectorAll("[data-save]")) {

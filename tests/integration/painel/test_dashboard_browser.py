@@ -187,6 +187,17 @@ async def test_figures_are_whole_and_links_large_enough_for_a_mouse_and_for_a_fi
     await browser.command("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
+async def test_whoever_typed_what_cannot_be_taken_stands_in_its_field(browser: Browser) -> None:
+    await browser.screen(390)
+    (charge,) = (each for each in browser.pages if each.startswith("/painel/teste/cobrancas/") and "nova" not in each)
+    await browser.open(charge)
+    # In the midst of the charge's page, on whose top nothing tells of it.
+    form = "document.querySelector('form[action$=\"/pagar-como\"]')"
+    await browser.evaluate(f"{form}.elements.times.value = 11; {form}.submit()")
+    await until(browser.evaluate, "document.activeElement.id", "i-times")
+    assert await browser.evaluate("scrollY > 0 && document.activeElement.getBoundingClientRect().top < innerHeight")
+
+
 async def test_one_box_ticks_every_charge_of_the_page(browser: Browser) -> None:
     await browser.screen(1440)
     await browser.open("/painel/cobrancas")
