@@ -60,6 +60,7 @@ class ListRequest(Generic[Filters]):
         self._owner = call.caller.owner
         self.query = Query(call.scope["query_string"], parameters)
         self.filters: Filters = read_filters(of.filters, self.query, context.seal.blind)
+        self._limit = self.query.limit()
 
     async def page(
         self,
@@ -71,7 +72,7 @@ class ListRequest(Generic[Filters]):
         """`rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and answers the last
         position where more follow. `filters` stand in for those of the query."""
         cursors = self._context.cursors
-        limit, cursor = self.query.limit(), self.query.cursor()
+        limit, cursor = self._limit, self.query.cursor()
         filters = filters or self.filters
         bound = [self._of.name, self._owner, filters]
         after = None if cursor is None else cursors.read(cursor, self._of.position, bound)

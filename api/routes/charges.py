@@ -60,16 +60,18 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
-    return await _cancel(context, call, charge_id_of(call), CancelReason.CANCELLED)
+    scenario = scenario_of(call)
+    return await _cancel(context, call, charge_id_of(call), CancelReason.CANCELLED, scenario)
 
 
 async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
     asked = shaped(call.body, CancelByReference)
     reason = CancelReason(asked.reason or CancelReason.CANCELLED)
+    scenario = scenario_of(call)
 
     async def cancel_it(charge_id: UUID) -> Answer:
-        return await _cancel(context, call, charge_id, reason)
+        return await _cancel(context, call, charge_id, reason, scenario)
 
     if asked.charge_id is not None:
         return await cancel_it(charge_id_in(asked.charge_id))
@@ -77,8 +79,8 @@ async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
 
 
 async def simulate_payment(context: ApiContext, call: Call) -> Answer:
-    charge_id = charge_id_of(call)
     scenario = scenario_of(call)
+    charge_id = charge_id_of(call)
     if (await context.charges.find(charge_id, call.caller.owner)).boleto is not None:
         # The simulated bank decides whether a boleto can still be paid, as a real one does.
         order = Pay(actor=call.caller.client_id, request_id=call.request_id, scenario=scenario)
@@ -111,8 +113,9 @@ async def summarize(context: ApiContext, call: Call) -> Answer:
     return Answer(encode(ChargeSummary(rows)))
 
 
-async def _cancel(context: ApiContext, call: Call, charge_id: UUID, reason: CancelReason) -> Answer:
-    scenario = scenario_of(call)
+async def _cancel(
+    context: ApiContext, call: Call, charge_id: UUID, reason: CancelReason, scenario: str | None
+) -> Answer:
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is not None:
         # The bank first: a boleto that is cancelled here and open there could still be paid.

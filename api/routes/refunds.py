@@ -110,7 +110,6 @@ async def list_refunds(context: ApiContext, call: Call) -> Answer:
 
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
     asked = OF_CHARGE.read(context, call)
-    asked.query.limit()
     charge_id = charge_id_of(call)
     await context.charges.find(charge_id, call.caller.owner)
     return await asked.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=asked.filters.order))

@@ -201,7 +201,6 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """By number; the newest first unless asked otherwise."""
     asked = OF_SCHEDULE.read(context, call)
-    asked.query.limit()
     schedule_id = _id(call)
     await _find(context, call, schedule_id)
     await context.charges.expire_overdue(call.caller.owner)

@@ -164,6 +164,25 @@ async def test_the_shape_of_the_body_comes_before_the_lookup_of_the_key(api: Api
     assert (await api.post(PIX, api.pix("10.01"), token=token, key=used)).code() == "IDEMPOTENCY_KEY_REUSED"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "query", "header", "body", "code"),
+    [
+        ("GET", "/v1/accounts/{id}/ledger", b"limit=x", b"", None, "LIMIT_INVALID"),
+        ("GET", "/v1/charges/{id}/refunds", b"limit=x", b"", None, "LIMIT_INVALID"),
+        ("POST", "/v1/charges/{id}/cancel", b"", b"nope", None, "VALIDATION_ERROR"),
+        ("POST", "/v1/charges/{id}/simulate-payment", b"", b"nope", None, "VALIDATION_ERROR"),
+        ("POST", "/v1/charges/cancel", b"", b"nope", {"external_id": "nobody's"}, "VALIDATION_ERROR"),
+    ],
+)
+@pytest.mark.parametrize("of", ["no-id", "00000000-0000-4000-8000-000000000000"])
+async def test_the_shape_of_query_and_headers_comes_before_what_they_are_about(
+    api: Api, method: str, path: str, query: bytes, header: bytes, body: Any, code: str, of: str
+) -> None:
+    headers = [JSON, (b"x-sandbox-bank", header), *bearer(await api.token())]
+    sent = b"" if body is None else msgspec.json.encode(body)
+    assert (await api.ask(method, path.format(id=of), query=query, headers=headers, body=sent)).code() == code
+
+
 async def test_the_lookup_comes_before_kyc(api: Api, pool: Any) -> None:
     token, used = await api.token(mode="production"), secrets.token_hex(8)
     assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
