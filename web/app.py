@@ -4,7 +4,7 @@ It shares no middleware, session or error format with the API, so that neither s
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -104,6 +104,33 @@ def make_app(
     Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `reads`, `settings`, `now`, `context`, `printer`
     and `cells` in `request.app.state`; the last answers the cells of a process that serves several (web/cells.py).
     """
+    app = Litestar(
+        route_handlers=[
+            *PAYER_HANDLERS,
+            *PAINEL_HANDLERS,
+            *PLATAFORMA_HANDLERS,
+            *MAIL_HANDLERS,
+            *DOCS_HANDLERS,
+            *DOWNLOAD_HANDLERS,
+            *LOCATION_HANDLERS,
+            *LOGO_HANDLERS,
+            *FRONT_HANDLERS,
+            *FILE_HANDLERS,
+        ],
+        lifespan=[lifespan(settings, pool=pool, now=now, openapi=openapi)],
+        exception_handlers={Exception: _failed, HTTPException: _failed},
+        openapi_config=None,
+        logging_config=None,
+        request_max_body_size=_BODY_BYTES_MAX,
+    )
+    app.asgi_handler = with_security_headers(app.asgi_handler, tls=lambda: secure(app.state.settings))
+    return app
+
+
+def lifespan(
+    settings: Settings | None, *, pool: Pool | None, now: Callable[[], datetime], openapi: bytes
+) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+    """What an application has while it runs, as `make_app` describes it."""
 
     @asynccontextmanager
     async def life(app: Litestar) -> AsyncIterator[None]:
@@ -130,27 +157,7 @@ def make_app(
             for each in own:
                 await each.close()
 
-    app = Litestar(
-        route_handlers=[
-            *PAYER_HANDLERS,
-            *PAINEL_HANDLERS,
-            *PLATAFORMA_HANDLERS,
-            *MAIL_HANDLERS,
-            *DOCS_HANDLERS,
-            *DOWNLOAD_HANDLERS,
-            *LOCATION_HANDLERS,
-            *LOGO_HANDLERS,
-            *FRONT_HANDLERS,
-            *FILE_HANDLERS,
-        ],
-        lifespan=[life],
-        exception_handlers={Exception: _failed, HTTPException: _failed},
-        openapi_config=None,
-        logging_config=None,
-        request_max_body_size=_BODY_BYTES_MAX,
-    )
-    app.asgi_handler = with_security_headers(app.asgi_handler, tls=lambda: secure(app.state.settings))
-    return app
+    return life
 
 
 async def _open_pools(settings: Settings) -> list[Pool]:
