@@ -8,7 +8,7 @@ import pytest
 
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
-from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG
+from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG, screen
 from tests.integration.plataforma.test_held_refunds_page import SETTINGS, held_refund
 from tests.support.dashboard import a_merchant, person_of, staff_of
 from tests.support.pages import CHROMIUM, serving, tab, until
@@ -63,16 +63,16 @@ async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_t
         for person in (owner, staff):
             cookie = {"name": person.root[1:], "value": person.cookie()}
             await command("Network.setCookie", url=address, httpOnly=True, **cookie)
-        for width, scheme in ((320, "light"), (390, "dark"), (1440, "light")):
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-            await command("Emulation.setDeviceMetricsOverride", **size)
-            await command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            for path in pages:
-                await command("Page.navigate", url=address + path)
-                shown = path.partition("?")[0]
-                await until(evaluate, "location.pathname + document.readyState", f"{shown}complete")
+        for path in pages:
+            await command("Page.navigate", url=address + path)
+            shown = path.partition("?")[0]
+            await until(evaluate, "location.pathname + document.readyState", f"{shown}complete")
+            for width in (320, 390, 1440):
+                await screen(command, width, "light")
                 assert await evaluate(WIDER) == 0, (path, width)
-                await evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            await evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            for width, scheme in ((320, "light"), (390, "dark"), (1440, "light")):
+                await screen(command, width, scheme)
                 assert await evaluate(WIDER) == 0, (path, width, "unfolded")
                 for looked in (_CONTRAST, _UNNAMED, _SMALL):
                     assert await evaluate(looked) == "", (path, width, scheme)
