@@ -62,14 +62,24 @@ def quita(env: dict[str, str], *arguments: str, code: int = 0) -> Any:
     return json.loads(done.stdout) if code == 0 or done.stdout else done.stderr
 
 
+# It looks once a minute by itself.
+_OFTEN = """
+import sys
+from cli.backups import backup
+from cli.main import main
+
+backup._AGAIN_S = 0.5
+backup._LOOK_EVERY = 2
+sys.exit(main(["backup", "run"]))
+"""
+
+
 @contextlib.contextmanager
 def running(env: dict[str, str], folder: Path) -> Iterator[None]:
-    """`quita backup run`, until the block ends; it then ends with 0."""
+    """`quita backup run` that looks once a second, until the block ends; it then ends with 0."""
     log = folder / "backup.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "backup", "run"], cwd=ROOT, env=env, stdout=out, stderr=out
-        )
+        process = subprocess.Popen([sys.executable, "-c", _OFTEN], cwd=ROOT, env=env, stdout=out, stderr=out)
     try:
         yield
         process.terminate()
