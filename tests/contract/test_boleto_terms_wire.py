@@ -77,7 +77,9 @@ def test_the_banks_limit_ends_on_our_last_day_and_the_fine_begins_before_it(days
 
 async def detail_of(bank: RunningBoletoBank, number: str) -> dict[str, Any]:
     cobrancas = bank.adapter().boletos
-    heard = await cobrancas._ask("GET", f"/{number}", ("cobrancas.boletos-info",), query={"numeroConvenio": "3128557"})
+    heard = await cobrancas._transport.ask(
+        "GET", f"{cobrancas._url}/{number}", ("cobrancas.boletos-info",), query={"numeroConvenio": "3128557"}
+    )
     assert not isinstance(heard, Unknown)
     found: dict[str, Any] = json.loads(heard.body)
     return found
@@ -142,7 +144,7 @@ async def test_the_bank_refuses_terms_that_its_guide_forbids(bank: RunningBoleto
     cobrancas = bank.adapter().boletos
     boleto = new_boleto(terms=TERMS)
     body = cobrancas._body(boleto) | fault
-    heard = await cobrancas._ask("POST", "", ("cobrancas.boletos-requisicao",), body=body)
+    heard = await cobrancas._transport.ask("POST", cobrancas._url, ("cobrancas.boletos-requisicao",), body=body)
     assert not isinstance(heard, Unknown)
     assert heard.status == 400, heard.body
     assert await bank.books.booked(boleto.number) is None
