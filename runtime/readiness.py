@@ -9,14 +9,14 @@ from redis.asyncio import Redis
 
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 from runtime.redis import REDIS_UNAVAILABLE
-from sql.migrate import find_unfit
+from sql.migrate import find_read_only, find_unfit
 from sql.migration_files import read_migrations
 
 ASK_S_MAX = 1.0
 """A probe that waits longer is no probe."""
 
 
-Found: TypeAlias = Literal["ready", "unreachable", "outdated", "outgrown"]
+Found: TypeAlias = Literal["ready", "read_only", "unreachable", "outdated", "outgrown"]
 
 
 class Readiness:
@@ -28,7 +28,7 @@ class Readiness:
 
     async def database(self) -> Found:
         """`outdated`: a migration that this version has is missing. `outgrown`: a later version took away what this one
-        may use. One that only adds is minded by nobody."""
+        may use. One that only adds is minded by nobody. `read_only`: it is answered, and can change nothing."""
         # All probes wait for one question: a server that hangs keeps its connection for seconds after it was given up.
         asking = self._asking
         if asking is None or asking.done():
@@ -40,12 +40,13 @@ class Readiness:
         try:
             async with asyncio.timeout(ASK_S_MAX), session(self._pool) as conn:
                 unfit = await find_unfit(conn, names=self._names)
+                read_only = await find_read_only(conn)
         except asyncpg.UndefinedTableError:  # nothing was migrated at all
             return "outdated"
         except (*DB_UNAVAILABLE, asyncpg.PostgresError):  # also: no such database, no such user
             return "unreachable"
         if not unfit:
-            return "ready"
+            return "read_only" if read_only else "ready"
         return "outdated" if any(each.missing for each in unfit) else "outgrown"
 
 

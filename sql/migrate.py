@@ -67,6 +67,7 @@ class _Building(Struct, frozen=True):
 
 
 find_unfit = sql.many("migration.unfit", _Unfit)
+find_read_only = sql.one("migration.read_only", bool)
 _index_valid = sql.maybe("migration.index_valid", bool)
 _building = sql.maybe("migration.building", _Building)
 

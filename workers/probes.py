@@ -29,12 +29,14 @@ class Probes:
         return web.json_response({"status": "ok"})
 
     async def ready(self, _: web.Request) -> web.Response:
-        """503 while it stops, without PostgreSQL or its schema, and while duties fail; Redis gone, or
+        """503 while it stops, without PostgreSQL, its writes or its schema, and while duties fail; Redis gone, or
         without writes, is `degraded`."""
         if self._context.stopping.is_set():
             return web.json_response({"status": "draining"}, status=503)
         database = await self._readiness.database()
         facts: dict[str, Any] = {"postgres": database != "unreachable"}
+        if database == "read_only":
+            facts["writes"] = False
         if database in ("outdated", "outgrown"):
             facts["schema"] = False
         if failing := self._failing():

@@ -3,6 +3,7 @@
 import hmac
 from typing import Any
 
+import msgspec
 import structlog
 from litestar import Request
 from litestar.datastructures import State
@@ -35,16 +36,18 @@ async def healthy() -> Answer:
 
 async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
     """200 when PostgreSQL answers, with a schema this version works on, and the process is not about to stop. Redis
-    gone, or without writes, is `degraded`, not unready: no promise rests on it."""
+    gone, or without writes, is `degraded`, not unready: no promise rests on it. So is a PostgreSQL that takes no writes
+    (`writes`): reads are answered as ever, and what writes is told 503 by us rather than by a balancer without
+    targets."""
     if state.draining:
         return Answer(b'{"status":"draining"}', 503, _SOON)
     database = await context.readiness.database()
-    if database != "ready":
+    if database not in ("ready", "read_only"):
         said = b'"postgres":false' if database == "unreachable" else b'"postgres":true,"schema":false'
         return Answer(b'{"status":"unavailable",%b}' % said, 503, _SOON)
-    if not await takes_writes(context.redis):
-        return Answer(b'{"status":"degraded","postgres":true,"redis":false}')
-    return Answer(b'{"status":"ok","postgres":true,"redis":true}')
+    redis = await takes_writes(context.redis)
+    facts = {"postgres": True, **({} if database == "ready" else {"writes": False}), "redis": redis}
+    return Answer(msgspec.json.encode({"status": "ok" if all(facts.values()) else "degraded", **facts}))
 
 
 async def openapi(state: State) -> Answer:

@@ -8,6 +8,11 @@ WHERE NOT EXISTS (SELECT FROM migration m WHERE m.name = g.name)
 UNION ALL
 SELECT name, false FROM migration WHERE name <> ALL (:names::text[]) AND needs IS NOT NULL AND needs <> ALL (:names::text[]);
 
+-- name: read_only
+-- Whether this server takes no writes: somebody has said so (a service does when the disk is nearly full), or it is a standby
+-- behind a proxy.
+SELECT current_setting('transaction_read_only')::boolean AS read_only;
+
 -- name: index_valid
 -- Whether an index is complete; no row when it is not there. One whose building was cut off stays, costs every write, and
 -- answers nothing.

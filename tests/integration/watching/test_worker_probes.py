@@ -13,9 +13,11 @@ import httpx
 
 from runtime.jobs import Jobs
 from runtime.local.embedded import EmbeddedRedis, free_port
+from runtime.postgres import connect
 from runtime.settings import read_settings
-from tests.support.database import own_database
+from tests.support.database import own_database, owner_of
 from tests.support.hanging import hanging
+from tests.support.in_process import open_api
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 from workers.context import Context, open_context
 from workers.probes import serve_probes
@@ -82,6 +84,30 @@ async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) 
         assert (reply.status_code, reply.json()["postgres"]) == (503, False)
         assert (await client.get("/livez")).status_code == 200
         context.pool.terminate()
+
+
+async def test_without_writes_to_postgresql_a_worker_is_not_ready_and_the_api_answers_reads(servers: Any) -> None:
+    """As of a service whose disk is nearly full, or of a server that was demoted, behind a proxy."""
+    async with own_database(servers, "read_only") as url, open_api(url, servers.redis_url) as api:
+        owner = await connect(owner_of(servers, url))
+        try:
+            name = url.rpartition("/")[2]
+            await owner.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+            others = (
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
+            )
+            await owner.execute(others, name)
+        finally:
+            await owner.close()
+        async with asyncio.timeout(30):
+            while "writes" not in (reply := await api.get("/readyz", token=None)).json():
+                pass  # on a connection from before, or on one that is being ended
+        degraded = {"status": "degraded", "postgres": True, "writes": False, "redis": True}
+        assert (reply.status, reply.json()) == (200, degraded)
+        async with probed(_env(servers, free_port(), DATABASE_URL=url), []) as (_, client):
+            asked = await client.get("/readyz")
+            unavailable = {"status": "unavailable", "postgres": True, "writes": False}
+            assert (asked.status_code, asked.json()) == (503, unavailable)
 
 
 async def test_without_writes_to_redis_a_worker_is_degraded_and_ready(servers: Any, home: Path) -> None:
