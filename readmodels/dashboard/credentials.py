@@ -31,7 +31,8 @@ class CredentialRow(Struct, frozen=True):
 
 _of_account = sql.many("credential_admin.of_account", CredentialRow)
 credentials_of_person = sql.many("credential_admin.of_person", CredentialRow)
-"""`account_id, email`: those that work and that this person made or last rotated."""
+"""`account_id, email, now`: those that work and whose secret this person was shown: who made it, rotated it last, or
+before that with an overlap that lasts."""
 find_credential = sql.maybe("credential_admin.find", CredentialRow)
 """`client_id, account_id`."""
 

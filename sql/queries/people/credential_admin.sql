@@ -48,9 +48,14 @@ WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
 RETURNING client_id;
 
 -- name: of_person
--- Those that work and that this person made or last gave a secret: whoever leaves may have them written down.
+-- Those that work and that this person made, last gave a secret, or gave the one before that works along: whoever leaves
+-- may have them written down.
 SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
        rotated_by
-FROM credential
-WHERE account_id = :account_id AND revoked_at IS NULL AND (created_by = :email OR rotated_by = :email)
+FROM credential c
+WHERE account_id = :account_id AND revoked_at IS NULL AND (
+    created_by = :email OR rotated_by = :email OR previous_until > :now AND EXISTS (
+        SELECT FROM audit a
+        WHERE a.account_id = c.account_id AND a.subject = c.client_id AND a.email = :email
+          AND a.action = 'credential.rotated'))
 ORDER BY test, created_at, client_id;

@@ -97,7 +97,7 @@ async def set_role(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
-            known = await credentials_of_person(conn, account_id=account_id, email=email)
+            known = await credentials_of_person(conn, account_id=account_id, email=email, now=request.now)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     if email == request.session.email:
@@ -148,7 +148,7 @@ async def remove(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
-            known = await credentials_of_person(conn, account_id=request.session.account_id, email=email)
+            known = await credentials_of_person(conn, account_id=account_id, email=email, now=request.now)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER)
     if known and email != request.session.email:
