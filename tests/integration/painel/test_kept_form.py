@@ -88,6 +88,26 @@ async def test_it_goes_on_for_the_person_of_that_session_alone(
         assert (entered.status, entered.where) == (303, "/painel")
 
 
+async def test_what_asks_for_the_password_asks_for_it_and_says_what_it_is(
+    address: str, clock: Clock, merchant: MerchantCreated
+) -> None:
+    """Somebody else may have filled it in before the sign-in, in a browser that was left open."""
+    path = "/painel/pessoas"
+    async with person_of(address, merchant) as person:
+        form = await person.opened(path)
+        clock.on(IDLE + timedelta(seconds=1))
+        late = await person.post(path, form=form, name="Eu", email="eu@example.com", role="owner")
+        entered = await _enter(person, late, person.password)
+        assert "Falta enviar o formulário" in entered.text
+        asked = await person.ask("POST", path, data=_hidden(entered))
+        assert asked.status == 403
+        for said in ("Confirme que é você", "Convidar uma pessoa", "eu@example.com", "Proprietário"):
+            assert said in asked.text, said
+        assert "eu@example.com" not in (await person.opened(path)).text
+        done = await person.ask("POST", path, data={**_hidden(asked), "step_up_password": person.password})
+        assert done.where == f"{path}?feito=convite"
+
+
 @pytest.mark.parametrize("how", ["signed out", "another's form", "password"])
 async def test_of_any_other_form_it_is_said_that_nothing_was_done(
     address: str, clock: Clock, merchant: MerchantCreated, how: str

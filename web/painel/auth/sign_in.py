@@ -35,6 +35,7 @@ from commands.people.sessions import (
     find_person,
     open_session,
     password_is_right,
+    prove_session,
     session_of,
 )
 from commands.people.tell import tell_person
@@ -218,9 +219,13 @@ async def _open_session(
         await tell_person(conn, person.email, person.account_id, kind, told, now=now, seal=seal)
     await write_down(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
-    answer: Response[Any] = sent_on(seal, kept, person.email, cookie) or go(
-        where_to if is_page_of(section, where_to) else section.root
-    )
+    answer = sent_on(seal, kept, person.email, cookie)
+    if answer is not None:
+        # Who filled it in may have been somebody else at this browser: what needs the password asks for it once more,
+        # and says what it is (step_up.py).
+        await prove_session(conn, cookie, now=now - LIFETIME)
+    else:
+        answer = go(where_to if is_page_of(section, where_to) else section.root)
     answer.set_cookie(make_cookie(section.cookie, cookie, settings, int(LIFETIME.total_seconds())))
     answer.set_cookie(make_cookie(section.before, "", settings, 0))
     if person.password_hash is not None:
