@@ -1,8 +1,9 @@
 """Step-up: what moves money or lets people in asks for the password again, and for the code of the second factor.
 
 It holds for five minutes of the session it was given in; signing in counts as giving it, but not when a form from
-before it is waiting (kept_form.py). Both are looked at in the cell of the session, wherever the page is of. A form that needs it is kept
-as it was filled in, under what it asks for in words and a field for the password, and goes to the same address.
+before it is waiting (kept_form.py). Both are looked at in the cell of the session, wherever the page is of. A form that
+needs it is kept as it was filled in, under what it asks for in words and a field for the password, and goes to the same
+address.
 """
 
 import asyncio
