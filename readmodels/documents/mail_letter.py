@@ -20,7 +20,6 @@ from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.conditions import told_conditions
 
-_MERCHANT_MAX: Final = 80
 _DESCRIPTION_MAX: Final = 200
 _TEST_MARK: Final = "[TESTE/SANDBOX]"
 """In front of the event type of a notice about test events (spec, delivery rules)."""
@@ -58,7 +57,7 @@ def charge_letter(
     """
     status = Status(doc.status)
     if status in (Status.PAID, Status.REFUNDED):
-        return _receipt(doc, merchant=_short(merchant), link=link, note=note) if kind in ("receipt", "asked") else None
+        return _receipt(doc, merchant=merchant, link=link, note=note) if kind in ("receipt", "asked") else None
     if status is not Status.PENDING or doc.overdue(iso(now)) or kind == "receipt":
         return None
     due = _due(doc)
@@ -67,7 +66,7 @@ def charge_letter(
     missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
     if kind in ("before_due", "due_day") and missed:
         return None
-    return _invitation(doc, kind=kind, merchant=_short(merchant), link=link, note=note, due=due, now=now)
+    return _invitation(doc, kind=kind, merchant=merchant, link=link, note=note, due=due, now=now)
 
 
 def _invitation(
@@ -246,7 +245,7 @@ def notice_letter(
         lead=lead.format(held=span(timedelta(seconds=held_s))),
         facts=tuple(shown),
         link=("Abrir a cobrança" if given.charge_id else "Abrir o painel", app_url + path),
-        merchant=_short(merchant),
+        merchant=merchant,
         closing=(_LAST,) if given.last else (),
     )
 
@@ -261,7 +260,3 @@ def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
 def _due(doc: ChargeDoc) -> date:
     assert doc.expires_at is not None, "every pending charge has an end"
     return due_day(None if doc.due_date is None else parse_day(doc.due_date), datetime.fromisoformat(doc.expires_at))
-
-
-def _short(merchant: str) -> str:
-    return " ".join(merchant.split())[:_MERCHANT_MAX]

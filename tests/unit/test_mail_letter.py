@@ -23,9 +23,9 @@ def _boleto(**more: Any) -> ChargeDoc:
     )  # fmt: skip
 
 
-def _asked_for(doc: ChargeDoc, now: datetime) -> Letter:
+def _asked_for(doc: ChargeDoc, now: datetime, merchant: str = "Loja") -> Letter:
     letter = charge_letter(
-        doc, kind="asked", merchant="Loja", link="https://app.example.com/pagar/x", note=None,
+        doc, kind="asked", merchant=merchant, link="https://app.example.com/pagar/x", note=None,
         about_day=date(1970, 1, 1), now=now,
     )  # fmt: skip
     assert letter is not None
@@ -79,3 +79,10 @@ def test_a_mail_names_the_merchants_reference_unless_a_link_can_be_made_of_it() 
     now = datetime(2027, 3, 1, 15, tzinfo=UTC)
     for reference, told in (("fatura-77", "fatura-77"), ("golpe.example/77", None), (None, None)):
         assert dict(_asked_for(_boleto(external_id=reference), now).facts).get("Referência") == told
+
+
+def test_a_payer_reads_the_whole_name_of_who_is_paid() -> None:
+    longest = "Associação dos Moradores e Amigos do Conjunto Habitacional Presidente Juscelino Kubitschek de Olivei"
+    letter = _asked_for(_boleto(), datetime(2027, 3, 1, 15, tzinfo=UTC), merchant=longest)
+    assert f"Cobrança de {longest}: R$" in letter.subject
+    assert dict(letter.facts)["Para"] == longest
