@@ -19,6 +19,7 @@ from web.painel.page_request import PageRequest
 # A PIX key that is a document or a telephone, however it is punctuated.
 _PUNCTUATION = str.maketrans("", "", ".-/() ")
 _ZERO = re.compile(r"(R\$)?[ \u00a0]*0{1,10}(,0{1,2})?[ \u00a0]*%?")
+NO_OPTION = "Escolha uma das opções."
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -93,7 +94,7 @@ class Filled:
     def choice(self, name: str, allowed: Iterable[str]) -> str:
         value = self.value(name)
         if value not in allowed:
-            self.wrong(name, "Escolha uma das opções.")
+            self.wrong(name, NO_OPTION)
         return value
 
     def whole(self, name: str, x_min: int, x_max: int) -> int | None:

@@ -283,6 +283,9 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
     assert [name for name, _ in said] == [
         "valor", "validade_dias", "vencimento", "vencimento", "documento", "cep", "estado", "tipo",
     ], said  # fmt: skip
+    assert (dict(said)["estado"], dict(said)["validade_dias"]) == (
+        "Use a sigla do estado, como SP.", "Use 1, 3, 7 ou 30.",
+    )  # fmt: skip
     assert 'name="sheet"' not in page.html
     assert await made(books) == []
 

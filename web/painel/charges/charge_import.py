@@ -31,7 +31,7 @@ from web.painel.charges.boleto_terms import FIELDS
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.rows import BYTES_MAX, COLUMNS, IN_REAIS, ROWS_MAX, SheetRow, read_sheet
 from web.painel.charges.sheets.workbook import is_workbook
-from web.painel.fields import Filled
+from web.painel.fields import NO_OPTION, Filled
 from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
 
@@ -40,6 +40,12 @@ TOGETHER: Final = 10
 BEGUN_WITHIN_S: Final = 30.0
 """Rows that were not begun by then are left for the next sending: a silent bank holds each up."""
 _NAMES: Final = {field: column for column, field in COLUMNS.items()}
+# A sheet has no list to choose from.
+_OPTIONS: Final = {
+    "state": "Use a sigla do estado, como SP.",
+    "lifetime": "Use 1, 3, 7 ou 30.",
+    "discount_kind": "Use % ou deixe em branco, para descontos em reais.",
+}
 _NOT_BEGUN: Final = "Não enviada: o banco demorou. Crie o que falta; o que já foi criado não se repete."
 
 
@@ -187,7 +193,10 @@ async def _checked(request: PageRequest, row: SheetRow) -> CheckedRow:
         if boleto.terms is not None and boleto.amount_cents is not None and due_on is not None:
             conditions = told_conditions(boleto.terms, amount_cents=boleto.amount_cents, due=due_on)
     names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
-    faults = {names.get(name, name): fault for name, fault in filled.faults.items()}
+    faults = {
+        names.get(name, name): _OPTIONS.get(name, fault) if fault == NO_OPTION else fault
+        for name, fault in filled.faults.items()
+    }
     cents = 0 if asked is None else asked.amount_cents or 0
     return CheckedRow(row, cents, faults, msgspec.json.encode(asked), due_on, conditions)
 
