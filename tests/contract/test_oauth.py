@@ -124,11 +124,16 @@ async def test_two_tokens_of_one_client_are_both_good(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "scope",
-    ["charges:read charges:delete", "  ", "charges:read  payments:read", "CHARGES:READ", "charges:read\x00"],
-)
+    [
+        "charges:read charges:delete", "  ", "charges:read  payments:read", "charges:read,payments:read",
+        "CHARGES:READ", "charges:read\x00",
+    ],
+)  # fmt: skip
 async def test_a_scope_that_is_not_held_is_invalid_scope(api: Api, scope: str) -> None:
     reply = await ask(api, named(api.first, scope=scope))
     declined(reply, 400, "invalid_request" if "\0" in scope else "invalid_scope")
+    if "," in scope:
+        assert "one blank stands between two" in reply.json()["error_description"]
 
 
 async def test_an_empty_parameter_is_one_that_was_left_out(api: Api) -> None:
