@@ -223,7 +223,9 @@ def _scopes(asked: str | None, held: list[str]) -> list[str]:
         return held
     wanted = asked.split(" ") if asked.strip() else []
     if not wanted or any(scope not in held for scope in wanted):
-        raise _Declined(400, "invalid_scope", "The credential does not hold all of these scopes; one blank stands between two.")
+        raise _Declined(
+            400, "invalid_scope", "The credential does not hold all of these scopes; one blank stands between two."
+        )
     return [scope for scope in held if scope in wanted]
 
 
