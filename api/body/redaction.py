@@ -71,10 +71,12 @@ def _told(value: object) -> str:
 
 def _object(given: dict[str, Any], kept: frozenset[str], depth: int) -> dict[str, Any]:
     told: dict[str, Any] = {}
+    unnamed = 0
     for name, value in given.items():
         known = name in kept
         if not known and NAME.fullmatch(name) is None:
-            name = "?" * (1 + sum(each[0] == "?" for each in told))
+            unnamed += 1
+            name = "?" * unnamed
         if value.__class__ is str:
             if known:
                 told[name] = value[:_TEXT_MAX]

@@ -4,6 +4,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -260,6 +261,12 @@ def test_whatever_was_sent_can_be_kept(body: Any) -> None:
         assert len(told) <= TOLD_MAX
         assert "\0" not in told
         told.encode("utf-8")
+
+
+def test_a_body_of_many_odd_names_costs_no_more_for_each_of_them() -> None:
+    """Nobody is answered while a batch of them is written down."""
+    few, many = (calls_made(partial(redacted_body, {str(name): 1 for name in range(count)})) for count in (100, 1_000))
+    assert many < 11 * few
 
 
 def test_deep_wide_and_long_bodies_are_cut() -> None:
