@@ -44,6 +44,7 @@ def server(servers: Any, merchant: Any, tmp_path_factory: Any) -> Iterator[ApiPr
 
 @pytest.fixture(scope="module")
 def bounded(servers: Any, tmp_path_factory: Any) -> Iterator[ApiProcess]:
+    """With the deadlines it has by itself: what is told in parts is in time on a machine that stands still."""
     with api_process(servers, tmp_path_factory.mktemp("api"), **BOUNDS) as made:
         yield made
 
@@ -200,17 +201,17 @@ def test_a_flood_of_headers_is_refused(server: ApiProcess) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 50], ids=["at-once", "in-pieces"])
-def test_more_headers_than_fit_are_431_and_a_longer_target_414(server: ApiProcess, parts: int) -> None:
+def test_more_headers_than_fit_are_431_and_a_longer_target_414(bounded: ApiProcess, parts: int) -> None:
     large = get("/v1/charges", *(f"X{number}: {'y' * 1_000}" for number in range(33)))
     long = get("/v1/charges?external_id=" + "a" * 17_000)
     for said, code in ((large, Code.HEADERS_TOO_LARGE), (long, Code.URI_TOO_LONG)):
         size = -(-len(said) // parts)
-        envelope(told(server, *(said[at : at + size] for at in range(0, len(said), size))), code)
+        envelope(told(bounded, *(said[at : at + size] for at in range(0, len(said), size))), code)
     for fits in (
         get("/healthz", "Connection: close", *(f"X{number}: {'y' * 1_000}" for number in range(30))),
         get("/healthz?a=" + "a" * 16_000, "Connection: close"),
     ):
-        assert told(server, fits).startswith(b"HTTP/1.1 200 ")
+        assert told(bounded, fits).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
@@ -228,12 +229,12 @@ def test_more_headers_than_fit_are_431_and_a_longer_target_414(server: ApiProces
     ],
     ids=lambda said: repr(said)[:40],
 )  # fmt: skip
-def test_what_is_no_request_is_answered_in_the_envelope(server: ApiProcess, said: bytes) -> None:
-    envelope(told(server, said), Code.MALFORMED_REQUEST)
+def test_what_is_no_request_is_answered_in_the_envelope(bounded: ApiProcess, said: bytes) -> None:
+    envelope(told(bounded, said), Code.MALFORMED_REQUEST)
 
 
-def test_what_was_asked_before_it_is_answered_before_it(server: ApiProcess) -> None:
-    received = told(server, get("/healthz") + get("/v1/charges") + b"no request\r\n\r\n")
+def test_what_was_asked_before_it_is_answered_before_it(bounded: ApiProcess) -> None:
+    received = told(bounded, get("/healthz") + get("/v1/charges") + b"no request\r\n\r\n")
     first, second, third = (b"HTTP/1.1 " + part for part in received.split(b"HTTP/1.1 ")[1:])
     assert first.startswith(b"HTTP/1.1 200 ")
     assert second.startswith(b"HTTP/1.1 401 ")
@@ -266,12 +267,12 @@ def chunked(server: ApiProcess, merchant: Any, **without: str) -> tuple[bytes, d
 @pytest.mark.parametrize(
     ("name", "code"), [("Authorization", Code.UNAUTHENTICATED), ("Idempotency-Key", Code.IDEMPOTENCY_KEY_REQUIRED)]
 )
-def test_a_trailer_is_no_header(server: ApiProcess, merchant: Any, name: str, code: Code) -> None:
-    head, headers, body = chunked(server, merchant, left_out=name)
+def test_a_trailer_is_no_header(bounded: ApiProcess, merchant: Any, name: str, code: Code) -> None:
+    head, headers, body = chunked(bounded, merchant, left_out=name)
     trailer = f"{name}: {headers[name]}\r\n".encode()
-    envelope(told(server, head, b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)), code)
-    head, _, body = chunked(server, merchant)
-    whole = told(server, head, b"%x\r\n%b\r\n0\r\nChecksum: 1\r\n\r\n" % (len(body), body))
+    envelope(told(bounded, head, b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)), code)
+    head, _, body = chunked(bounded, merchant)
+    whole = told(bounded, head, b"%x\r\n%b\r\n0\r\nChecksum: 1\r\n\r\n" % (len(body), body))
     assert whole.startswith(b"HTTP/1.1 201 ")
 
 
@@ -280,9 +281,9 @@ def test_a_trailer_is_no_header(server: ApiProcess, merchant: Any, name: str, co
     [[b"a: b\r\n"] * 400_000, [b"X: ", *[b"y" * 1_000] * 2_000], [b"X" * 1_000] * 2_000],
     ids=["many", "one-long", "a-name"],
 )
-def test_a_flood_of_trailers_is_refused(server: ApiProcess, merchant: Any, flood: list[bytes]) -> None:
-    head, _, body = chunked(server, merchant)
-    with connect(server) as connection:
+def test_a_flood_of_trailers_is_refused(bounded: ApiProcess, merchant: Any, flood: list[bytes]) -> None:
+    head, _, body = chunked(bounded, merchant)
+    with connect(bounded) as connection:
         connection.sendall(head + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
         try:
             connection.sendall(b"".join(flood))
@@ -306,12 +307,12 @@ def answers(connection: socket.socket) -> list[bytes]:
     return re.findall(rb"HTTP/1\.1 ([0-9]{3})", rest(connection))
 
 
-def test_a_head_is_measured_apart_from_those_before_it(server: ApiProcess, merchant: Any) -> None:
+def test_a_head_is_measured_apart_from_those_before_it(bounded: ApiProcess, merchant: Any) -> None:
     """Each is within its bound, and begins in a segment in which something of another request is."""
     large = [f"X-{number}: {'a' * 1_000}" for number in range(20)]
-    head, body = creation(server, merchant, *large)
+    head, body = creation(bounded, merchant, *large)
     last = get("/healthz", *large, "Connection: close")
-    with connect(server) as connection:
+    with connect(bounded) as connection:
         for at in range(0, len(head), 4_000):
             connection.sendall(head[at : at + 4_000])
             time.sleep(0.02)
@@ -328,9 +329,9 @@ def test_a_head_is_measured_apart_from_those_before_it(server: ApiProcess, merch
         assert answers(connection) == [b"201", b"200", b"200"]
 
 
-def test_a_head_that_begins_behind_a_body_is_bounded_too(server: ApiProcess, merchant: Any) -> None:
-    head, body = creation(server, merchant)
-    with connect(server) as connection:
+def test_a_head_that_begins_behind_a_body_is_bounded_too(bounded: ApiProcess, merchant: Any) -> None:
+    head, body = creation(bounded, merchant)
+    with connect(bounded) as connection:
         connection.sendall(head)
         time.sleep(0.1)
         connection.sendall(body + get("/healthz", *(f"X-{number}: {'a' * 1_000}" for number in range(45))))
@@ -340,16 +341,16 @@ def test_a_head_that_begins_behind_a_body_is_bounded_too(server: ApiProcess, mer
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at-once", "apart"])
 def test_an_upgrade_is_ignored_and_the_body_is_a_body(
-    server: ApiProcess, merchant: Any, protocol: str, pause_s: float
+    bounded: ApiProcess, merchant: Any, protocol: str, pause_s: float
 ) -> None:
     """Java's client asks for one with its first request. What its body says is no request."""
     upgrade = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AAMAAABk")
-    head, body = creation(server, merchant, *upgrade)
+    head, body = creation(bounded, merchant, *upgrade)
     smuggled = get("/healthz")
     other = get("/v1/charges/cancel", *upgrade, f"Content-Length: {len(smuggled)}").replace(b"GET", b"POST", 1)
-    chunks, _, _ = chunked(server, merchant)
+    chunks, _, _ = chunked(bounded, merchant)
     chunks = chunks.replace(b"Connection: close\r\n", "\r\n".join(upgrade).encode() + b"\r\n")
-    with connect(server) as connection:
+    with connect(bounded) as connection:
         for part in (
             head, body, other, smuggled, chunks, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
             get("/healthz", *upgrade) + get("/healthz", "Connection: close"),
@@ -360,16 +361,18 @@ def test_an_upgrade_is_ignored_and_the_body_is_a_body(
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
-def test_an_upgrade_on_a_connection_that_ends_is_ignored_too(server: ApiProcess, merchant: Any, version: bytes) -> None:
-    head, body = creation(server, merchant, "Connection: close, upgrade", "Upgrade: h2c")
-    with connect(server) as connection:
+def test_an_upgrade_on_a_connection_that_ends_is_ignored_too(
+    bounded: ApiProcess, merchant: Any, version: bytes
+) -> None:
+    head, body = creation(bounded, merchant, "Connection: close, upgrade", "Upgrade: h2c")
+    with connect(bounded) as connection:
         connection.sendall(head.replace(b"HTTP/1.1", b"HTTP/" + version) + body)
         assert answers(connection) == [b"201"]
 
 
-def test_a_target_that_is_none_takes_no_answer_from_the_request_before_it(server: ApiProcess, merchant: Any) -> None:
-    head, body = creation(server, merchant)
-    with connect(server) as connection:
+def test_a_target_that_is_none_takes_no_answer_from_the_request_before_it(bounded: ApiProcess, merchant: Any) -> None:
+    head, body = creation(bounded, merchant)
+    with connect(bounded) as connection:
         connection.sendall(head + body + b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n")
         assert answers(connection) == [b"201", b"400"]
 
@@ -384,43 +387,43 @@ def test_who_was_answered_before_the_body_is_not_answered_again(server: ApiProce
 
 
 @pytest.mark.parametrize("in_chunks", [True, False], ids=["chunked", "with-its-length"])
-def test_a_large_body_that_comes_after_its_head_is_a_body(server: ApiProcess, merchant: Any, in_chunks: bool) -> None:
+def test_a_large_body_that_comes_after_its_head_is_a_body(bounded: ApiProcess, merchant: Any, in_chunks: bool) -> None:
     """In one segment, far beyond what a head may take."""
-    head, _, body = chunked(server, merchant)
+    head, _, body = chunked(bounded, merchant)
     whole = body + b" " * 200_000
     said = b"%x\r\n%b\r\n0\r\n\r\n" % (len(whole), whole)
     if not in_chunks:
         head, said = head.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(whole)), whole
-    with connect(server) as connection:
+    with connect(bounded) as connection:
         for part in (head, said):
             connection.sendall(part)
             time.sleep(0.2)
         assert rest(connection).startswith(b"HTTP/1.1 201 ")
 
 
-def test_a_body_in_chunks_of_one_byte_is_a_body(server: ApiProcess, merchant: Any) -> None:
-    head, _, body = chunked(server, merchant)
+def test_a_body_in_chunks_of_one_byte_is_a_body(bounded: ApiProcess, merchant: Any) -> None:
+    head, _, body = chunked(bounded, merchant)
     whole = body + b" " * 60_000
-    assert told(server, head, *(b"1\r\n%c\r\n" % byte for byte in whole), b"0\r\n\r\n").startswith(b"HTTP/1.1 201 ")
+    assert told(bounded, head, *(b"1\r\n%c\r\n" % byte for byte in whole), b"0\r\n\r\n").startswith(b"HTTP/1.1 201 ")
 
 
-def test_who_shuts_his_writing_side_is_answered_all_the_same(server: ApiProcess, merchant: Any) -> None:
+def test_who_shuts_his_writing_side_is_answered_all_the_same(bounded: ApiProcess, merchant: Any) -> None:
     """RFC 9112 section 9.6 allows it, and what he asked for is done."""
     body = json.dumps({"account_id": str(merchant.account_id), "amount": "1.00"}).encode()
     headers = [
-        f"Authorization: Bearer {server.token(merchant)}", f"Idempotency-Key: {secrets.token_hex(8)}",
+        f"Authorization: Bearer {bounded.token(merchant)}", f"Idempotency-Key: {secrets.token_hex(8)}",
         "Content-Type: application/json", f"Content-Length: {len(body)}",
     ]  # fmt: skip
     for said, status in ((get(PIX, *headers).replace(b"GET", b"POST", 1) + body, b"201"), (get("/v1/charges"), b"401")):
-        with connect(server) as connection:
+        with connect(bounded) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
             assert rest(connection).startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_request_cut_off_is_told_so(server: ApiProcess) -> None:
+def test_a_request_cut_off_is_told_so(bounded: ApiProcess) -> None:
     for said in (b"GET /v1/charges HTTP/1.1\r\nHo", get(PIX, "Content-Length: 5").replace(b"GET", b"POST", 1) + b"{"):
-        with connect(server) as connection:
+        with connect(bounded) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
             envelope(rest(connection), Code.MALFORMED_REQUEST)
@@ -435,7 +438,7 @@ def test_one_address_holds_so_many_connections_and_others_are_served(bounded: Ap
             assert answered(connection).startswith(b"HTTP/1.1 200 ")
         with connect(bounded, "127.0.0.2") as connection:
             envelope(rest(connection), Code.RATE_LIMITED)
-        assert httpx.get(f"{bounded.base_url}/healthz").status_code == 200
+        assert httpx.get(f"{bounded.base_url}/healthz", timeout=30).status_code == 200
         held.pop().close()
         with connect(bounded, "127.0.0.2") as connection:
             connection.sendall(get("/healthz"))
