@@ -74,7 +74,7 @@ _S_MAX = 120 if os.environ.get("FAULT") == "full" else 15
 @pytest.mark.parametrize("mode", ["test"])
 def test_schemathesis_finds_nothing(system: System, tmp_path: Path, mode: str) -> None:
     merchant = system.create_merchant()
-    asked = ("--max-examples", "10", "--max-time", str(_S_MAX))
+    asked = ("--generation-deterministic", "--max-examples", "10", "--max-time", str(_S_MAX))
     said = _schemathesis(system, merchant, mode, tmp_path, _CONFIG, *asked)
     assert "Tested: " in said
 
@@ -124,23 +124,24 @@ def test_links_lead_to_what_was_made(
     system: System, tmp_path: Path, mode: str, made: str, followed: tuple[str, ...]
 ) -> None:
     merchant = system.create_merchant()
-    har = tmp_path / "exchanges.har"
-    for seconds in (8, 30, 120):  # it uses all of its time: the longest is for a machine that stands still
+    har, document = tmp_path / "exchanges.har", httpx.get(f"{system.base_url}/v1/openapi.json", timeout=30).json()
+    reached: Counter[str] = Counter()
+    # It uses all of its time, which says little of how far it comes: on a machine that is busy another seed goes on.
+    for seed in range(1, 20):
         _schemathesis(
             system, merchant, mode, tmp_path, _GIVEN,
-            "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", str(seconds),
-            "--report-har-path", str(har),
+            "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", "8",
+            "--seed", str(seed), "--report-har-path", str(har),
             *(part for name in (made, *followed) for part in ("--include-operation-id", name)),
         )  # fmt: skip
-        created, reached = _reached(har, httpx.get(f"{system.base_url}/v1/openapi.json").json(), followed)
+        reached += _reached(har, document, followed)
         if set(reached) == set(followed):
             break
-    assert created
-    assert set(reached) == set(followed), (len(created), reached)
+    assert set(reached) == set(followed), reached
 
 
-def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> tuple[set[str], Counter[str]]:
-    """The ids that were made, and how often each operation succeeded with one of them."""
+def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> Counter[str]:
+    """How often each operation succeeded with an id that was made in this run."""
     places = {
         operation["operationId"]: (method.upper(), re.compile(re.sub(r"{\w+}", "([0-9a-f-]{36})", path)))
         for path, methods in document["paths"].items()
@@ -158,7 +159,7 @@ def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> 
             found = place.fullmatch(path)
             if each["request"]["method"] == method and found and found[1] in created and status < 300:
                 reached[name] += 1
-    return created, reached
+    return reached
 
 
 def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: Path, config: str, *options: str) -> str:
@@ -167,10 +168,11 @@ def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: P
         f"{system.base_url}/v1/oauth/token",
         data={"grant_type": "client_credentials"},
         auth=(merchant[mode]["client_id"], merchant[mode]["client_secret"]),
+        timeout=30,
     )
     day = (datetime.now(UTC) + timedelta(days=20)).date().isoformat()
     config = config.format(account_id=merchant["account_id"], day=day)
-    of_banks = _operations_of_banks(httpx.get(f"{system.base_url}/v1/openapi.json").json())
+    of_banks = _operations_of_banks(httpx.get(f"{system.base_url}/v1/openapi.json", timeout=30).json())
     for name in sorted(of_banks.union(_WITH_RELATIONS)):
         rules = [rule for rule, names in ((_OF_BANKS, of_banks), (_RELATED, _WITH_RELATIONS)) if name in names]
         config += "\n".join(("", "[[operations]]", f'include-name = "{name}"', *rules, ""))
@@ -180,14 +182,14 @@ def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: P
             sys.executable, "-m", "schemathesis.cli", "--config-file", str(folder / "schemathesis.toml"), "run",
             f"{system.base_url}/v1/openapi.json",
             "--header", f"Authorization: Bearer {answer.json()['access_token']}",
-            "--checks", "all", "--generation-deterministic", "--suppress-health-check", "all",
+            "--checks", "all", "--suppress-health-check", "all",
             "--request-timeout", "15", "--no-color", "--warnings", "off", *options,
         ],
         cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=400,
         check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert httpx.get(f"{system.base_url}/healthz").status_code == 200
+    assert httpx.get(f"{system.base_url}/healthz", timeout=30).status_code == 200
     return run.stdout
 
 
