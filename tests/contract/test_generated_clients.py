@@ -32,7 +32,7 @@ def ran(command: list[str], folder: Path, **more: str) -> str:
 
 @pytest.fixture
 def folder(system: System, tmp_path: Path) -> Path:
-    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{system.base_url}/v1/openapi.json").content)
+    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{system.base_url}/v1/openapi.json", timeout=30).content)
     return tmp_path
 
 

@@ -377,7 +377,7 @@ async def test_an_answer_stored_while_it_is_asked_for_again_is_no_error(env: Env
             "UPDATE webhook_delivery SET state = 'delivered' WHERE delivery_id = $1", UUID(item["delivery_id"])
         )
         again = asyncio.create_task(env.post(f"{LIST}/{item['delivery_id']}/redeliver"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not await env.waits_for_a_row():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         await change.commit()

@@ -67,7 +67,7 @@ async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
     )  # fmt: skip
     try:
         told = profile / "DevToolsActivePort"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not told.exists() or not told.read_text().strip():  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.05)
         tools = f"http://127.0.0.1:{told.read_text().split()[0]}"
@@ -133,7 +133,7 @@ async def photographed(address: str, profile: Path, *, width: int, scale: int, s
 
 async def until(evaluate: Evaluate, expression: str, wanted: object) -> None:
     seen = None
-    for _ in range(100):
+    for _ in range(300):
         seen = await evaluate(expression)
         if seen == wanted:
             return

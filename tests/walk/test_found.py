@@ -116,7 +116,7 @@ async def test_a_redis_that_goes_away_in_the_middle_of_an_enqueue_is_no_error_of
         jobs = Jobs(redis)
         with capture_logs() as said:
             jobs.wake("webhooks")
-            await asyncio.wait_for(gone.wait(), 5)
+            await asyncio.wait_for(gone.wait(), 30)
             await jobs.stop()
         await redis.aclose(close_connection_pool=True)
     assert [(each["event"], each["log_level"]) for each in said] == [("job_not_enqueued", "debug")]

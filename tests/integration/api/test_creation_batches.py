@@ -183,7 +183,7 @@ async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_
             asyncio.create_task(api.post("/v1/charges/dual", dual_body(), token=token, key=key)) for key in keys
         ]  # they wait for a bank
         try:
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(30):
                 while len(await all_ordered()) < len(keys):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             await asyncio.sleep(1.5)  # those whose answer was lost are tried again, each alone

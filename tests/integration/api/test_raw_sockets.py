@@ -32,6 +32,7 @@ class Server:
             f"{system.base_url}/v1/oauth/token",
             data={"grant_type": "client_credentials"},
             auth=(credential["client_id"], credential["client_secret"]),
+            timeout=30,
         )
         self.token: str = answer.json()["access_token"]
 

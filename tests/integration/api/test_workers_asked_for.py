@@ -20,7 +20,9 @@ async def test_a_test_charge_asks_for_a_worker_only_where_its_bank_is_to_be_aske
         with api_process(servers, tmp_path) as server:
             token = await asyncio.to_thread(server.token, merchant)
             async with httpx.AsyncClient(
-                base_url=server.base_url, headers={"authorization": f"Bearer {token}"}
+                base_url=server.base_url,
+                headers={"authorization": f"Bearer {token}"},
+                timeout=30,
             ) as client:
 
                 async def create(**headers: str) -> None:

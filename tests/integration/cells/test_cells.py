@@ -315,7 +315,7 @@ async def test_a_cell_that_was_added_is_served_without_a_restart(servers: Any) -
         added = await cells.add("nova", owner_of(servers, url), "public")
         cells.merchants[added.number] = await cells.merchant(added.number)
         await cells.locations(added.number)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while cells.router.contexts().get(added.number) is None:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.05)
         made = await create(cells, added.number)
@@ -362,7 +362,7 @@ async def test_a_server_that_stops_is_nothing_to_merchants_of_other_cells(
         heard = await pool.fetch("SELECT txid FROM bank_hint")
         assert UUID(told).hex in {row["txid"] for row in heard}
     second.restart()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while (await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)).status != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 

@@ -96,7 +96,7 @@ def merchant(system: System) -> dict[str, Any]:
 
 def _ask(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
     request = urllib.request.Request(system.base_url + path, body, dict(headers))
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
 

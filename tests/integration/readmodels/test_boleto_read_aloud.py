@@ -132,7 +132,7 @@ def test_another_reader_finds_the_same_structure_and_fonts(printer: BoletoPrinte
     file.write_bytes(printer.stamp(replace(HYBRID, logo=logo_of(a_logo()))))
 
     def told(*command: str) -> str:
-        done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, check=True)
         assert done.stderr == ""
         return done.stdout
 

@@ -80,7 +80,7 @@ async def test_a_charge_is_made_over_tls_and_its_page_is_followed_without_a_dela
 
 
 def test_plain_http_is_sent_to_tls(proxy: Proxy) -> None:
-    went = httpx.post(f"http://127.0.0.1:{proxy.http}/v1/charges/pix?x=1", follow_redirects=False)
+    went = httpx.post(f"http://127.0.0.1:{proxy.http}/v1/charges/pix?x=1", follow_redirects=False, timeout=30)
     assert (went.status_code, went.headers["location"]) == (308, f"https://{HOST}:{proxy.https}/v1/charges/pix?x=1")
 
 

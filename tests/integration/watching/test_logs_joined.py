@@ -18,7 +18,9 @@ def lines(system: System, process: str, request_id: str) -> list[dict[str, Any]]
 
 def ask(system: System, merchant: dict[str, Any], mode: str, path: str, body: Any = None) -> httpx.Response:
     token = httpx.post(
-        f"{system.base_url}/v1/oauth/token", data={"grant_type": "client_credentials", **merchant[mode]}
+        f"{system.base_url}/v1/oauth/token",
+        data={"grant_type": "client_credentials", **merchant[mode]},
+        timeout=30,
     ).json()["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
     answer = httpx.post(system.base_url + path, json=body, headers=headers, timeout=60)

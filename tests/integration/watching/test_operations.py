@@ -78,7 +78,9 @@ def receiver() -> Iterator[str]:
 def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
     """Created in this mode and, in test, paid."""
     token = httpx.post(
-        f"{system.base_url}/v1/oauth/token", data={"grant_type": "client_credentials", **merchant[mode]}
+        f"{system.base_url}/v1/oauth/token",
+        data={"grant_type": "client_credentials", **merchant[mode]},
+        timeout=30,
     ).json()["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
     body = {"account_id": merchant["account_id"], "amount": "7.30"}
@@ -86,7 +88,7 @@ def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
     assert charge.status_code == 201, charge.text
     if mode == "test":
         path = f"/v1/charges/{charge.json()['charge_id']}/simulate-payment"
-        assert httpx.post(system.base_url + path, headers=headers).status_code == 200
+        assert httpx.post(system.base_url + path, headers=headers, timeout=30).status_code == 200
 
 
 def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: System, receiver: str) -> None:

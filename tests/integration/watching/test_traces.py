@@ -56,7 +56,9 @@ def ask(
     system: System, merchant: dict[str, Any], path: str, body: Any = None, *, traceparent: str = ""
 ) -> httpx.Response:
     token = httpx.post(
-        f"{system.base_url}/v1/oauth/token", data={"grant_type": "client_credentials", **merchant["production"]}
+        f"{system.base_url}/v1/oauth/token",
+        data={"grant_type": "client_credentials", **merchant["production"]},
+        timeout=30,
     ).json()["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": str(uuid4())}
     if traceparent:

@@ -37,7 +37,7 @@ async def probed(env: dict[str, str], failing: list[str]) -> AsyncIterator[tuple
     async with (
         open_context(settings, _NoJobs(), stopping) as context,
         serve_probes(context, lambda: failing),
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{settings.watching.worker_port}") as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{settings.watching.worker_port}", timeout=30) as client,
     ):
         yield context, client
 
@@ -158,12 +158,12 @@ def test_a_worker_process_answers_until_its_end(servers: Any, tmp_path: Path) ->
 
         def ready() -> bool:
             try:
-                return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+                return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30).status_code == 200
             except httpx.TransportError:
                 return False
 
         until(ready, within_s=60, what="the worker is ready")
-        assert "duty_runs_total" in httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert "duty_runs_total" in httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
         assert b"GET" not in (tmp_path / "worker.log").read_bytes(), "probes are not logged"
@@ -195,6 +195,6 @@ def _free(port: int) -> bool:
 
 def _lives(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}/livez", timeout=30).status_code == 200
     except httpx.TransportError:
         return False

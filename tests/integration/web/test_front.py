@@ -10,29 +10,31 @@ from web.app import make_app
 
 
 def test_whoever_opens_the_host_finds_dashboard_and_documentation(system: System) -> None:
-    answer = httpx.get(f"{system.base_url}/")
+    answer = httpx.get(f"{system.base_url}/", timeout=30)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
     assert 'href="/painel"' in answer.text
     assert f'href="{system.docs_url}"' in answer.text
     assert httpx.head(f"{system.base_url}/").status_code == 200
-    assert httpx.get(system.docs_url, follow_redirects=True).status_code == 200
-    assert httpx.get(f"{system.base_url}/painel", follow_redirects=True).status_code == 200
+    assert httpx.get(system.docs_url, follow_redirects=True, timeout=30).status_code == 200
+    assert httpx.get(f"{system.base_url}/painel", follow_redirects=True, timeout=30).status_code == 200
 
 
 def test_robots_are_told_to_read_the_documentation_and_nothing_else(system: System) -> None:
-    answer = httpx.get(f"{system.base_url}/robots.txt")
+    answer = httpx.get(f"{system.base_url}/robots.txt", timeout=30)
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.text.splitlines()[-1] == "Disallow: /"
     assert "Allow: /docs" in answer.text
     # The header says what the file says: what is allowed is not refused by it.
     for path, hidden in (("/", False), ("/docs", False), ("/painel/entrar", True), ("/robots.txt", True)):
-        assert ("x-robots-tag" in httpx.get(f"{system.base_url}{path}", follow_redirects=True).headers) == hidden, path
+        assert (
+            "x-robots-tag" in httpx.get(f"{system.base_url}{path}", follow_redirects=True, timeout=30).headers
+        ) == hidden, path
 
 
 def test_pages_that_people_look_for_say_what_they_are(system: System) -> None:
     for path in ("/", "/docs", "/docs/pt", "/docs/webhooks", "/painel/entrar"):
-        html = httpx.get(f"{system.base_url}{path}", follow_redirects=True).text
+        html = httpx.get(f"{system.base_url}{path}", follow_redirects=True, timeout=30).text
         assert html.count('<meta name="description" content="') == 1, path
 
 

@@ -44,7 +44,7 @@ async def base_url(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(30)) as session:
         yield session
 
 

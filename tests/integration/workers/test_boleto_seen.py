@@ -129,7 +129,7 @@ async def test_another_program_reads_the_same_line(api: Api, pool: Any, tmp_path
     doc = await issued(api, pool, hybrid=True)
     (tmp_path / "boleto.pdf").write_bytes(await paper(api, doc))
     command = ["pdftotext", "-layout", str(tmp_path / "boleto.pdf"), "-"]
-    text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert text.count(line_of(doc)) == 2
 
 

@@ -139,7 +139,7 @@ async def boleto_of(api: Api, token: str) -> None:
 
 async def later_orders(pool: Pool, kind: str, count: int) -> list[bool]:
     """Of each order of a kind, by its due time, whether it is due after it was placed; once there are so many."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             rows = await pool.fetch(
                 "SELECT due_at > created_at AS later FROM bank_order WHERE kind = $1 ORDER BY due_at", kind

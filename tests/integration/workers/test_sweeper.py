@@ -35,7 +35,7 @@ async def test_sweepers_pass_over_what_another_one_is_expiring(own_pool: Pool) -
     held, left = set(list(charge_ids)[:2]), set(list(charge_ids)[2:])
     async with transaction(own_pool) as other:
         await other.execute("SELECT FROM charge WHERE charge_id = ANY($1) FOR UPDATE", list(held))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while await Sweeper(own_pool).sweep(now=later):
                 pass
         assert await _expired(own_pool, charge_ids) == left
