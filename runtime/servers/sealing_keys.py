@@ -5,6 +5,7 @@ It would open nothing of what is there, and seal what nobody else opens under th
 
 from collections.abc import Mapping
 
+import structlog
 from msgspec import Struct
 
 import sql
@@ -22,6 +23,8 @@ class _Known(Struct, frozen=True):
     fingerprint: str
 
 
+_log = structlog.get_logger()
+
 _known = sql.many("sealing_key.known", _Known)
 _meet = sql.run("sealing_key.meet")
 
@@ -34,10 +37,13 @@ async def check_keys(pool: Pool, seal: Seal) -> None:
 
 async def check_keys_on(conn: Connection, seal: Seal) -> None:
     """Write down the keys that are new beside one that is known, or the first of all; WrongKey when an id is another
-    key's, or no key is one that the database knows."""
+    key's, or no key is one that the database knows. One that the database knows and we lack is logged: after a restore,
+    or with a SECRET_KEY of before, what it sealed opens nowhere, which shows only row by row."""
     ours = seal.fingerprints()
     known = await _read(conn)
     _compare(ours, known)
+    if lacking := known.keys() - ours.keys():
+        _log.warning("sealing_keys_lacking", key_ids=sorted(lacking))
     if ours.keys() - known.keys():
         await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
         _compare(ours, await _read(conn))  # another process may have been first

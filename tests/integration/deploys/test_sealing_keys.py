@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from runtime.local.embedded import free_port
 from runtime.postgres import Pool, open_pool
@@ -43,9 +44,12 @@ async def known(pool: Pool) -> list[int]:
 
 
 async def test_keys_are_known_from_the_first_start_on_and_new_ones_come_beside_them(pool: Pool) -> None:
-    for text in (ONE, f"1:{ONE}", f"2:{TWO},1:{ONE}", f"2:{TWO}", ONE):
-        await check(pool, text)
+    with capture_logs() as said:
+        for text in (ONE, f"1:{ONE}", f"2:{TWO},1:{ONE}", f"2:{TWO}", ONE):
+            await check(pool, text)
     assert await known(pool) == [1, 2]
+    lacking = [each["key_ids"] for each in said if each["event"] == "sealing_keys_lacking"]
+    assert lacking == [[1], [2]], "of the last two: what that key has sealed is not opened"
 
 
 @pytest.mark.parametrize(
