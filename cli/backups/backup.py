@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from runtime.backups.settings import BackupSettings
     from runtime.backups.tools import Meanwhile
 
-_LOOK_EVERY: Final = 12
-"""Times _AGAIN_S: a minute."""
+_LOOK_S: Final = 60.0
 _END_S_MAX: Final = 20.0
 _AGAIN_S: Final = 5.0
 
@@ -112,28 +111,25 @@ def run(_: argparse.Namespace) -> int:
         except (BackupFailed, OSError) as error:
             tell(str(error))
 
+    look_at = 0.0
     try:
         while True:
             try:
                 receiving.keep()
-                _look(settings, keep_receiving)
+                if time.monotonic() >= look_at:
+                    try:
+                        _look(settings, keep_receiving)
+                    finally:
+                        look_at = time.monotonic() + _LOOK_S
             except (BackupFailed, OSError) as error:
                 tell(str(error))  # tried again; `quita backup list` tells whoever watches
-            _wait(receiving)
+            time.sleep(_AGAIN_S)
     except KeyboardInterrupt:
         return 0
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         receiving.end()
-
-
-def _wait(receiving: "_Receiving") -> None:
-    """Until it is time to look again: soon when nothing is received."""
-    for _ in range(_LOOK_EVERY):
-        time.sleep(_AGAIN_S)
-        if receiving.ended():
-            return
 
 
 class _Receiving:
@@ -143,12 +139,9 @@ class _Receiving:
         self._settings = settings
         self._process = _receive(settings)
 
-    def ended(self) -> bool:
-        return self._process.poll() is not None
-
     def keep(self) -> None:
         """Start it again if it has ended: what is written meanwhile would be on the server alone."""
-        if self.ended():
+        if self._process.poll() is not None:
             tell(f"pg_receivewal ended with {self._process.returncode}; starting it again")
             self._process = _receive(self._settings)
 
