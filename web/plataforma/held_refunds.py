@@ -7,6 +7,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from commands.money.held_refunds import AlreadyDecided, refuse_refund, release_refund
+from domain.brazilian import brl
 from domain.merchants.staff import REASON_MAX, reason_faults
 from domain.mode import Mode
 from domain.money import reais
@@ -48,9 +49,10 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def release(request: PageRequest) -> Response[Any]:
     """The bank is asked, by a worker. The reason may be left out."""
-    must_be_proven(request)
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
+    asked = {"Loja": held.merchant, "Valor": brl(held.amount_cents), "Para a chave Pix": held.pix_key or ""}
+    must_be_proven(request, "Liberar uma devolução retida", asked)
     if reason and reason_faults(reason):
         return await _page(request, fault=NO_REASON, fault_of=_RELEASE)
     facts = _facts(held) | ({"reason": reason} if reason else {})

@@ -38,6 +38,7 @@ _CELL_S = 3.0
 _SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
 _NAME = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
+_PROPOSE = "Propor a participação de um parceiro"
 _SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
 _GONE = "Esta proposta não espera mais. Veja como está agora."
 _CHANGED = "Este parceiro mudou neste meio-tempo. Veja como está agora."
@@ -63,7 +64,7 @@ async def create(request: PageRequest) -> Response[Any]:
             two = needs_second(share_bps, now_bps=0)
             if two:
                 must_be_one_of_two(request)
-                must_be_proven(request)
+                must_be_proven(request, _PROPOSE, {"Parceiro": name, "Participação (%)": share, "Conta": account})
             facts = {"share": share, "account_id": str(account_id)} if account_id else {"share": share}
             async with request.change("integrator.created", subject=name[:100], **facts) as conn:
                 made = await create_integrator(
@@ -101,7 +102,8 @@ async def change(request: PageRequest) -> Response[Any]:
     two = needs_second(share_bps, now_bps=partner.share_bps)
     if two:
         must_be_one_of_two(request)
-        must_be_proven(request)
+        asked = {"Parceiro": partner.name, "Código": code, "Participação (%)": share}
+        must_be_proven(request, _PROPOSE, asked)
     facts = {"active": "sim" if active else "não", "share": share}
     try:
         async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
@@ -120,7 +122,13 @@ async def change(request: PageRequest) -> Response[Any]:
 async def confirm(request: PageRequest) -> Response[Any]:
     """A share above what one may give alone, by somebody else than who proposed it."""
     must_be_one_of_two(request)
-    must_be_proven(request)
+    code = request.text_of_path("code")
+    if not _CODE.fullmatch(code):
+        raise NotFoundException
+    async with session(request.pool) as conn:
+        waiting = (await open_proposals(conn, [code])).get(code)
+    share = {"Participação (%)": _percent(waiting.share_bps), "Proposta por": waiting.proposed_by} if waiting else {}
+    must_be_proven(request, "Confirmar a participação de um parceiro", {"Código": code, **share})
     return await _decide(request, CONFIRMED, confirm_share)
 
 

@@ -30,8 +30,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def download(request: PageRequest) -> Response[Any]:
     """As JSON, to be handed to the payer by the merchant."""
-    must_be_proven(request)
     filled = Filled(request)
+    must_be_proven(request, "Baixar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _owner(request, filled), _document(filled)
     if filled.faults:
         return await _page(request, filled)
@@ -50,8 +50,8 @@ async def download(request: PageRequest) -> Response[Any]:
 
 async def erase(request: PageRequest) -> Response[Any]:
     """It cannot be undone. Sent again it finds nobody any more."""
-    must_be_proven(request)
     filled = Filled(request)
+    must_be_proven(request, "Apagar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _owner(request, filled), _document(filled)
     reason = filled.value("reason")
     if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():

@@ -11,12 +11,15 @@ from commands.merchants.payout_key import (
     ask_payout_key,
     cancel_payout_key,
     confirm_payout_key,
+    payout_change_of,
 )
 from commands.people.audit import SEEN_BY_THE_ACCOUNT, tell_account
+from domain.documents import masked
 from domain.errors import Refused
 from domain.identifiers import parse_id
 from domain.merchants.payout import PayoutChange
 from domain.withdrawal import masked_key
+from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import must_be_one_of_two, must_be_proven
 from web.painel.fields import Filled
@@ -31,11 +34,12 @@ _SAME: Final = "Quem pediu a troca não a confirma: é preciso uma segunda pesso
 
 async def ask_for_another(request: PageRequest) -> Response[Any]:
     must_be_one_of_two(request)
-    must_be_proven(request)
     account_id, filled = request.id("account_id"), Filled(request)
     to = read_key(filled, request)
     if filled.faults:
         return await merchant_view(request, payout_key=filled)
+    asked = {"Conta": str(account_id), "Chave nova": to.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
+    must_be_proven(request, "Pedir outra chave para os saques de uma loja", asked)
     try:
         async with request.change(ASKED, subject=str(account_id), **facts_of(to)) as conn:
             change = await ask_payout_key(
@@ -51,7 +55,13 @@ async def ask_for_another(request: PageRequest) -> Response[Any]:
 
 async def confirm(request: PageRequest) -> Response[Any]:
     must_be_one_of_two(request)
-    must_be_proven(request)
+    account_id = request.id("account_id")
+    async with session(request.pool) as conn:
+        waiting = await payout_change_of(conn, account_id, now=request.now)
+    asked = {"Conta": str(account_id)}
+    if waiting is not None:
+        asked |= {"Chave nova": masked_key(waiting.pix_key), "CPF ou CNPJ do dono": masked(waiting.document)}
+    must_be_proven(request, "Confirmar outra chave para os saques de uma loja", asked)
     return await _decide(request, CONFIRMED, confirm_payout_key, done="chave-confirmada")
 
 

@@ -42,7 +42,6 @@ async def show_new(request: PageRequest) -> Response[Any]:
 
 async def create(request: PageRequest) -> Response[Any]:
     """As `quita merchant create`: pending, and its owner is mailed a link."""
-    must_be_proven(request)
     filled = Filled(request)
     given = MerchantRegistration(
         name=" ".join(filled.value("name").split()),
@@ -51,6 +50,8 @@ async def create(request: PageRequest) -> Response[Any]:
         payout_key=filled.value("payout_key"),
         address=address_of(filled),
     )
+    facts = {"Razão social": given.name, "E-mail do proprietário": given.email, "Chave dos saques": given.payout_key}
+    must_be_proven(request, "Cadastrar uma loja", facts)
     account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
         async with request.change("merchant.registered", subject=str(account_id), name=given.name[:100]) as conn:
@@ -111,7 +112,8 @@ async def send_link(request: PageRequest) -> Response[Any]:
     company = await _company(request)
     email, clears = request.field("email"), request.field("factor") == "yes"
     reason = request.field("reason") if clears else None
-    must_be_proven(request)
+    asked = {"Loja": company.name, "E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
+    must_be_proven(request, "Enviar um link de acesso", asked)
     kind = "person.factor_cleared" if clears else "person.access_sent"
     facts = {"person": email, **({"reason": reason[:REASON_MAX]} if reason else {})}
     try:

@@ -57,9 +57,10 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def add(request: PageRequest) -> Response[Any]:
     """Somebody new, who is mailed a link."""
-    must_be_proven(request)
     filled = Filled(request)
     email, name, role = filled.value("email").lower(), filled.value("name"), filled.value("role")
+    facts = {"Nome": name, "E-mail": email, "Perfil": ROLE_WORDS.get(role, role)}
+    must_be_proven(request, "Convidar uma pessoa para a equipe", facts)
     try:
         await count_invite(request)
         check_name(name)
@@ -76,8 +77,9 @@ async def add(request: PageRequest) -> Response[Any]:
 
 
 async def set_role(request: PageRequest) -> Response[Any]:
-    must_be_proven(request)
     email, role = request.field("email"), request.field("role")
+    facts = {"E-mail": email, "Perfil novo": ROLE_WORDS.get(role, role)}
+    must_be_proven(request, "Mudar o perfil de uma pessoa da equipe", facts)
     try:
         async with _change(request, ROLE_CHANGED, {"person": email, "role": role}) as conn:
             if not await change_staff_role(conn, email, role, given_at=request.now):
@@ -95,8 +97,9 @@ async def send_link(request: PageRequest) -> Response[Any]:
     if _is_self(request, email):
         # An open browser would take its owner's second factor away.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
-    must_be_proven(request)
     clears = request.field("factor") == "yes"
+    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
+    must_be_proven(request, "Enviar um link de acesso a uma pessoa da equipe", facts)
     try:
         await count_invite(request)
     except Refused:
@@ -116,7 +119,7 @@ async def remove(request: PageRequest) -> Response[Any]:
     email = request.field("email")
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
-    must_be_proven(request)
+    must_be_proven(request, "Remover uma pessoa da equipe", {"E-mail": email})
     try:
         async with _change(request, REMOVED, {"person": email}) as conn:
             if not await remove_staff(conn, email):

@@ -38,7 +38,7 @@ def password_words(refused: Refused) -> str:
     return f"A senha precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres."
 
 
-def must_be_proven(request: PageRequest, action: str = "", facts: Mapping[str, str] | None = None) -> None:
+def must_be_proven(request: PageRequest, action: str, facts: Mapping[str, str]) -> None:
     """StepUpNeeded unless the person gave the password, and the code if there is one, within the last five minutes.
     `action` and `facts` are what is confirmed, as the page says it: the last look before money leaves."""
     if not request.session.second_factor and request.settings.money_totp_required:
