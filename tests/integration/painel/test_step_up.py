@@ -271,6 +271,20 @@ async def test_who_is_removed_leaves_a_list_of_the_credentials_he_knows(env: Env
     assert not await env.pool.fetchval(revoked, rotated)
 
 
+@pytest.mark.parametrize("how", ["remover", "perfil"])
+async def test_a_payout_key_that_an_owner_asked_for_before_he_left_is_shown_and_cancelled(
+    env: Environment, how: str
+) -> None:
+    leaving, new = await env.somebody("owner"), "11144477735"
+    assert (await leaving.post("/painel/saques/chave", pix_key=new, document=new)).status == 303
+    left = await env.owner.post(f"/painel/pessoas/{how}", email=leaving.email, sure="yes", role="finance")
+    assert (left.status, "pediu outra chave para os saques, ***.444.777-**" in left.text) == (200, True), left.text
+    change_id = re.search(r'name="change_id" value="([^"]+)"', left.html)
+    assert change_id
+    done = await env.owner.post("/painel/saques/chave/cancelar", form=left, change_id=change_id[1])
+    assert done.where == "/painel/saques?feito=chave-cancelada"
+
+
 async def test_who_gets_a_smaller_role_leaves_a_list_of_what_does_more_than_it(env: Environment) -> None:
     leaving = await env.somebody("owner")
     made = {}
@@ -278,6 +292,7 @@ async def test_who_gets_a_smaller_role_leaves_a_list_of_what_does_more_than_it(e
         made[name] = (await leaving.post("/painel/tokens", name=name, scope=scopes)).field("client_id")
     changed = await env.owner.post("/painel/pessoas/perfil", email=leaving.email, role="developer")
     assert (changed.status, "agora tem o perfil Desenvolvimento" in changed.text) == (200, True)
+    assert "Chave dos saques" not in changed.text
     assert (made["Saques"] in changed.html, made["Consulta"] in changed.html) == (True, False)
     done = await env.owner.post("/painel/pessoas/credenciais", form=changed, client_id=[made["Saques"]])
     assert done.status == 303

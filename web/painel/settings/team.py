@@ -4,11 +4,12 @@ Nobody sees another's password: who is invited, or lost the password, is mailed 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
+from commands.merchants.payout_key import payout_change_of
 from commands.people.attempts import take_invite
 from commands.people.credentials import revoke_credential
 from commands.people.invitations import INVITED, invitations, invite, withdraw
@@ -17,10 +18,13 @@ from commands.people.people import NAME_MAX, PEOPLE_MAX, ROLES, change_role, cle
 from commands.people.scopes import grantable
 from commands.people.tell import tell_owners
 from domain.errors import Code, Refused
+from domain.merchants.payout import PayoutChange
 from domain.mode import Mode
+from domain.withdrawal import masked_key
 from readmodels.dashboard.credentials import CredentialRow, credentials_of_person
 from readmodels.dashboard.people import people_of_account
 from runtime.postgres import session
+from sql import Connection
 from web.painel.auth.step_up import must_be_proven
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
@@ -97,16 +101,17 @@ async def set_role(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
-            known = await credentials_of_person(conn, account_id=account_id, email=email, now=request.now)
+            left = await _left_by(conn, request, email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     if email == request.session.email:
         return request.go("/painel", done="perfil")
     # What this person wrote down may do more than the role now opens (contract section 16).
-    beyond = [each for each in known if not grantable(role, Mode.of(each.test)).issuperset(each.scopes)]
-    if beyond:
-        heading = f"{email} agora tem o perfil {_role(role)}, que abre menos do que estas credenciais"
-        return _known(request, beyond, "Perfil alterado", heading)
+    may = {mode.test: grantable(role, mode) for mode in Mode}
+    beyond = [each for each in left.credentials if not may[each.test].issuperset(each.scopes)]
+    left = _Left(beyond, None if role == "owner" else left.key_change)
+    if any(left):
+        return _show_left(request, left, "Perfil alterado", f"{email} agora tem o perfil {_role(role)}")
     return request.go("/painel/pessoas", done="perfil")
 
 
@@ -148,11 +153,11 @@ async def remove(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
-            known = await credentials_of_person(conn, account_id=account_id, email=email, now=request.now)
+            left = await _left_by(conn, request, email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER)
-    if known and email != request.session.email:
-        return _known(request, known, "Pessoa removida", f"{email} não entra mais")
+    if any(left) and email != request.session.email:
+        return _show_left(request, left, "Pessoa removida", f"{email} não entra mais")
     return request.go("/painel/pessoas", done="pessoa-removida")
 
 
@@ -165,8 +170,24 @@ async def revoke_known(request: PageRequest) -> Response[Any]:
     return request.go("/painel/pessoas", done="revogadas")
 
 
-def _known(request: PageRequest, known: Sequence[CredentialRow], title: str, heading: str) -> Response[Any]:
-    return request.show("known_credentials.html", {"credentials": known, "title": title, "heading": heading})
+class _Left(NamedTuple):
+    """What goes on of somebody who left, or is no owner any more."""
+
+    credentials: Sequence[CredentialRow]
+    key_change: PayoutChange | None
+    """Of the key withdrawals go to: one that this person asked for and that is to come."""
+
+
+async def _left_by(conn: Connection, request: PageRequest, email: str) -> _Left:
+    account_id, now = request.session.account_id, request.now
+    known = await credentials_of_person(conn, account_id=account_id, email=email, now=now)
+    change = await payout_change_of(conn, account_id, now=now)
+    return _Left(known, change if change is not None and (change.asked_by, change.by_staff) == (email, False) else None)
+
+
+def _show_left(request: PageRequest, left: _Left, title: str, heading: str) -> Response[Any]:
+    values = {**left._asdict(), "masked_key": masked_key, "title": title, "heading": heading}
+    return request.show("left_behind.html", values)
 
 
 def _role(given: str) -> str:
