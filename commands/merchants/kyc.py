@@ -39,7 +39,7 @@ NEXT: Final[dict[Kyc, frozenset[Kyc]]] = {
     Kyc.REJECTED: frozenset({Kyc.APPROVED}),
     Kyc.BLOCKED: frozenset({Kyc.APPROVED}),
 }
-
+NEVER_APPROVED: Final = (Kyc.PENDING, Kyc.REJECTED)
 
 _lock = sql.maybe("account.lock_kyc", str)
 _set = sql.run("account.set_kyc")
@@ -53,7 +53,7 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
     missing or too long one, with fields.kyc for a step that NEXT does not have, and with all of NEEDED that is missing.
     """
     reason, at = _read(reason, to), await _locked(conn, account_id, to)
-    if to is Kyc.APPROVED and at in (Kyc.PENDING, Kyc.REJECTED):
+    if to is Kyc.APPROVED and at in NEVER_APPROVED:
         company = await find_company(conn, account_id=account_id, now=now)
         assert company is not None
         if missing := {name: NEEDED[name] for name in company.missing if name in NEEDED}:

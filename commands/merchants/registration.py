@@ -100,9 +100,10 @@ async def register_merchant(
 async def correct_registration(
     conn: Connection, account_id: UUID, name: str, document: str, address: Address, *, letters: bool
 ) -> None:
-    """Of an account that is not approved: what was approved stays what it was, but for the address.
+    """Of an account that was never approved: what was approved stays what it was, but for the address.
 
-    Refused(VALIDATION_ERROR) as `register_merchant`, and with fields.kyc for one that is approved.
+    Refused(VALIDATION_ERROR) as `register_merchant`, and with fields.kyc for one that was approved, also when it is
+    blocked: lifting a block looks at nothing anew.
     """
     if wrong := {**_company_faults(name, document, letters=letters), **address_faults(address)}:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
@@ -111,7 +112,7 @@ async def correct_registration(
         await _correct(conn, account_id=account_id, name=name, document=document, address=encoded, city=address.city)
         is None
     ):
-        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "is approved: only its address can be changed"})
+        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": "was approved: only its address can be changed"})
 
 
 async def set_address(conn: Connection, account_id: UUID, address: Address) -> None:

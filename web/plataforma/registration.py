@@ -5,6 +5,7 @@ from typing import Any, Final
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
+from commands.merchants.kyc import NEVER_APPROVED
 from commands.merchants.merchants import RATE_MAX, set_rate
 from commands.merchants.registration import (
     MerchantRegistration,
@@ -73,14 +74,14 @@ async def show_edit(request: PageRequest) -> Response[Any]:
 
 
 async def edit(request: PageRequest) -> Response[Any]:
-    """Name, CNPJ and address of one that is not approved; of one that is, the address."""
+    """Name, CNPJ and address of one that was never approved; of one that was, the address."""
     company, filled = await _company(request), Filled(request)
     account_id, address = company.account_id, address_of(filled)
     name = " ".join(filled.value("name").split())
     document = without_marks(filled.value("document")).upper()
     try:
         async with request.change("merchant.corrected", subject=str(account_id)) as conn:
-            if company.kyc == "approved":
+            if company.kyc not in NEVER_APPROVED:
                 await set_address(conn, account_id, address)
             else:
                 letters = request.settings.cnpj_with_letters

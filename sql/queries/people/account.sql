@@ -59,9 +59,9 @@ FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 WHERE a.account_id = :account_id;
 
 -- name: correct
--- No row: it is approved, or not there.
+-- No row: it was approved, and may be blocked since, or is not there.
 UPDATE account SET name = :name, document = :document, address = :address, city = :city
-WHERE account_id = :account_id AND kyc <> 'approved'
+WHERE account_id = :account_id AND kyc IN ('pending', 'rejected')
 RETURNING account_id;
 
 -- name: lock_pix_key

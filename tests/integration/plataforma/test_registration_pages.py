@@ -123,6 +123,10 @@ async def test_a_registration_is_corrected_until_it_is_approved_and_then_its_add
     shown = (await env.staff.opened(page)).text
     assert "Padaria Alba" in shown
     assert "Rua das Flores, 99" in shown
+    await env.staff.post(f"{page}/cadastro", on=page, kyc="blocked", reason="suspeita de fraude")
+    assert (await env.staff.post(edit, on=edit, **{**changed, "number": "100"})).status == 303
+    shown = (await env.staff.opened(page)).text
+    assert ("Padaria Alba" in shown, "Rua das Flores, 100" in shown) == (True, True)
 
 
 async def test_limits_are_set_and_taken_back(env: Environment) -> None:
