@@ -215,8 +215,8 @@ ACTIONS: Final[dict[str, str]] = {
 }
 # The facts of an action, and those of their values that are no words of the merchant's own.
 FACTS: Final[dict[str, str]] = {
-    "cell": "célula", "staff_of": "equipe da célula",
-    "person": "pessoa", "name": "nome", "account_id": "conta", "per_second": "por segundo", "burst": "de uma vez",
+    "cell": "célula", "staff_of": "equipe da célula", "account_id": "conta", "cnpj": "CNPJ",
+    "person": "pessoa", "name": "nome", "per_second": "por segundo", "burst": "de uma vez",
     "seconds": "segundos", "charges": "cobranças", "schedules": "programações", "destination": "destino",
     "test": "ambiente", "overlap": "segredo antigo por", "kinds": "eventos", "reason": "motivo", "first": "do número",
     "last": "até o número", "with": "com", "role": "perfil", "share": "participação (%)",

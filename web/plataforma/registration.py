@@ -55,7 +55,8 @@ async def create(request: PageRequest) -> Response[Any]:
     must_be_proven(request, "Cadastrar uma loja", facts)
     account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
-        async with request.change("merchant.registered", subject=str(account_id), name=given.name[:100]) as conn:
+        entry = {"subject": str(account_id), **_named(given.name, given.document)}
+        async with request.change("merchant.registered", **entry) as conn:
             await register_merchant(
                 conn, given, account_id=account_id, letters=letters, now=request.now, seal=request.seal
             )
@@ -79,14 +80,16 @@ async def edit(request: PageRequest) -> Response[Any]:
     account_id, address = company.account_id, address_of(filled)
     name = " ".join(filled.value("name").split())
     document = without_marks(filled.value("document")).upper()
+    correctable = company.kyc in NEVER_APPROVED
+    facts = _named(name, document) if correctable and (name, document) != (company.name, company.document) else {}
     try:
-        async with request.change("merchant.corrected", subject=str(account_id)) as conn:
-            if company.kyc not in NEVER_APPROVED:
+        async with request.change("merchant.corrected", subject=str(account_id), **facts) as conn:
+            if not correctable:
                 await set_address(conn, account_id, address)
             else:
                 letters = request.settings.cnpj_with_letters
                 await correct_registration(conn, account_id, name, document, address, letters=letters)
-            await tell_account(conn, account_id, "merchant.corrected", {}, request.origin, now=request.now)
+            await tell_account(conn, account_id, "merchant.corrected", facts, request.origin, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
@@ -134,6 +137,11 @@ async def send_link(request: PageRequest) -> Response[Any]:
         fault = f"Escreva por que os dois fatores são desligados, com até {REASON_MAX} caracteres."
         return await merchant_view(request, fault=fault, fault_of=email, reason=reason or "")
     return request.go(f"/plataforma/lojas/{company.account_id}", done="link-enviado")
+
+
+def _named(name: str, document: str) -> dict[str, str]:
+    """Which company it is, for the audit logs. A CNPJ is public."""
+    return {"name": name[:100], "cnpj": document[:18]}
 
 
 async def _company(request: PageRequest) -> Company:

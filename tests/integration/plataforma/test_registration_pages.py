@@ -73,7 +73,7 @@ async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> Non
         assert "Nada: o cadastro está completo e aprovado." in company.text
         assert 'action="/painel/empresa/endereco"' not in company.html
         log = (await env.staff.opened("/plataforma/auditoria")).text
-        assert f"Cadastrou uma loja {account_id} nome: Padaria Aurora Ltda" in log
+        assert f"Cadastrou uma loja {account_id} CNPJ: 11444777000161 nome: Padaria Aurora Ltda" in log
     finally:
         await owner.http.close()
 
@@ -115,7 +115,7 @@ async def test_a_registration_is_corrected_until_it_is_approved_and_then_its_add
     assert (await env.staff.post(edit, on=edit, **{**changed, "document": "1"})).status == 400
     assert (await env.staff.post(edit, on=edit, **changed)).where == f"{page}?feito=dados"
     shown = (await env.staff.opened(page)).text
-    assert "Padaria Alba" in shown
+    assert "Corrigiu um cadastro CNPJ: 16727230000197 nome: Padaria Alba" in shown
     assert "Recife/PE" in shown
     await env.staff.post(f"{page}/cadastro", on=page, kyc="approved")
     changed |= {"name": "Outra", "number": "99"}
