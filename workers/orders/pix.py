@@ -75,7 +75,7 @@ class _Ends(Struct, frozen=True, gc=False):
 
 
 claim = sql.many("bank_order.claim_pix", PixOrder)
-find_end = sql.maybe("bank_order.ends", _Ends)
+find_end = sql.one("bank_order.ends", _Ends)
 callback_registered = sql.run("bank_order.callback_registered")
 callback_refused = sql.run("bank_order.callback_refused")
 
@@ -196,8 +196,7 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
         return answer
     async with session(context.pool) as conn:
         now_ends = await find_end(conn, charge_id=order.charge_id)
-    told = (order.expires_at, order.due_on)
-    return DONE if now_ends is None or (now_ends.expires_at, now_ends.due_on) == told else Unknown("re-dated again")
+    return DONE if now_ends == _Ends(order.expires_at, order.due_on) else Unknown("re-dated again")
 
 
 async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:

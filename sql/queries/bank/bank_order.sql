@@ -111,9 +111,9 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
           o.outcome;
 
 -- name: ends
--- When a dual charge is due and ends now, for a worker that has just told the bank; no row: it is not payable any more.
+-- When a dual charge is due and ends now, for a worker that has just told the bank.
 SELECT c.expires_at, s.due_on FROM charge c JOIN boleto s ON s.charge_id = c.charge_id AND s.account_id = c.account_id
-WHERE c.charge_id = :charge_id AND c.status = 'pending';
+WHERE c.charge_id = :charge_id;
 
 -- name: settle
 -- Orders end, those that are still this lease's: the number of attempts tells one lease from another.
@@ -123,7 +123,7 @@ WITH given AS MATERIALIZED (
          AS g (order_id, attempts, state, outcome)
 ), ended AS (
     DELETE FROM bank_order o USING given g
-    WHERE o.order_id = ANY(:order_ids::uuid[]) AND o.order_id = g.order_id AND o.attempts = g.attempts AND o.state <> 'waiting'
+    WHERE o.order_id = ANY(:order_ids::uuid[]) AND o.order_id = g.order_id AND o.attempts = g.attempts
     RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, g.state, o.attempts, o.created_at, g.outcome
 )
 INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at, outcome)
@@ -133,7 +133,7 @@ RETURNING order_id;
 -- name: put_off
 -- Wait for the next attempt, when the order is still this lease's.
 UPDATE bank_order SET state = 'waiting', due_at = :due_at, lease_until = NULL, outcome = :outcome
-WHERE order_id = :order_id AND attempts = :attempts AND state <> 'waiting'
+WHERE order_id = :order_id AND attempts = :attempts
 RETURNING order_id;
 
 -- name: release

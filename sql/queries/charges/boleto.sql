@@ -113,7 +113,6 @@ WITH given AS (
 ), held AS (
     DELETE FROM bank_order o USING given g
     WHERE o.order_id = ANY(ARRAY(SELECT order_id FROM given)) AND o.order_id = g.order_id AND o.attempts = g.attempts
-      AND o.state <> 'waiting'
     RETURNING o.order_id, o.account_id, o.charge_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, g.at
 ), ended AS (
     INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at)

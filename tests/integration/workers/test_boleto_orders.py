@@ -200,15 +200,18 @@ async def test_a_yes_that_comes_after_the_creation_was_given_up_makes_no_charge(
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
+@pytest.mark.parametrize("hidden", [False, True], ids=["shown", "not shown yet"])
 async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
-    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, hidden: bool
 ) -> None:
     order = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
+    bank.hidden |= {number_of(order)} if hidden else set()
     bank.wire.fault = "refuse"
     await worker.drain()
     bank.wire.fault = "up"
+    bank.hidden.clear()
     await worked_through(context, worker, order)
     # Found again it became the charge; refused, it must have been written off. Never open without a charge.
     assert (await status_of(pool, order), await at_bank(bank, order)) in (("pending", 1), (None, 7))
@@ -544,14 +547,20 @@ async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 
 
-async def changed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID:
-    """An order to change the boleto, as the API writes it."""
+async def placed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID | None:
+    """An order to change the boleto, as the API writes it; None while another one is under way."""
     change_id, now = new_id(), utc_now()
     async with session(context.pool) as conn:
-        assert await place_change(
+        made = await place_change(
             conn, order_id=change_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
             request=msgspec.json.encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
         )  # fmt: skip
+    return None if made is None else change_id
+
+
+async def changed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID:
+    change_id = await placed(context, order, kind, request)
+    assert change_id is not None
     return change_id
 
 
@@ -655,10 +664,12 @@ async def test_a_write_off_refused_after_a_lost_answer_is_not_taken_for_nothing_
     assert await status_of(pool, order) == "cancelled"
 
 
-async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is_watched_on(
-    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+@pytest.mark.parametrize("kind", ["boleto_redate", "boleto_write_off"])
+async def test_a_change_that_took_over_what_was_to_be_order_reconciliation_is_watched_on(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
-    """The merchant was told no and asks for another day: the first may still arrive after the second."""
+    """The merchant was told no and asks for another day, or to cancel, which the bank refuses: what was asked first may
+    still arrive. While somebody is looking for it, nothing else is asked."""
     order = await ordered(context, await make_account(pool))
     await worker.drain()
     ours, _ = await dues(pool, bank, order)
@@ -667,12 +678,22 @@ async def test_a_re_dating_that_took_over_what_was_to_be_order_reconciliation_is
     await asked_before(context, given)
     async with transaction(pool) as conn:
         assert await give_up(conn, given, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
-    await changed(context, order, "boleto_redate", Redate(due_date=second.isoformat(), actor="test"))
+    wish: Any = WriteOff(reason="cancelled", actor="test")
+    if kind == "boleto_redate":
+        wish = Redate(due_date=second.isoformat(), actor="test")
+    leased = "UPDATE bank_order SET state = $2, lease_until = $3 WHERE charge_id = $1"
+    await pool.execute(leased, order.charge_id, "working", utc_now() + timedelta(hours=1))
+    assert await placed(context, order, kind, wish) is None
+    await pool.execute(leased, order.charge_id, "waiting", None)
+    await changed(context, order, kind, wish)
+    bank.wire.fault = "up" if kind == "boleto_redate" else "refuse"
     await worker.drain()
-    assert await dues(pool, bank, order) == (second, second)
+    bank.wire.fault = "up"
+    last = second if kind == "boleto_redate" else ours
+    assert await dues(pool, bank, order) == (last, last)
     await bank.books.change(number_of(order), due_on=first)
     await worked_through(context, worker, order, rounds=2)
-    assert await dues(pool, bank, order) == (second, second)
+    assert await dues(pool, bank, order) == (last, last)
 
 
 async def test_a_boleto_the_bank_did_not_find_when_it_was_cancelled_is_looked_for_again(

@@ -5,7 +5,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -261,8 +261,10 @@ def worker(context: Context) -> BoletoOrderWorker:
     return BoletoOrderWorker(context, Mode.PRODUCTION)
 
 
-async def made(context: Context, worker: BoletoOrderWorker, *, cents: int = 5000) -> RegistrationOrder:
-    """A dual charge of production with both legs at the bank."""
+async def made(
+    context: Context, worker: BoletoOrderWorker, *, cents: int = 5000, cob: bool = True
+) -> RegistrationOrder:
+    """A dual charge of production with both legs at the bank, or without `cob` the boleto alone."""
     account_id, number = await make_account(context.pool), new_number()
     answer = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(answer, Done)
@@ -282,8 +284,16 @@ async def made(context: Context, worker: BoletoOrderWorker, *, cents: int = 5000
     async with session(context.pool) as conn:
         assert await order_boletos(conn, [order]) == {order.order_id}
     await worker.drain()
-    await drain_orders(context, Mode.PRODUCTION)
+    if cob:
+        await drain_orders(context, Mode.PRODUCTION)
     return order
+
+
+async def assert_cob_ends(bank: RunningBoletoBank, order: RegistrationOrder, due_on: date) -> None:
+    """With the boleto that is due then."""
+    cob = await bank.bank.booked(order.charge_id.hex)
+    assert cob is not None
+    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
 
 
 async def boleto_state(bank: RunningBoletoBank, order: RegistrationOrder) -> int:
@@ -562,12 +572,27 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     await drain_orders(context, Mode.PRODUCTION)
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    cob = await bank.bank.booked(order.charge_id.hex)
-    assert cob is not None
-    assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
+    await assert_cob_ends(bank, order, due_on)
     # Its paper is the third one, and says so.
     redated = "SELECT (doc ->> 'redated')::integer FROM charge_view WHERE charge_id = $1"
     assert await pool.fetchval(redated, order.charge_id) == 2
+
+
+async def test_a_re_dating_waits_for_the_cob_that_is_being_registered(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    """Revised before the bank has it, it would end with the boleto's first due date."""
+    order, due_on = await made(context, worker, cob=False), today() + timedelta(days=40)
+    assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+    await worker.drain()
+    leased = "UPDATE bank_order SET state = $2, lease_until = $3 WHERE charge_id = $1 AND kind = 'cob_register'"
+    await pool.execute(leased, order.charge_id, "working", utc_now() + timedelta(hours=1))
+    await drain_orders(context, Mode.PRODUCTION)
+    await pool.execute(leased, order.charge_id, "waiting", None)
+    for _ in range(2):
+        await due_now(pool, order.charge_id)
+        await drain_orders(context, Mode.PRODUCTION)
+    await assert_cob_ends(bank, order, due_on)
 
 
 async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:
