@@ -23,7 +23,6 @@ from domain.merchants.fees import FeeTerms, terms_in_force
 from domain.mode import Mode, Owner
 from domain.money import PIX_CENTS_MAX
 from domain.withdrawal import (
-    MINIMUM_CENTS,
     NEXT,
     Withdrawal,
     WithdrawalFailure,
@@ -144,8 +143,6 @@ async def daily_withdrawal(
     await mark_looked(conn, account_id=found.account_id, day=day)
     fee_cents = terms_in_force(found.fees, fees).withdrawal_cents
     amount_cents = min(found.balance_cents - found.keep_cents - fee_cents, PIX_CENTS_MAX)
-    if amount_cents < MINIMUM_CENTS:
-        return True
     terms = WithdrawalTerms(
         found.account_id, approved=True, pix_key=found.pix_key, document=found.document, fees=found.fees
     )

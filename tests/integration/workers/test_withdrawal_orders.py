@@ -33,6 +33,7 @@ from domain.errors import Refused
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.merchants.fees import NO_FEES, FeeTerms
 from domain.mode import Mode
+from domain.money import PIX_CENTS_MAX
 from domain.refund import FailureCode
 from domain.withdrawal import NEXT, Withdrawal, WithdrawalStatus
 from readmodels.dashboard.platform import queues
@@ -748,9 +749,17 @@ async def test_there_is_one_a_day_whatever_comes_in_afterwards(env: Environment)
     await _look(env, DAY)
     await put_money(env.pool, env.account, 700, now=at(DAY, 20))
     assert await _look(env, DAY, hour=21) == 0
+    assert await _look(env, DAY - timedelta(days=1)) == 0, "nor of a day before, by a clock that was set back"
     assert await _look(env, DAY + timedelta(days=1), hour=3) == 0
     assert await _look(env, DAY + timedelta(days=1)) == 1
     assert await _made(env) == [(10_000, str(DAY)), (700, str(DAY + timedelta(days=1)))]
+
+
+async def test_the_daily_one_is_no_more_than_a_pix_may_be(env: Environment) -> None:
+    await put_money(env.pool, env.account, PIX_CENTS_MAX, now=at(DAY, 8))
+    await _daily(env)
+    assert await _look(env, DAY) == 1
+    assert (await _made(env), await env.balance()) == ([(PIX_CENTS_MAX, str(DAY))], 10_000)
 
 
 async def test_two_workers_and_a_restart_make_one(env: Environment) -> None:
