@@ -261,6 +261,7 @@ async def test_a_delivery_of_anybody_else_is_like_none(env: Environment) -> None
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
+    await env.put(item["delivery_id"], state="exhausted")
     theirs = await env.api.token()
     for method, path in (("GET", ""), ("POST", "/redeliver")):
         answers = set()
@@ -277,7 +278,7 @@ async def test_a_delivery_of_anybody_else_is_like_none(env: Environment) -> None
             assert (reply.status, reply.code()) == (404, "DELIVERY_NOT_FOUND")
             answers.add(reply.body.replace(str(reply.header("x-request-id")).encode(), b""))
         assert len(answers) == 1
-    assert (await env.row(item["delivery_id"]))["state"] == "pending"
+    assert (await env.row(item["delivery_id"]))["state"] == "exhausted"
     assert (await env.get(f"{LIST}", "production")).json() == {"data": [], "next_cursor": None}
 
 
@@ -304,7 +305,7 @@ async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start
     await env.paid()
     (before,) = await env.deliveries()
     later = datetime.now(UTC) + timedelta(hours=20)
-    await env.put(before["delivery_id"], state=state, step=7, attempt=12, losses=5, due_at=later)
+    await env.put(before["delivery_id"], state=state, step=7, attempt=12, losses=5, due_at=later, delivered_at=later)
     asked_at = datetime.now(UTC).replace(microsecond=0)
     reply = await env.post(f"{LIST}/{before['delivery_id']}/redeliver")
     assert reply.status == 202
@@ -426,17 +427,22 @@ async def test_a_range_reaches_an_endpoint_that_was_registered_later(env: Enviro
 
 async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(env: Environment) -> None:
     await env.listen()
-    for _ in range(3):
+    for _ in range(4):
         await env.paid()
-    first, second, third = await env.deliveries("&order=asc")
-    await env.put(first["delivery_id"], state="delivered", step=1, attempt=1, delivered_at=datetime.now(UTC))
-    await env.put(second["delivery_id"], step=4, attempt=4, due_at=datetime.now(UTC) + timedelta(hours=1))
-    waits = await env.row(third["delivery_id"])
-    assert (await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 3})).json() == {"deliveries": 3}
-    after = [await env.row(each["delivery_id"]) for each in (first, second, third)]
-    assert [(row["state"], row["step"]) for row in after] == [("pending", 0)] * 3
-    assert after[1]["due_at"] <= datetime.now(UTC) + timedelta(seconds=1)
-    assert after[2] == waits
+    made = await env.deliveries("&order=asc")
+    first, second, third, last = [each["delivery_id"] for each in made]
+    now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)
+    await env.put(first, state="delivered", step=1, attempt=1, losses=4, delivered_at=now)
+    await env.put(second, step=4, attempt=4, due_at=now)  # on its way through the schedule, and due now
+    await env.put(third, due_at=later)
+    waits = await env.row(last)
+    assert (await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 4})).json() == {"deliveries": 4}
+    after = [await env.row(each["delivery_id"]) for each in made]
+    assert [(row["state"], row["step"], row["losses"], row["delivered_at"]) for row in after] == [
+        ("pending", 0, 0, None)
+    ] * 4
+    assert after[2]["due_at"] <= datetime.now(UTC) + timedelta(seconds=1)
+    assert after[3] == waits
 
 
 async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other_mode(env: Environment) -> None:

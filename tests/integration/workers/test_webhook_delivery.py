@@ -42,6 +42,7 @@ from tests.support.webhooks import (
     until,
     working,
 )
+from workers.webhooks.dispatcher import claim
 from workers.webhooks.guarded_connection import ATTEMPT_S
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -445,6 +446,25 @@ async def test_a_delivery_that_cost_five_workers_is_set_aside(pool: Pool, redis_
     )
     async with working(pool, redis_url):
         assert await until(pool, merchant, "stuck") == [("stuck", 2, 7)]
+
+
+async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_by_it(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has the lease by then, and the receiver would be told twice."""
+
+    async def and_stands_still(*args: Any, **given: Any) -> Any:
+        claimed = await claim(*args, **given)
+        await asyncio.sleep(0.1)  # longer than the lease
+        return claimed
+
+    monkeypatch.setattr("workers.webhooks.dispatcher.claim", and_stands_still)
+    async with receiving() as receiver:
+        merchant = await merchant_at(pool, receiver.url)
+        await happen(pool, merchant)
+        async with working(pool, redis_url, lease_s=0.05, every_s=0.05):
+            await until(pool, merchant, "stuck")
+    assert receiver.requests == []
 
 
 async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: Pool, redis_url: str) -> None:

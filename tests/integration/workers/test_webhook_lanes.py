@@ -41,6 +41,7 @@ from tests.support.webhooks import (
     until,
     working,
 )
+from workers.webhooks.lanes import end_release, hold, release_held
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -365,6 +366,35 @@ async def test_what_the_old_address_answers_after_a_move_is_held_against_nobody(
             await until(pool, merchant, "delivered")
     assert (await attempts_of(pool, merchant))[0] == (1, "rejected", 429)
     assert await notices_of(pool, merchant) == []
+
+
+async def test_what_is_held_or_released_in_portions_is_so_to_the_last(pool: Pool, conn: Any) -> None:
+    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    await happen(pool, merchant, 2)
+
+    async def lane_becomes(columns: str) -> None:
+        await conn.execute(
+            f"UPDATE webhook_lane SET {columns} WHERE endpoint_id = $1 AND NOT test",  # noqa: S608  of this test
+            merchant.endpoint.endpoint_id,
+        )
+
+    async def goes_on(column: str) -> bool:
+        lane = await conn.fetchrow(
+            "SELECT * FROM webhook_lane WHERE endpoint_id = $1 AND NOT test", merchant.endpoint.endpoint_id
+        )
+        return bool(lane[column])
+
+    await lane_becomes("state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true")
+    for left in (True, True, False):
+        await hold(conn, now=datetime.now(UTC), lanes_max=1_000, limit=1)
+        assert await goes_on("holding") is left
+    await lane_becomes(
+        "state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval"
+    )
+    for left in (True, False):
+        await release_held(conn, lanes_max=1_000, limit=1)
+        await end_release(conn, late=timedelta(minutes=2), lanes_max=1_000)
+        assert await goes_on("releasing_since") is left
 
 
 async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(pool: Pool, redis_url: str) -> None:
