@@ -145,16 +145,8 @@ class LookedAt(Struct, frozen=True, gc=False):
     due: bool
 
 
-class _Id(Struct, frozen=True):
-    schedule_id: UUID
-
-
-class _Before(Struct, frozen=True):
-    status: str
-
-
-_insert = sql.maybe("schedule.insert", _Id)
-_change_status = sql.maybe("schedule.change_status", _Before)
+_insert = sql.maybe("schedule.insert", UUID)
+_change_status = sql.maybe("schedule.change_status", str)
 turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
 _hold = sql.maybe("schedule.hold", bool)
@@ -202,8 +194,8 @@ async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID,
     )
     if before is None:
         raise Refused(Code.SCHEDULE_NOT_FOUND)
-    if before.status not in (*statuses, status):
-        raise Refused(Code.SCHEDULE_ENDED, status=before.status)
+    if before not in (*statuses, status):
+        raise Refused(Code.SCHEDULE_ENDED, status=before)
 
 
 def obstacle(due: DueCharge) -> Code | None:

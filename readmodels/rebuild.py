@@ -43,10 +43,6 @@ class StillHeld(Exception):
     """A charge or withdrawal was held by others each time for ten seconds."""
 
 
-class _Made(Struct, frozen=True):
-    rows: int
-
-
 class _Standing(Struct):
     """How far a rebuild is: the parts before `part` are done."""
 
@@ -75,8 +71,8 @@ class _Part(NamedTuple):
     redo: Callable[[UUID, UUID], Awaitable[None]] | None = None
 
 
-def _one(name: str) -> Callable[..., Awaitable[_Made]]:
-    return sql.one(name, _Made)
+def _one(name: str) -> Callable[..., Awaitable[int]]:
+    return sql.one(name, int)
 
 
 _begin = sql.one("rebuild.begin", _Rebuilding)
@@ -254,10 +250,7 @@ class _Rebuild:
         shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
         await verify_rows.fill_charges(self.conn, **_whole(first, last))
         self.standing.journaled += await shadows.project(tuple(Projection))
-        made = {
-            table: (await repair(self.conn, first=first, last=last, held=held)).rows
-            for table, repair in _CHARGES.items()
-        }
+        made = {table: await repair(self.conn, first=first, last=last, held=held) for table, repair in _CHARGES.items()}
         for each in _LINES:
             await each(self.conn)
         return made | {"read_ledger": await shadows.count("read_ledger")}
@@ -266,7 +259,7 @@ class _Rebuild:
         shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
         await verify_rows.fill_others(self.conn, **_whole(first, last))
         self.standing.journaled += await shadows.project(tuple(Projection))
-        made = {"read_withdrawal": (await _withdrawals(self.conn, first=first, last=last, held=held)).rows}
+        made = {"read_withdrawal": await _withdrawals(self.conn, first=first, last=last, held=held)}
         for each in (*_LINES, *_EVENTS):
             await each(self.conn)
         return made | {table: await shadows.count(table) for table in ("read_ledger", "read_event")}
@@ -311,7 +304,7 @@ class _Rebuild:
             await verify_rows.fill_charges(self.conn, **_whole(first, last))
             await shadows.fold((Fold.CHARGES,), up_to=at.journal_id)
             made = await _report_charges(self.conn, first=first, last=last)
-        self._count({"report_charge": made.rows})
+        self._count({"report_charge": made})
 
     async def _days(self, scope: VerifyScope, began: str) -> str | None:
         await hold(self.conn)
@@ -320,8 +313,8 @@ class _Rebuild:
         await verify_totals.fill_days(self.conn, day=day, until=until)
         await shadows.fold(verify_totals.DAYS)
         for table, repair in _DAYS.items():
-            self._count({table: (await repair(self.conn, day=day, until=until)).rows})
-        self._count({"span_entry": (await _entry_days(self.conn, day=day, until=until)).rows})
+            self._count({table: await repair(self.conn, day=day, until=until)})
+        self._count({"span_entry": await _entry_days(self.conn, day=day, until=until)})
         return following
 
     async def _issued(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
@@ -333,7 +326,7 @@ class _Rebuild:
         await self._charge_days(mode, "issued", at)
         if mode is Mode.PRODUCTION:
             for table, repair in _ISSUED.items():
-                self._count({table: (await repair(self.conn, **msgspec.structs.asdict(at))).rows})
+                self._count({table: await repair(self.conn, **msgspec.structs.asdict(at))})
         return at.next
 
     async def _due(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
@@ -344,12 +337,12 @@ class _Rebuild:
         await real_first(self.conn)
         await self._charge_days(mode, "due", at)
         if mode is Mode.PRODUCTION:
-            self._count({"report_due": (await _due(self.conn, **msgspec.structs.asdict(at))).rows})
+            self._count({"report_due": await _due(self.conn, **msgspec.structs.asdict(at))})
         return at.next
 
     async def _charge_days(self, mode: Mode, dated: str, at: verify_totals.AccountDays) -> None:
         made = await _charge_days(self.conn, **msgspec.structs.asdict(at), test=mode.test, dated=dated)
-        self._count({"span_charge": made.rows})
+        self._count({"span_charge": made})
 
     async def _all_together(self, scope: VerifyScope, began: str) -> str | None:
         await hold(self.conn)
@@ -367,7 +360,7 @@ class _Rebuild:
         await real_first(self.conn)
         await verify_totals.fill_spans(self.conn, first=first, last=last, since=scope.first, until=scope.after)
         for table, repair in _SPANS.items():
-            self._count({table: (await repair(self.conn, first=first, last=last)).rows})
+            self._count({table: await repair(self.conn, first=first, last=last)})
         return following
 
     def _count(self, made: dict[str, int]) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 import sql
 from readmodels.projector import Projection, project
 from readmodels.reports.fold import Fold, fold
@@ -13,22 +11,14 @@ from sql import Connection
 _PAGE: Final = 2_000
 
 
-class _Journaled(Struct, frozen=True):
-    journal_id: int
-
-
-class _Count(Struct, frozen=True):
-    rows: int
-
-
-_page = sql.many("shadow.page", _Journaled)
+_page = sql.many("shadow.page", int)
 _order = sql.run("shadow.order")
 _plans_anew = sql.run("shadow.plans_anew")
 _real_kept = sql.run("shadow.real_kept")
 _shadow_first = sql.run("shadow.shadow_first")
 real_first = sql.run("shadow.real_first")
 _MAKE = sql.for_each("shadow.make", sql.run)
-_COUNT = sql.for_each("shadow.count", lambda name: sql.one(name, _Count))
+_COUNT = sql.for_each("shadow.count", lambda name: sql.one(name, int))
 
 
 class Shadows:
@@ -75,10 +65,10 @@ class Shadows:
         return done
 
     async def count(self, table: str) -> int:
-        return (await _COUNT[table](self.conn)).rows
+        return await _COUNT[table](self.conn)
 
     async def _pages(self) -> AsyncIterator[list[int]]:
         after = 0
         while rows := await _page(self.conn, after=after, limit=_PAGE):
-            yield [row.journal_id for row in rows]
+            yield rows
             after += len(rows)

@@ -58,17 +58,13 @@ class _PartAt(Struct, frozen=True):
     next: str | None
 
 
-class _Slices(Struct, frozen=True):
-    slices: int
-
-
 _begin = sql.one("verify.begin", _Verification)
 _unfinished = sql.maybe("verify.unfinished", _Verification)
 _nightly_begun = sql.maybe("verify.nightly_begun", _Begun)
 _forget = sql.run("verify.forget")
 _parts = sql.many("verify.parts", _PartAt)
 plan_for_this = sql.run("verify.plan_for_this")
-_store_slice = sql.maybe("verify.store_slice", _Slices)
+_store_slice = sql.maybe("verify.store_slice", int)
 _store_differences = sql.run("verify.store_differences")
 _end = sql.run("verify.end")
 _left_feed = sql.maybe("verify.left_feed", int)
@@ -184,7 +180,7 @@ async def _store(
     done: Slice,
 ) -> int:
     async with conn.transaction():
-        stored = await _store_slice(
+        slices = await _store_slice(
             conn,
             verification_id=verification_id,
             part=part.name,
@@ -193,7 +189,7 @@ async def _store(
             left_feed=done.left_feed,
             began=began,
         )
-        if stored is None:
+        if slices is None:
             raise asyncpg.SerializationError(f"verification {verification_id} is gone on with by another process")
         if done.found:
             # The same may be found twice in a slice, by two statements.
@@ -204,9 +200,9 @@ async def _store(
                 conn,
                 verification_id=verification_id,
                 part=part.name,
-                slice=stored.slices,
+                slice=slices,
                 began=began,
                 next=done.next,
                 found=[Difference(table, what, sum_) for (table, what), sum_ in sums.items()],
             )
-    return stored.slices
+    return slices

@@ -8,20 +8,14 @@ import asyncio
 import os
 
 import asyncpg
-from msgspec import Struct
 
 import sql
 
-
-class _Object(Struct):
-    text: str
-
-
-_fetch_objects = sql.many("schema.objects", _Object)
+_fetch_objects = sql.many("schema.objects", str)
 
 
 async def snapshot(conn: sql.Connection) -> str:
-    return "\n".join(["-- Written by sql/snapshot.py.", *(each.text for each in await _fetch_objects(conn))]) + "\n"
+    return "\n".join(["-- Written by sql/snapshot.py.", *await _fetch_objects(conn)]) + "\n"
 
 
 async def _print() -> None:

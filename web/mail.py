@@ -16,7 +16,6 @@ from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Response
 from litestar.types import ControllerRouterHandler
-from msgspec import Struct
 
 import sql
 from commands.mail import read_stop_token, stop
@@ -42,11 +41,8 @@ _FORWARDED: Final = (*HEADERS, "x-real-ip", "via")
 AnyRequest = Request[Any, Any, Any]
 
 
-class _Merchant(Struct, frozen=True):
-    name: str
-
-
-find_merchant = sql.maybe("mail.merchant", _Merchant)
+find_merchant = sql.maybe("mail.merchant", str)
+"""`account_id`: its name."""
 
 
 @get("/correio/parar/{token:str}")
@@ -107,7 +103,7 @@ async def _whose(request: AnyRequest, token: str) -> tuple[str, tuple[UUID, str]
         merchant = await find_merchant(conn, account_id=found[0])
     if merchant is None:
         raise NotFoundException
-    return merchant.name, found
+    return merchant, found
 
 
 async def _found(request: AnyRequest, mail_id: UUID) -> CaughtMail:

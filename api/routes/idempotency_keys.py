@@ -26,11 +26,7 @@ class KeyState(Struct, frozen=True, kw_only=True):
     replay_count: int = 0
 
 
-class _Ordered(Struct, frozen=True):
-    order_id: UUID
-
-
-find_ordered = sql.maybe("idempotency.ordered", _Ordered)
+find_ordered = sql.maybe("idempotency.ordered", UUID)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:

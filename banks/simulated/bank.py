@@ -134,18 +134,6 @@ class _Put(Struct, frozen=True):
     became: str
 
 
-class _Removed(Struct, frozen=True):
-    txid: str
-
-
-class _Revised(Struct, frozen=True):
-    txid: str
-
-
-class _Count(Struct, frozen=True):
-    count: int
-
-
 class PlayedFault(Struct, frozen=True):
     fault: str
     delay_ms: int | None = None
@@ -155,13 +143,13 @@ class PlayedFault(Struct, frozen=True):
 put_cobs = sql.many("simulated_bank.put_cobs", _Put)
 find_cobs = sql.many("simulated_bank.cobs", BookedCob)
 find_cob_at = sql.maybe("simulated_bank.cob_at", BookedCob)
-remove = sql.maybe("simulated_bank.remove_cob", _Removed)
-revise = sql.maybe("simulated_bank.revise_cob", _Revised)
+remove = sql.maybe("simulated_bank.remove_cob", str)
+revise = sql.maybe("simulated_bank.revise_cob", str)
 receive = sql.run("simulated_bank.receive")
 conclude = sql.run("simulated_bank.conclude")
 find_pix_of_cob = sql.many("simulated_bank.pix_of_cob", BookedPix)
 find_pix = sql.maybe("simulated_bank.pix", BookedPix)
-count_received = sql.one("simulated_bank.count_received", _Count)
+count_received = sql.one("simulated_bank.count_received", int)
 find_received = sql.many("simulated_bank.received", BookedPix)
 register = sql.run("simulated_bank.register_callback")
 find_callback = sql.maybe("simulated_bank.callback", Callback)
@@ -330,7 +318,7 @@ class SimulatedBank:
         async with session(self._pool) as conn:
             total = await count_received(conn, **of)
             rows = await find_received(conn, **of, limit=per_page, skip=page * per_page)
-        return rows, total.count
+        return rows, total
 
     async def callback(self, pix_key: str) -> Callback | None:
         async with session(self._pool) as conn:

@@ -188,34 +188,22 @@ class BoletoRules(Struct, frozen=True):
     settle_after_s: float
 
 
-class _Number(Struct, frozen=True):
-    number: str
-
-
-class _Count(Struct, frozen=True):
-    count: int
-
-
-class _Url(Struct, frozen=True):
-    url: str
-
-
-add = sql.maybe("simulated_boleto.add", _Number)
+add = sql.maybe("simulated_boleto.add", str)
 find = sql.maybe("simulated_boleto.boleto", BookedBoleto)
 find_pix = sql.many("simulated_boleto.pix", _SettledPix)
-find_number_at = sql.maybe("simulated_boleto.number_at", _Number)
-change = sql.maybe("simulated_boleto.change", _Number)
-write_off = sql.maybe("simulated_boleto.write_off", _Number)
-add_pix = sql.maybe("simulated_boleto.add_pix", _Number)
-remove_pix = sql.maybe("simulated_boleto.remove_pix", _Number)
+find_number_at = sql.maybe("simulated_boleto.number_at", str)
+change = sql.maybe("simulated_boleto.change", str)
+write_off = sql.maybe("simulated_boleto.write_off", str)
+add_pix = sql.maybe("simulated_boleto.add_pix", str)
+remove_pix = sql.maybe("simulated_boleto.remove_pix", str)
 pay = sql.many("simulated_boleto.pay", BoletoPayment)
-call_off = sql.maybe("simulated_boleto.call_off", _Count)
+call_off = sql.maybe("simulated_boleto.call_off", int)
 find_open_page = sql.many("simulated_boleto.open_page", ListedBoleto)
 find_closed_page = sql.many("simulated_boleto.closed_page", ListedBoleto)
 claim_untold = sql.many("simulated_boleto.claim_untold", UntoldPayment)
 mark_told = sql.run("simulated_boleto.told")
 set_webhook = sql.run("simulated_boleto.set_webhook")
-find_webhook = sql.maybe("simulated_boleto.webhook", _Url)
+find_webhook = sql.maybe("simulated_boleto.webhook", str)
 find_rules = sql.one("simulated_boleto.rules", BoletoRules)
 set_rules = sql.run("simulated_boleto.set_rules")
 
@@ -328,10 +316,8 @@ class SimulatedBoletos:
     async def booked_at(self, token: str) -> BookedBoleto | None:
         """The boleto behind a location."""
         async with session(self._pool) as conn:
-            found = await find_number_at(conn, world=self._world, token=token)
-            if found is None:
-                return None
-            return await find(conn, world=self._world, number=found.number, now=self.now())
+            number = await find_number_at(conn, world=self._world, token=token)
+            return None if number is None else await find(conn, world=self._world, number=number, now=self.now())
 
     async def change(
         self, number: str, *, due_on: date | None = None, fine_from: date | None = None, late_days: int | None = None
@@ -412,8 +398,7 @@ class SimulatedBoletos:
     async def call_off(self, number: str) -> int:
         """Announced payments do not come after all; answers how many."""
         async with session(self._pool) as conn:
-            found = await call_off(conn, world=self._world, number=number, now=self.now())
-        return 0 if found is None else found.count
+            return await call_off(conn, world=self._world, number=number, now=self.now()) or 0
 
     async def open_page(
         self,
@@ -481,8 +466,7 @@ class SimulatedBoletos:
 
     async def webhook(self) -> str | None:
         async with session(self._pool) as conn:
-            found = await find_webhook(conn, world=self._world)
-        return None if found is None else found.url
+            return await find_webhook(conn, world=self._world)
 
     async def rules(self) -> BoletoRules:
         async with session(self._pool) as conn:

@@ -33,14 +33,6 @@ class CobPayer(Struct, frozen=True):
     document: str | None
 
 
-class _Became(Struct, frozen=True):
-    became: str
-
-
-class _Of(Struct, frozen=True):
-    txid: str
-
-
 class _Standing(Struct, frozen=True):
     status: str
     created_at: datetime
@@ -52,10 +44,10 @@ class AddedLocation(Struct, frozen=True):
 
 
 add_locations = sql.many("simulated_bank.add_locations", AddedLocation)
-put = sql.one("simulated_bank.put_cobv", _Became)
+put = sql.one("simulated_bank.put_cobv", str)
 find = sql.maybe("simulated_bank.standing", _Standing)
-remove = sql.maybe("simulated_bank.remove_cob", _Of)
-redate = sql.maybe("simulated_bank.redate_cobv", _Of)
+remove = sql.maybe("simulated_bank.remove_cob", str)
+redate = sql.maybe("simulated_bank.redate_cobv", str)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -95,7 +87,7 @@ class SimulatedCobvs:
     async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected:
         now = self._now()
         async with session(self._pool) as conn:
-            row = await put(
+            became = await put(
                 conn,
                 world=self._world,
                 txid=cobv.txid,
@@ -109,7 +101,7 @@ class SimulatedCobvs:
                 due_on=cobv.due_on,
                 terms=_encode(cobv.terms),
             )
-        return _ANSWERS[row.became]
+        return _ANSWERS[became]
 
     async def get_cobv(self, txid: str) -> CobState | NotFound:
         return await self._look(txid)

@@ -76,13 +76,9 @@ class _Received(Struct, frozen=True):
     paid_at: datetime
 
 
-class _Gone(Struct, frozen=True):
-    cents: int
-
-
 hold_pix = sql.maybe("simulated_return.hold_pix", _Received)
 hold_boleto_pix = sql.maybe("simulated_return.hold_boleto_pix", _Received)
-sum_gone = sql.one("simulated_return.gone", _Gone)
+sum_gone = sql.one("simulated_return.gone", int)
 add_return = sql.run("simulated_return.add")
 find_returns = sql.many("simulated_return.of_pix", BookedReturn)
 find_return = sql.maybe("simulated_return.find", BookedReturn)
@@ -140,8 +136,8 @@ class SimulatedReturns:
                 return before if same else Rejected("PixDevolucaoInvalida", "O id já foi utilizado.")
             if received.paid_at + WITHIN < now:
                 return Rejected("PixDevolucaoInvalida", "O prazo de 90 dias passou.")
-            gone = await sum_gone(conn, **key, now=now)
-            if gone.cents + asked.amount_cents > received.amount_cents:
+            gone_cents = await sum_gone(conn, **key, now=now)
+            if gone_cents + asked.amount_cents > received.amount_cents:
                 return Rejected("PixDevolucaoInvalida", "A soma das devoluções supera o valor do Pix.")
             rules = await find_rules(conn, world=self._world)
             await add_return(

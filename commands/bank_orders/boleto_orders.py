@@ -17,14 +17,6 @@ class Outcome(Struct, frozen=True, gc=False, omit_defaults=True):
     retry_after_s: int | None = None
 
 
-class _Id(Struct, frozen=True):
-    order_id: UUID
-
-
-class _Found(Struct, frozen=True):
-    outcome: bytes
-
-
 class IssuingTerms(Struct, frozen=True):
     """What decides whether an account may issue a boleto."""
 
@@ -40,9 +32,9 @@ class Number(Struct, frozen=True):
 
 find_number = sql.maybe("boleto.number_of_charge", Number)
 find_terms = sql.maybe("boleto.terms", IssuingTerms)
-place_change = sql.maybe("boleto.order_change", _Id)
-_give_up = sql.maybe("boleto.give_up", _Id)
-_find_outcome = sql.maybe("boleto.outcome", _Found)
+place_change = sql.maybe("boleto.order_change", UUID)
+_give_up = sql.maybe("boleto.give_up", UUID)
+_find_outcome = sql.maybe("boleto.outcome", bytes)
 order_reconciliation = sql.run("boleto.order_reconciliation")
 
 
@@ -76,5 +68,4 @@ async def give_up(
 
 async def look(conn: Connection, order_id: UUID) -> bytes | None:
     """The outcome of an order that has ended, else None."""
-    found = await _find_outcome(conn, order_id=order_id)
-    return None if found is None else found.outcome
+    return await _find_outcome(conn, order_id=order_id)

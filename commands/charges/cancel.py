@@ -8,8 +8,6 @@ charge the boleto goes first and the cob after: until the boleto is gone nothing
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import Struct
-
 import sql
 from commands.bank_orders.kinds import CobRemoval
 from commands.charges.change import ChargeChange, ChargeCommand
@@ -22,13 +20,8 @@ from domain.mode import Owner
 from runtime.ids import new_id
 from sql import Connection
 
-
-class _Pending(Struct, frozen=True):
-    charge_id: UUID
-
-
-find_pending = sql.many("charge.pending_by_reference", _Pending)
-find_pending_boleto = sql.many("charge.pending_boleto_by_reference", _Pending)
+find_pending = sql.many("charge.pending_by_reference", UUID)
+find_pending_boleto = sql.many("charge.pending_boleto_by_reference", UUID)
 
 
 def cancellation(
@@ -74,4 +67,4 @@ async def charge_of_reference(
         raise Refused(Code.CHARGE_NOT_FOUND)
     if len(found) > 1:
         raise Refused(Code.CANCEL_REFERENCE_AMBIGUOUS)
-    return found[0].charge_id
+    return found[0]

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Final
 
-from msgspec import Struct
-
 import sql
 from runtime.postgres import Pool, session
 
@@ -12,11 +10,7 @@ BLOCK: Final = 50
 """The sequence's increment."""
 
 
-class Control(Struct, frozen=True):
-    control: int
-
-
-take_block = sql.one("boleto.take_numbers", Control)
+take_block = sql.one("boleto.take_numbers", int)
 
 
 class ControlNumbers:
@@ -32,6 +26,6 @@ class ControlNumbers:
             control = next(self._block, None)
             if control is None:
                 async with session(self._pool) as conn:
-                    control = (await take_block(conn)).control
+                    control = await take_block(conn)
                 self._block = iter(range(control + 1, control + BLOCK))
             return control

@@ -91,17 +91,9 @@ class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
     """By how much the charge's clock is ahead of real time."""
 
 
-class _Ordered(Struct, frozen=True, gc=False):
-    order_id: UUID
-
-
 class _Issued(Struct, frozen=True, gc=False):
     settled: list[UUID] | None
     charge_ids: list[UUID] | None
-    projected: int | None
-
-
-class _Projected(Struct, frozen=True, gc=False):
     projected: int | None
 
 
@@ -124,10 +116,10 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     at: datetime | None = None
 
 
-order_registrations = sql.many("boleto.order_registrations", _Ordered)
-find_ordered = sql.many("boleto.ordered", _Ordered)
+order_registrations = sql.many("boleto.order_registrations", UUID)
+find_ordered = sql.many("boleto.ordered", UUID)
 _issue = sql.one("boleto.issue", _Issued)
-_issue_found = sql.one("boleto.issue_found", _Projected)
+_issue_found = sql.run("boleto.issue_found")
 _encode = msgspec.json.Encoder().encode
 read_registration = msgspec.json.Decoder(Registration).decode
 
@@ -241,10 +233,10 @@ async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -
     """Write the orders whose keys made nothing and are not at work already; answers their ids, and those of orders that
     an earlier call has written, whose answer was lost."""
     assert len(orders) <= ORDERED_MAX
-    written = {row.order_id for row in await order_registrations(conn, items=[_encode(order) for order in orders])}
+    written = set(await order_registrations(conn, items=[_encode(order) for order in orders]))
     others = [order.order_id for order in orders if order.order_id not in written]
     if others:
-        written |= {row.order_id for row in await find_ordered(conn, order_ids=others)}
+        written.update(await find_ordered(conn, order_ids=others))
     return written
 
 

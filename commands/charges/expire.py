@@ -20,19 +20,15 @@ CLOCKS_MAX = 2_000
 _FIRST = UUID(int=0)
 
 
-class Overdue(Struct, frozen=True):
-    charge_id: UUID
-
-
 class ClockAhead(Struct, frozen=True):
     account_id: UUID
     ahead_s: int
 
 
-find_overdue = sql.many("charge.overdue", Overdue)
+find_overdue = sql.many("charge.overdue", UUID)
 find_clocks_ahead = sql.many("charge.clocks_ahead", ClockAhead)
-find_overdue_ahead = sql.many("charge.overdue_ahead", Overdue)
-find_overdue_of_account = sql.many("charge.overdue_of_account", Overdue)
+find_overdue_ahead = sql.many("charge.overdue_ahead", UUID)
+find_overdue_of_account = sql.many("charge.overdue_of_account", UUID)
 
 
 def expiry(charge_id: UUID, owner: Owner | None, *, actor: str) -> ChargeCommand:
@@ -56,7 +52,7 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
         if not found:
             break
         async with transaction(pool) as conn:
-            await expire_charges(conn, [each.charge_id for each in found], now=now, actor="read")
+            await expire_charges(conn, found, now=now, actor="read")
         total += len(found)
     return total
 
@@ -88,6 +84,6 @@ class Sweeper:
         return expired
 
 
-async def _expire_found(conn: Connection, found: Sequence[Overdue], *, now: datetime) -> None:
+async def _expire_found(conn: Connection, found: Sequence[UUID], *, now: datetime) -> None:
     if found:
-        await expire_charges(conn, [each.charge_id for each in found], now=now, actor="sweeper")
+        await expire_charges(conn, found, now=now, actor="sweeper")

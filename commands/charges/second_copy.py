@@ -30,14 +30,10 @@ class _Asked(Struct, frozen=True, gc=False):
     due_date: date
 
 
-class _Of(Struct, frozen=True, gc=False):
-    charge_id: UUID
-
-
 _ask = sql.maybe("second_copy.ask", _Asked)
 _told_since = sql.one("second_copy.told_since", int)
-_answer = sql.maybe("second_copy.answer", _Of)
-_dismiss = sql.maybe("second_copy.dismiss", _Of)
+_answer = sql.maybe("second_copy.answer", UUID)
+_dismiss = sql.maybe("second_copy.dismiss", UUID)
 
 
 async def ask_second_copy(

@@ -86,7 +86,7 @@ async def export_account(
             account_id=account_id,
             name=found.name,
             exported_at=now,
-            schema=(await find_schema(conn)).name,
+            schema=await find_schema(conn),
             keys={str(id): each for id, each in seal.fingerprints().items()},
         )
         if os.path.lexists(file):  # noqa: ASYNC240

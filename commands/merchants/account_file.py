@@ -80,11 +80,7 @@ class FoundAccount(Struct, frozen=True):
     kyc: str
 
 
-class _Schema(Struct, frozen=True):
-    name: str
-
-
-find_schema = sql.one("account_file.schema", _Schema)
+find_schema = sql.one("account_file.schema", str)
 find_sums = sql.many("account_file.sums", SumsOfMode)
 _read = msgspec.json.Decoder(FileLine).decode
 

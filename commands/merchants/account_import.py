@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
-from msgspec import Struct
 
 import sql
 from commands.merchants.account_file import (
@@ -38,13 +37,9 @@ _ADD: Final = sql.for_each("account_file.add", sql.count)
 _WHICH: Final = [each.value for each in Projection]
 
 
-class _Last(Struct, frozen=True):
-    last: int
-
-
 _find_account = sql.maybe("account_file.found", FoundAccount)
 _add_journal = sql.one("account_file.add_journal", int)
-_find_last = sql.one("account_file.last_of_journal", _Last)
+_find_last = sql.one("account_file.last_of_journal", int)
 _journal_since = sql.stream("account_file.journal_since", str)
 _raise_numbers = sql.maybe("account_file.raise_numbers", int)
 
@@ -59,14 +54,14 @@ async def import_account(
     if (cell := cell_of(head.account_id)) != HOME or current_cell() != HOME:
         raise UnfitFile(f"its ids are of cell {cell}: only accounts of home go as files, others move with their cell")
     async with conn.transaction():
-        schema = (await find_schema(conn)).name
+        schema = await find_schema(conn)
         if head.schema != schema:
             raise UnfitFile(
                 f"it comes from a database at {head.schema}, and this one is at {schema}: migrate both alike"
             )
         if await _find_account(conn, account_id=head.account_id) is not None:
             raise UnfitFile("the account is there already")
-        last = (await _find_last(conn)).last
+        last = await _find_last(conn)
         try:
             rows = await _add(conn, file, progress)
         except asyncpg.UniqueViolationError as taken:

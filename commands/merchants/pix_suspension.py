@@ -2,17 +2,10 @@
 
 from datetime import datetime
 
-from msgspec import Struct
-
 import sql
 from sql import Connection
 
-
-class _Suspension(Struct, frozen=True):
-    suspended: bool
-
-
-_find = sql.one("account.pix_suspended", _Suspension)
+_find = sql.one("account.pix_suspended", bool)
 _suspend = sql.run("account.suspend_pix")
 _resume = sql.run("account.resume_pix")
 
@@ -28,4 +21,4 @@ async def resume_pix(conn: Connection, *, now: datetime) -> None:
 
 async def pix_suspended(conn: Connection) -> bool:
     """For refusals: a creation's own statement looks itself, in the same snapshot as it writes."""
-    return (await _find(conn)).suspended
+    return await _find(conn)

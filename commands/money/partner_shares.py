@@ -81,10 +81,6 @@ class SentShare(_Due, frozen=True, gc=False):
     earned_at: datetime
 
 
-class _Known(Struct, frozen=True, gc=False):
-    share_id: UUID
-
-
 _accrue = sql.run("partner_share.accrue")
 _take_back = sql.run("partner_share.take_back")
 take_partners = sql.many("partner_share.take_partners", UUID)
@@ -93,7 +89,7 @@ mark_posted = sql.run("partner_share.posted")
 any_away = sql.one("partner_share.any_away", bool)
 find_away = sql.many("partner_share.away", SentShare)
 _receive = sql.run("partner_share.receive")
-_received = sql.many("partner_share.received", _Known)
+_received = sql.many("partner_share.received", UUID)
 mark_sent = sql.run("partner_share.sent")
 
 
@@ -162,4 +158,4 @@ async def receive_shares(conn: Connection, shares: Sequence[SentShare], *, sende
     answers the share_ids that are there now. Of a partner who is not there, and in a database that is another cell's,
     nothing is taken."""
     await _receive(conn, shares=shares, sender=sender, cell=cell)
-    return [each.share_id for each in await _received(conn, shares=shares, sender=sender)]
+    return await _received(conn, shares=shares, sender=sender)

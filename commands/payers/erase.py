@@ -39,27 +39,19 @@ class ErasedPayer(Struct, frozen=True):
     schedules: int
 
 
-class _Id(Struct, frozen=True):
-    charge_id: UUID
-
-
-class _ScheduleId(Struct, frozen=True):
-    schedule_id: UUID
-
-
 class _Erased(Struct, frozen=True):
     charge_ids: list[UUID] | None
     mail_ids: list[UUID] | None
 
 
-_charges = sql.many("payer.charges", _Id)
-_pending_charges = sql.many("payer.pending_charges", _Id)
+_charges = sql.many("payer.charges", UUID)
+_pending_charges = sql.many("payer.pending_charges", UUID)
 _pending_refunds = sql.one("payer.pending_refunds", int)
 _running_schedules = sql.one("payer.running_schedules", int)
 _erase = sql.one("payer.erase", _Erased)
 _erase_suspended = sql.run("payer.erase_suspended")
 _erase_caught = sql.run("payer.erase_caught")
-_erase_schedules = sql.many("payer.erase_schedules", _ScheduleId)
+_erase_schedules = sql.many("payer.erase_schedules", UUID)
 
 
 def _unheard(charges: int) -> None:
@@ -87,7 +79,7 @@ async def erase_payer(
         await _write_down(conn, owner, ASKED, {"reason": reason}, origin, now=now)
     erased = 0
     while found := await _charges(conn, **of, limit=SLICE):
-        gone = len(await erase_charges(conn, owner.account_id, [each.charge_id for each in found], now=now))
+        gone = len(await erase_charges(conn, owner.account_id, found, now=now))
         if not gone:  # all of this slice were taken up again: paid into, or refunded
             await _refuse_open(conn, of, now=now)
         erased += gone
@@ -117,7 +109,7 @@ async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence
 
 async def _refuse_open(conn: Connection, of: dict[str, Any], *, now: datetime) -> None:
     async with conn.transaction():
-        pending = [each.charge_id for each in await _pending_charges(conn, **of, limit=SLICE)]
+        pending = await _pending_charges(conn, **of, limit=SLICE)
         if pending:
             await expire_charges(conn, pending, now=now, actor="sweeper")
         found = {

@@ -32,10 +32,6 @@ class PassedCharge(Struct, frozen=True):
     expires_at: datetime
 
 
-class _Place(Struct, frozen=True):
-    charge_id: UUID
-
-
 class _Kept(Struct, frozen=True):
     charge_id: UUID
     account_id: UUID
@@ -43,7 +39,7 @@ class _Kept(Struct, frozen=True):
 
 
 _begin = sql.run("payer_retention.begin")
-_place = sql.maybe("payer_retention.place", _Place)
+_place = sql.maybe("payer_retention.place", UUID)
 _passed = sql.many("payer_retention.passed", PassedCharge)
 _due = sql.many("payer_retention.due", PassedCharge)
 _keep = sql.run("payer_retention.keep")
@@ -65,7 +61,7 @@ async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datet
     place = await _place(conn, test=mode.test)
     if place is None:
         return 0
-    passed = await _passed(conn, after=place.charge_id, until=first_id(now - kept), limit=SLICE)
+    passed = await _passed(conn, after=place, until=first_id(now - kept), limit=SLICE)
     due = await _due(conn, test=mode.test, now=now, limit=SLICE)
     for found in (passed, due):
         await _judge(conn, [each for each in found if each.test == mode.test], kept, now=now)

@@ -50,10 +50,6 @@ class _ById(Struct, frozen=True, gc=False):
     amount_cents: int
 
 
-class _DueDay(Struct, frozen=True):
-    due_date: date
-
-
 class _Sum(Struct, frozen=True, gc=False):
     status: str
     count: int
@@ -77,7 +73,7 @@ class StatusSummary(Struct, frozen=True):
 
 _LISTS = {path: sql.list_of(f"read_charge.{path}", DocRow) for path in ("page", "by_key", "by_status", "by_due")}
 _by_id = sql.list_of("read_charge.by_id", _ById)
-_due_days = sql.many("read_charge.due_days", _DueDay)
+_due_days = sql.many("read_charge.due_days", date)
 _summary = sql.list_of("read_charge.summary", _Sum)
 _summary_by_due = sql.many("read_charge.summary_by_due", _Sum)
 _summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
@@ -103,8 +99,7 @@ def walks_due_dates(filters: ChargeFilters) -> bool:
 
 async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
     """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MAX."""
-    rows = await _due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
-    days = [row.due_date for row in rows]
+    days = await _due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 

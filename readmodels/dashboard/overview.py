@@ -95,15 +95,13 @@ async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:
     since = day_begins(now.astimezone(SAO_PAULO).date() - timedelta(days=DAYS - 1))
-    balance = await find_balance(conn, account_id=owner.account_id, test=owner.test)
+    balance_cents = await find_balance(conn, account_id=owner.account_id, test=owner.test)
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
     overdue = await any_overdue(conn, owner, now)
     recent = ChargeFilters(statuses=(expired,), created_from=since)
     opened = await current_sums(conn, owner, ChargeFilters(statuses=(pending,)), now=now, overdue=overdue)
     lapsed = await current_sums(conn, owner, recent, now=now, overdue=overdue)
-    return DashboardTotals(
-        balance.balance_cents, opened[pending], lapsed[expired], await count_open_anomalies(conn, owner)
-    )
+    return DashboardTotals(balance_cents, opened[pending], lapsed[expired], await count_open_anomalies(conn, owner))
 
 
 def received_in(days: Sequence[Day], last: int) -> int:

@@ -90,10 +90,6 @@ class LaneCount(Struct, frozen=True):
     lanes: int
 
 
-class MerchantName(Struct, frozen=True):
-    name: str
-
-
 class Suspension(Struct, frozen=True):
     suspended_at: datetime | None
 
@@ -105,7 +101,7 @@ _of_person = sql.many("platform.merchants_of_person", MerchantRow)
 _of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
 """`account_id`."""
-names_of_merchants = sql.many("platform.merchant_names", MerchantName)
+names_of_merchants = sql.many("platform.merchant_names", str)
 """`limit`: the first by their names."""
 _kyc_counts = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)

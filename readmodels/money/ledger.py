@@ -51,10 +51,6 @@ class LedgerItem(Struct, frozen=True, gc=False, kw_only=True):
     test: bool
 
 
-class _Balance(Struct, frozen=True, gc=False):
-    balance_cents: int
-
-
 class LedgerRow(Struct, frozen=True, gc=False):
     sequence: int
     entry_id: UUID
@@ -86,7 +82,8 @@ class HeldShares(Struct, frozen=True):
 
 find_held_shares = sql.one("read_ledger.held_shares", HeldShares)
 """`account_id`."""
-find_balance = sql.one("read_ledger.balance", _Balance)
+find_balance = sql.one("read_ledger.balance", int)
+"""Cents; `account_id, test`."""
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", LedgerRow)
 _sums = sql.many("read_ledger.sums", EntrySum)
@@ -95,7 +92,7 @@ _sums_counted = sql.many("read_ledger.sums_counted", EntrySum)
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
     """0.00 for an account without movement."""
-    return Balance(reais((await find_balance(conn, account_id=owner.account_id, test=owner.test)).balance_cents))
+    return Balance(reais(await find_balance(conn, account_id=owner.account_id, test=owner.test)))
 
 
 async def ledger_page(

@@ -74,14 +74,6 @@ class WithdrawalFilters(ListFilters, frozen=True, kw_only=True):
     created_to: datetime | None = None
 
 
-class _Found(Struct, frozen=True, gc=False):
-    doc: bytes
-
-
-class _Daily(Struct, frozen=True, gc=False):
-    keep_cents: int
-
-
 class WithdrawalDestination(Struct, frozen=True, gc=False):
     """Where an account's withdrawals go; `pix_key` in the clear, and it need not be one."""
 
@@ -95,8 +87,9 @@ class WithdrawalDestination(Struct, frozen=True, gc=False):
 
 
 find_destination = sql.one("read_withdrawal.destination", WithdrawalDestination)
-find_daily = sql.maybe("read_withdrawal.daily", _Daily)
-find_withdrawal = sql.maybe("read_withdrawal.find", _Found)
+kept_daily = sql.maybe("read_withdrawal.daily", int)
+"""`account_id`: what stays, in cents, when it is paid out once a day; None when it is not."""
+find_withdrawal = sql.maybe("read_withdrawal.find", bytes)
 _page = sql.list_of("read_withdrawal.page", DocRow)
 _by_status = sql.list_of("read_withdrawal.by_status", DocRow)
 read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
@@ -104,8 +97,8 @@ read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
 
 async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID) -> WithdrawalDoc | None:
     """None when the account has no such withdrawal."""
-    row = await find_withdrawal(conn, withdrawal_id=withdrawal_id, account_id=account_id)
-    return None if row is None else read_withdrawal_doc(row.doc)
+    doc = await find_withdrawal(conn, withdrawal_id=withdrawal_id, account_id=account_id)
+    return None if doc is None else read_withdrawal_doc(doc)
 
 
 async def withdrawal_page(
@@ -125,12 +118,6 @@ async def withdrawal_page(
         before=filters.created_to,
     )
     return [read_withdrawal_doc(row.doc) for row in rows], last
-
-
-async def kept_daily(conn: Connection, account_id: UUID) -> int | None:
-    """What stays, in cents, when the account is paid out once a day; None when it is not."""
-    row = await find_daily(conn, account_id=account_id)
-    return None if row is None else row.keep_cents
 
 
 def project_withdrawal(doc: WithdrawalDoc) -> WithdrawalProjection:

@@ -46,20 +46,12 @@ class Horizon(Struct, frozen=True):
     audit_number: int
 
 
-class _Writer(Struct, frozen=True):
-    writer: str
-
-
-class _Row(Struct, frozen=True):
-    journal_id: int
-
-
 find_horizon = sql.one("report_fold.horizon", Horizon)
-find_writers = sql.many("report_fold.writers", _Writer)
+find_writers = sql.many("report_fold.writers", str)
 claim = sql.maybe("report_fold.claim", Position)
 hold = sql.one("report_fold.hold", Position)
 position = sql.one("report_fold.position", Position)
-page = sql.many("report_fold.page", _Row)
+page = sql.many("report_fold.page", int)
 advance = sql.run("report_fold.advance")
 add_attempts = sql.run("report_fold.attempts")
 _RUN: dict[Fold, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for each in Fold}
@@ -78,12 +70,12 @@ async def settled_up_to(conn: Connection) -> Horizon | None:
     None when a transaction that was open then has not ended after half a second.
     """
     horizon = await find_horizon(conn)
-    open_then = {each.writer for each in await find_writers(conn)}
+    open_then = set(await find_writers(conn))
     for _ in range(_POLLS_MAX):
         if not open_then:
             return horizon
         await asyncio.sleep(_POLL_S)
-        open_then &= {each.writer for each in await find_writers(conn)}
+        open_then &= set(await find_writers(conn))
     return None
 
 
@@ -93,7 +85,7 @@ async def fold_up_to(conn: Connection, horizon: Horizon) -> int | None:
     if at is None:
         return None
     await add_attempts(conn, limit=TOLD_MAX)
-    rows = [row.journal_id for row in await page(conn, above=at.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)]
+    rows = await page(conn, above=at.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)
     await fold(conn, rows)
     if len(rows) == ROWS_MAX:
         await advance(conn, journal_id=rows[-1], as_of=at.as_of)

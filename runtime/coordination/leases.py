@@ -5,17 +5,10 @@ others. No transaction stays open while the duty is done: its holder takes the l
 part of its work, and stops when it is told False.
 """
 
-from msgspec import Struct
-
 import sql
 from sql import Connection
 
-
-class _Lease(Struct, frozen=True):
-    name: str
-
-
-_take = sql.maybe("lease.take", _Lease)
+_take = sql.maybe("lease.take", str)
 _release = sql.run("lease.release")
 
 

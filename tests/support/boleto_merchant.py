@@ -124,7 +124,7 @@ async def boleto_issued_before(
         payer_sealed=seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=seal.blind(payer.document),
     )  # fmt: skip
-    control = (await take_block(books)).control
+    control = await take_block(books)
     order = compose_boleto(request, control, agreement=AGREEMENT, now=created_at, deadline=created_at, reply_to=None)
     composed = order.request.payload.charge.boleto
     assert composed is not None

@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, Final
 
 import structlog
-from msgspec import Struct
 
 import sql
 from banks.boletos import PaidBoleto
@@ -57,11 +56,7 @@ assert max(each.width_max for each in BOLETO_PASSES) < timedelta(days=BOLETO_DAY
 _log = structlog.get_logger()
 
 
-class _Key(Struct, frozen=True):
-    pix_key: str
-
-
-find_callbacks_elsewhere = sql.many("bank_order.callbacks_elsewhere", _Key)
+find_callbacks_elsewhere = sql.many("bank_order.callbacks_elsewhere", str)
 
 
 async def reconcile(context: Context, bank: str) -> int:
@@ -125,4 +120,4 @@ async def _move_callbacks(context: Context, bank: str) -> None:
     """When our address has changed, the bank is told for the keys that still have the old one."""
     async with session(context.pool) as conn:
         keys = await find_callbacks_elsewhere(conn, bank=bank, url=callback_url(context), limit=_KEYS_MAX)
-    await register_keys(context, [(bank, key.pix_key) for key in keys])
+    await register_keys(context, [(bank, key) for key in keys])

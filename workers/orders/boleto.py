@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 import structlog
-from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
@@ -76,11 +75,7 @@ _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-class _Booked(Struct, frozen=True, gc=False):
-    booked_cents: int
-
-
-find_booked = sql.one("boleto.booked_of", _Booked)
+find_booked = sql.one("boleto.booked_of", int)
 claim = sql.many("bank_order.claim_boletos", BoletoOrder)
 
 _read_write_off = msgspec.json.Decoder(WriteOff).decode
@@ -237,10 +232,10 @@ class BoletoOrderWorker:
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return OrderEnded(_NOT_PENDING)
         async with session(self._context.pool) as conn:
-            ours = await find_booked(conn, bank=order.bank, number=order.number)
+            our_cents = await find_booked(conn, bank=order.bank, number=order.number)
         booked = await simulated.boletos.booked(order.number)
         # Money we have not booked yet may be this order's own, from before a crash: asked again it is paid once.
-        unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > ours.booked_cents)
+        unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > our_cents)
         if booked is not None and not (unseen and order.attempts > 1):
             pay = partial(
                 simulated.boletos.pay,

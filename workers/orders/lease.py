@@ -106,17 +106,13 @@ class NotOurs(Exception):
     """The order is another lease's by now, or was given up: whoever has it ends it."""
 
 
-class _Settled(Struct, frozen=True, gc=False):
-    order_id: UUID
-
-
 class _Released(Struct, frozen=True, gc=False):
     order_id: UUID
     test: bool
     lane: str
 
 
-_settle = sql.many("bank_order.settle", _Settled)
+_settle = sql.many("bank_order.settle", UUID)
 _put_off = sql.run("bank_order.put_off")
 _release = sql.many("bank_order.release", _Released)
 
@@ -259,7 +255,7 @@ async def settle(
         outcomes=[outcome for _, _, outcome in ended],
         now=now,
     )
-    return {row.order_id for row in rows}
+    return set(rows)
 
 
 def wait_after(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = float("inf")) -> float:

@@ -81,11 +81,11 @@ _CLOSING_COLUMNS: Columns[Day] = {
 async def show_ledger(request: PageRequest) -> Response[Any]:
     """Production only, as every balance here."""
     account_id, test = request.owner.account_id, request.owner.test
-    found = await request.reads.ask(partial(find_balance, account_id=account_id, test=test))
+    balance_cents = await request.reads.ask(partial(find_balance, account_id=account_id, test=test))
     held = await request.reads.ask(partial(find_held_shares, account_id=account_id))
     days = timedelta(days=request.settings.partner_share_held_days)
     values = {
-        "balance_cents": found.balance_cents,
+        "balance_cents": balance_cents,
         "held_cents": held.cents,
         "held_until": None if held.earliest is None else held.earliest + days,
     }

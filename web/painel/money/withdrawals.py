@@ -188,9 +188,9 @@ async def _amount(request: PageRequest, filled: Filled) -> int | None:
         filled.wrong("amount", "Deixe em branco para sacar tudo, ou desmarque a caixa abaixo.")
         return None
     async with session(request.pool) as conn:
-        balance = await find_balance(conn, account_id=request.session.account_id, test=False)
+        balance_cents = await find_balance(conn, account_id=request.session.account_id, test=False)
         fee_cents = await _fee_cents(conn, request)
-    return min(max(balance.balance_cents - fee_cents, 0), PIX_CENTS_MAX)
+    return min(max(balance_cents - fee_cents, 0), PIX_CENTS_MAX)
 
 
 async def _fee_cents(conn: Connection, request: PageRequest) -> int:
@@ -212,9 +212,9 @@ async def _page(
     assert not request.test, "the table has this page in production only"
     account_id = request.session.account_id
     async with session(request.pool) as conn:
-        balance_cents = (await find_balance(conn, account_id=account_id, test=False)).balance_cents
+        balance_cents = await find_balance(conn, account_id=account_id, test=False)
         payout = await shown_payout(conn, account_id, now=request.now)
-        daily_cents = await kept_daily(conn, account_id)
+        daily_cents = await kept_daily(conn, account_id=account_id)
         fee_cents = await _fee_cents(conn, request)
     filled, key = filled or Filled(), key or Filled()
     daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})

@@ -77,4 +77,4 @@ def _pick(asked: ListQuery, text: str, found: Sequence[MerchantRow], *, more: bo
 async def offered(conn: Connection) -> list[str]:
     """Names for the field's list."""
     names = await names_of_merchants(conn, limit=NAMES_MAX + 1)
-    return list(dict.fromkeys(each.name for each in names)) if len(names) <= NAMES_MAX else []
+    return list(dict.fromkeys(names)) if len(names) <= NAMES_MAX else []
