@@ -6,7 +6,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -597,6 +597,12 @@ async def test_both_legs_expire_with_the_charge(merchant: ApiMerchant) -> None:
     made = await dual(client)
     answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/expire")
     assert (answer.body["status"], legs(answer.body)) == ("expired", {"pix": "expired", "boleto": "expired"})
+    # Its page does not say that it was over on a day which is still to come, nor payable until one before that.
+    async with client.http.get(made["payment_url"]) as shown:
+        page = await shown.text()
+    assert "Venceu em" in page
+    assert f"{date.fromisoformat(made['due_date']):%d/%m/%Y}" not in page
+    assert "pagável até" not in page
     # Money that was on its way counts, and says by which leg it came.
     late = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
     assert (late.body["status"], legs(late.body)) == ("paid", {"pix": "expired", "boleto": "paid"})
