@@ -24,8 +24,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
-// What could not be taken is said beside its field, which may be screens below, and below forms of other things.
-document.querySelector('[aria-invalid="true"]')?.focus();
+// What could not be taken is said beside its field, or in its form, which may be screens below.
+const wrong = document.querySelector('[aria-invalid="true"]');
+if (wrong) wrong.focus();
+else document.querySelector(".fault")?.scrollIntoView({ block: "center" });
 
 // Out of the page itself: as an address the text would stay in the browser's list of downloads.
 for (const button of document.querySelectorAll("[data-save]")) {

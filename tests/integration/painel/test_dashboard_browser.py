@@ -203,6 +203,11 @@ async def test_whoever_typed_what_cannot_be_taken_stands_in_its_field(browser: B
     await browser.evaluate(f"{form}.elements.times.value = 11; {form}.submit()")
     await until(browser.evaluate, "document.activeElement.id", "i-times")
     assert await browser.evaluate("scrollY > 0 && document.activeElement.getBoundingClientRect().top < innerHeight")
+    # And of what is no field's.
+    await browser.open(charge)
+    await browser.evaluate("document.querySelector('form[action$=\"/cancelar\"]').submit()")
+    await until(browser.evaluate, "document.querySelector('.fault')?.textContent", "Confirme que quer cancelar.")
+    await until(browser.evaluate, "document.querySelector('.fault').getBoundingClientRect().top < innerHeight", True)
 
 
 async def test_one_box_ticks_every_charge_of_the_page(browser: Browser) -> None:
