@@ -90,12 +90,14 @@ def resend_event(args: argparse.Namespace, api: Api) -> int:
     if first.isdigit() and (last.isdigit() or not dash):
         asked = {"from_sequence": int(first), "to_sequence": int(last or first)}
         count = api.post("/v1/events/redeliver", asked)["deliveries"]
-        show(args, {"deliveries": count}, f"{count} on their way")
+        why = "" if count else ": no endpoint takes these events, or they were on their way already"
+        show(args, {"deliveries": count}, f"{count} on their way{why}")
         return 0
     found = api.get("/v1/webhook-deliveries", event_id=args.event)["data"]
     for each in found:
         api.post(f"/v1/webhook-deliveries/{each['delivery_id']}/redeliver")
-    show(args, {"deliveries": len(found)}, f"{len(found)} on their way")
+    why = "" if found else ": no endpoint was sent an event with this id"
+    show(args, {"deliveries": len(found)}, f"{len(found)} on their way{why}")
     return 0 if found else 1
 
 

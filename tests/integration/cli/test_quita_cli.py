@@ -257,7 +257,13 @@ async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, pr
                 assert terminal.told("events", "resend", name) == [{"deliveries": 1}]
                 until(lambda number=number: len(receiver.received) == number, within_s=30)
         assert len({body for _, body in receiver.received}) == 1
-        assert terminal.run("events", "resend", "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1").returncode == 1
+        nobodys = terminal.run("events", "resend", "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1")
+        assert (nobodys.returncode, nobodys.stdout) == (
+            1,
+            "0 on their way: no endpoint was sent an event with this id\n",
+        )
+        beyond = terminal.run("events", "resend", str(event["sequence"] + 1))
+        assert "0 on their way: no endpoint takes these events" in beyond.stdout
 
 
 async def test_logs_show_what_was_asked_and_answered(terminal: Terminal, merchant: ApiMerchant) -> None:
