@@ -180,12 +180,19 @@ def ask(
     for name, each in (("from", first), ("to", last)):
         if each is not None and not least <= each <= most:
             raise Refused(Code.DATE_RANGE_INVALID, fields={name: f"must be between {least} and {most}"})
-    days_max = _SETTLEMENT_DAYS_MAX if report.live else DAYS_MAX
+    most_days = days_max(report)
     last = last or (today - timedelta(days=1) if report.live and first is None else today)
     first = first or (last if report.live else last - timedelta(days=29))
-    if not 0 <= (last - first).days < days_max:
-        raise Refused(Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {days_max - 1} days before the last day"})
+    if not 0 <= (last - first).days < most_days:
+        raise Refused(
+            Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {most_days - 1} days before the last day"}
+        )
     return ReportQuery(first=first, last=last, today=today, account_id=account_id, by=by)
+
+
+def days_max(report: Report) -> int:
+    """Of a range that can be asked for."""
+    return _SETTLEMENT_DAYS_MAX if report.live else DAYS_MAX
 
 
 def as_csv(report: Report, row: Row) -> list[Field]:

@@ -390,6 +390,9 @@ async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(p
     )
     assert "Nenhuma linha" in nothing.text
     assert "plot-bar" not in nothing.html
+    for name, days in (("receipts", 731), ("settlement", 92)):
+        too_long = await staff.get(f"/plataforma/relatorios/{name}?conta={merchant.account_id}&de=2020-01-01")
+        assert (too_long.status, f"ou passa de {days} dias." in too_long.text) == (400, True)
 
 
 async def test_rows_and_total_of_a_report_are_of_one_instant(pool: Pool, staff: Person, monkeypatch: Any) -> None:

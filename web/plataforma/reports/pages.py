@@ -25,6 +25,7 @@ from readmodels.reports.report import (
     Row,
     as_csv,
     ask,
+    days_max,
     freshness,
     keeping,
     today_at,
@@ -269,7 +270,7 @@ def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Pick
     try:
         return ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
     except Refused:
-        asked.faults["ate"] = "O período termina antes de começar, ou é longo demais."
+        asked.faults["ate"] = f"O período termina antes de começar, ou passa de {days_max(report)} dias."
         return None
 
 
