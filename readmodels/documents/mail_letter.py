@@ -44,6 +44,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     note: str | None = None
     """Free text by the merchant."""
     merchant: str
+    """In whose name it goes out; empty of what the platform tells its staff."""
     closing: tuple[str, ...] = ()
 
 

@@ -62,7 +62,8 @@ def message_bytes(
         # Local parts in other letters need servers all the way that know them (RFC 6531): too few do.
         raise BadAddress("not ascii")
     try:
-        message["From"] = Address(f"{_one_line(letter.merchant)} via Quita", addr_spec=mail_from)
+        sender = f"{_one_line(letter.merchant)} via Quita" if letter.merchant else "Quita"
+        message["From"] = Address(sender, addr_spec=mail_from)
         message["To"] = Address(addr_spec=to)
     except (ValueError, IndexError, AttributeError, MessageError) as error:
         # The standard library's parser answers odd addresses with more than its own errors.
@@ -101,7 +102,8 @@ def plain_text(letter: Letter, stop_url: str | None) -> str:
     parts += letter.closing
     parts.append("-" * _WIDTH)
     if stop_url is None:
-        parts.append(f"Enviado pela Quita às pessoas da conta {letter.merchant}.")
+        to = f"às pessoas da conta {letter.merchant}" if letter.merchant else "à equipe da plataforma"
+        parts.append(f"Enviado pela Quita {to}.")
     else:
         parts.append(
             f"Enviado pela Quita a pedido de {letter.merchant}. Nunca pedimos senha nem código por telefone.\n"

@@ -28,7 +28,7 @@ def link_letter(
 ) -> Letter:
     """A link to choose a password by: the first one, or another."""
     greeting = f"Olá, {name}. " if name else ""
-    facts = [("Conta", account), ("Perfil", ROLES[role])]
+    facts = [("Perfil", ROLES[role])] if staff else [("Conta", account), ("Perfil", ROLES[role])]
     if invited_by is not None:
         facts.append(("Convite de", invited_by))
     if fresh:
@@ -41,7 +41,7 @@ def link_letter(
             lead=f"{greeting}Você tem um acesso {where}. Escolha a sua senha para entrar.",
             facts=tuple(facts),
             link=("Escolher a senha", link),
-            merchant=account,
+            merchant="" if staff else account,
             closing=(f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, {another}.", _NEVER),
         )  # fmt: skip
     return Letter(
@@ -50,7 +50,7 @@ def link_letter(
         lead=f"{greeting}Alguém pediu uma senha nova para este e-mail.",
         facts=tuple(facts),
         link=("Escolher a senha", link),
-        merchant=account,
+        merchant="" if staff else account,
         closing=(
             f"O link vale por {minutes} minutos e uma única vez. Ao trocar a senha, todas as suas sessões terminam; os "
             "dois fatores continuam ligados.",
@@ -181,7 +181,7 @@ def security_letter(
 ) -> Letter:
     """What was done, when, by whom and from where; in the order of _FACTS, whatever order they were told in."""
     heading, lead = _WORDS[kind]
-    shown = [("Conta", account), ("Quando", moment(at))]
+    shown = [("Quando", moment(at))] if staff else [("Conta", account), ("Quando", moment(at))]
     for name, label in _FACTS.items():
         if facts.get(name):
             shown.append((label, ROLES.get(facts[name], facts[name]) if name == "role" else facts[name]))
@@ -191,6 +191,6 @@ def security_letter(
         lead=lead,
         facts=tuple(shown),
         link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
-        merchant=account,
+        merchant="" if staff else account,
         closing=(_CLOSING_OF_STAFF if staff else _CLOSING, *((_LAST,) if last else ())),
     )

@@ -2,12 +2,15 @@
 
 from datetime import UTC, date, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from readmodels.charges.charge import BoletoDoc, ChargeDoc
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
+from readmodels.documents.mail_message import message_bytes, plain_text
+from readmodels.documents.people_letter import security_letter
 
 
 def _boleto(**more: Any) -> ChargeDoc:
@@ -86,3 +89,21 @@ def test_a_payer_reads_the_whole_name_of_who_is_paid() -> None:
     letter = _asked_for(_boleto(), datetime(2027, 3, 1, 15, tzinfo=UTC), merchant=longest)
     assert f"Cobrança de {longest}: R$" in letter.subject
     assert dict(letter.facts)["Para"] == longest
+
+
+def test_staff_are_written_to_by_the_platform_alone() -> None:
+    at = datetime(2027, 3, 1, 15, tzinfo=UTC)
+    for staff, sender, told in (
+        (True, b"From: Quita <", "Enviado pela Quita à equipe da plataforma."),
+        (False, b"From: Loja via Quita <", "Enviado pela Quita às pessoas da conta Loja."),
+    ):
+        letter = security_letter(
+            kind="session.new_device", at=at, facts={}, account="Quita" if staff else "Loja",
+            app_url="https://app.example.com", staff=staff,
+        )  # fmt: skip
+        raw = message_bytes(
+            letter, mail_id=UUID(int=1), to="ana@example.com", mail_from="a@example.com", now=at, stop_url=None
+        )
+        assert sender in raw
+        assert told in plain_text(letter, None)
+        assert ("Conta" in dict(letter.facts)) is not staff
