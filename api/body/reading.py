@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -53,20 +53,15 @@ TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
 _TYPES = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
 
 
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
 
 
 def _depth(body: bytes) -> int:
     """How deep arrays and objects are nested."""
-    deepest = depth = 0
-    for found in _STRING_OR_BRACKET.finditer(body):
-        each = found[0]
-        if each in (b"[", b"{"):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif each in (b"]", b"}"):
-            depth -= 1
-    return deepest
+    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 class _Repeated(ValueError):

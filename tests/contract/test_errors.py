@@ -6,7 +6,9 @@ import httpx
 import msgspec
 import pytest
 
+from api.body.reading import read_object
 from domain.errors import Code
+from tests.support.counting import calls_made
 from tests.support.in_process import Api, bearer, envelope
 from tests.support.system import System
 
@@ -174,6 +176,12 @@ async def test_what_is_no_json_is_malformed(api: Api, path: str, body: bytes) ->
 async def test_brackets_in_a_text_are_text(api: Api) -> None:
     body = {"account_id": str(api.first.account_id), "amount": "1.00", "note": "{[" * 2_000}
     assert (await api.post(PIX, body, token=await api.token(), key="brackets")).status == 201
+
+
+def test_many_brackets_cost_no_step_of_python_each() -> None:
+    """Nobody else is answered meanwhile."""
+    body = b'{"a":[' + b"[]," * 80_000 + b"[]]}"
+    assert calls_made(lambda: read_object(body)) < 1_000
 
 
 @pytest.mark.parametrize(
