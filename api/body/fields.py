@@ -13,7 +13,7 @@ from banks.protocol import DESCRIPTION_CHARACTERS_MAX
 from domain.boleto.codes import LAST_DUE
 from domain.charge import DESCRIPTION_MAX, EXTERNAL_ID_MAX, LIFETIME_MIN
 from domain.errors import Code, Refused
-from domain.identifiers import UUID_REGEX, parse_id
+from domain.identifiers import UUID_REGEX
 from domain.instants import parse_day
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, parse_amount
 from domain.payer import EMAIL_MAX, PAYER_ADDRESS
@@ -64,7 +64,7 @@ def due_day(text: str) -> date:
 
 
 def own_account(given: str | None) -> UUID | None:
-    return None if given is None else parse_id(given)
+    return None if given is None else UUID(given)
 
 
 def boleto_cents(amount: str) -> int:

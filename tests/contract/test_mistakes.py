@@ -90,6 +90,8 @@ BODIES: Final = (
     wrong(PIX, {"account_id": NOBODY}, "no such account for this token", "account_id", "GET /v1/me",
           code="CHARGE_NOT_FOUND"),
     wrong(BOLETO, {"account_id": NOBODY}, "is not this token's account", code="ACCOUNT_MISMATCH"),
+    wrong(BOLETO, {"account_id": NOBODY.upper()}, "is not this token's account", code="ACCOUNT_MISMATCH"),
+    wrong(DUAL, {"account_id": NOBODY.upper()}, "is not this token's account", code="ACCOUNT_MISMATCH"),
     wrong(PIX, {"external_id": 1001}, "external_id", "must be text"),
     wrong(BOLETO, {"external_id": 1001, "descricao": 7}, "external_id", "descricao", "must be text"),
     wrong(PIX, {"external_id": "x" * 256}, "must have at most 255 characters"),
