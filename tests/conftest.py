@@ -31,11 +31,21 @@ settings.load_profile("same_every_run")
 gc.disable()
 
 
+_OF_SYSTEM = pytest.StashKey[set[Path]]()
+"""Files with a test of the whole system."""
+_SYSTEM = pytest.StashKey[System]()
+"""The one that runs."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes is run by `make fault`, and where it is named. Files with what is slow come first: one process
-    would be left with them at the end, and the others have nothing more to do."""
+    """What takes minutes is run by `make fault`, and where it is named. Files of the whole system come first, so that it
+    is stopped when they are done: at rest it takes 3 s of a core a minute, in each process. Of these and the others
+    first those with what is slow: one process would be left with it at the end, and the rest have nothing to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: item.path not in slow)
+    config.stash[_OF_SYSTEM] = {
+        item.path for item in items if isinstance(item, pytest.Function) and "system" in item.fixturenames
+    }
+    items.sort(key=lambda item: (item.path not in config.stash[_OF_SYSTEM], item.path not in slow))
     if os.environ.get("FAULT") == "full" or any("::" in each or each.endswith(".py") for each in config.args):
         return
     heavy = [item for item in items if item.get_closest_marker("heavy") is not None]
@@ -48,6 +58,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtestloop() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if nextitem is not None and nextitem.path not in item.config.stash[_OF_SYSTEM]:
+        _stop_system(item.config)
+
+
+def _stop_system(config: pytest.Config) -> None:
+    """Once, when nothing needs it any more: it must stop cleanly, and have left in no log what no log may hold."""
+    if (whole := config.stash.get(_SYSTEM, None)) is None:
+        return
+    del config.stash[_SYSTEM]
+    code = whole.stop()
+    assert code == 0, f"quita up ended with {code}:\n{whole.said()[-4000:]}"
+    # After all tests of it: none of them, whatever it sent.
+    assert whole.leaked() == []
 
 
 class Servers:
@@ -119,17 +147,14 @@ async def conn(pool: Any) -> AsyncIterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def system() -> Iterator[System]:
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
     """Everything, as `make up` runs it. A run fails when it does not stop cleanly, or when something that no log may
     hold stands in one (tests/support/log_search.py)."""
     whole = System(temporary_home(), env=TWO_APIS)
     try:
-        whole.start()
+        request.config.stash[_SYSTEM] = whole.start()
         yield whole
-        code = whole.stop()
-        assert code == 0, f"quita up ended with {code}:\n{whole.said()[-4000:]}"
-        # After all tests of the run: none of them, whatever it sent, left in a log what no log may hold.
-        assert whole.leaked() == []
+        _stop_system(request.config)
     finally:
         if whole.running():
             whole.kill()
