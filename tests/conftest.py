@@ -38,9 +38,9 @@ _SYSTEM = pytest.StashKey[System]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes is run by `make fault`, and where it is named. Files of the whole system come first, so that it
-    is stopped when they are done: at rest it takes 3 s of a core a minute, in each process. Of these and the others
-    first those with what is slow: one process would be left with it at the end, and the rest have nothing to do."""
+    """What takes minutes is run by `make fault`, and where it is named. Files of the whole system come first: it is
+    stopped when they are done, and takes 3 s of a core a minute at rest, in each process. Of these and the others first
+    those with what is slow: one process would be left with it at the end, and the rest have nothing more to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
     config.stash[_OF_SYSTEM] = {
         item.path for item in items if isinstance(item, pytest.Function) and "system" in item.fixturenames
