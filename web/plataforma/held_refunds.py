@@ -51,7 +51,8 @@ async def release(request: PageRequest) -> Response[Any]:
     """The bank is asked, by a worker. The reason may be left out."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
-    asked = {"Loja": held.merchant, "Valor": brl(held.amount_cents), "Para a chave Pix": held.pix_key or ""}
+    row = held.row
+    asked = {"Loja": row.merchant, "Valor": brl(row.amount_cents), "Para a chave Pix": held.pix_key or ""}
     must_be_proven(request, "Liberar uma devolução retida", asked)
     if reason and reason_faults(reason):
         return await _page(request, fault=NO_REASON, fault_of=_RELEASE)

@@ -610,5 +610,8 @@ async def test_a_reply_that_no_worker_of_ours_has_signed_is_not_believed(context
         await redis.rpush(replies.reply_to, forged)
     await send_reply(context.redis, replies.reply_to, mine, b"yes", Seal(bytes(32)))
     assert await waiting == b"no", "what PostgreSQL says"
+    async with asyncio.timeout(30):
+        while replies_refused_total._value.get() < before + 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     assert replies_refused_total._value.get() == before + 4
     await replies.stop()
