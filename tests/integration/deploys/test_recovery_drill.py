@@ -14,7 +14,7 @@ import pytest
 from banks.protocol import Done
 from banks.simulated.bank import PayerPix
 from banks.simulated.boletos import new_end_to_end_id
-from banks.transfers import Return, Transfer
+from banks.transfers import NO_LIST, Return, Transfer
 from domain.instants import to_millisecond
 from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
@@ -26,6 +26,7 @@ from tests.support.boleto_bank import RunningBoletoBank, new_boleto, running_bol
 from tests.support.database import own_database, owner_of
 from tests.support.wallet import balance_of, put_money
 from workers.incoming.pix_payments import book_pix
+from workers.incoming.statement import compare_statement
 from workers.orders.withdrawal import WithdrawalOrderWorker
 
 
@@ -36,6 +37,15 @@ class Drill(Restored):
         """Whether the bank has sent it, after a worker did what is due."""
         await WithdrawalOrderWorker(self.context).drain()
         return await self.bank.bank.transfers.booked_transfer(id) is not None
+
+    async def told(self, bank: Any) -> set[tuple[str, str, str]]:
+        """What of the last hour differs from what `bank` lists."""
+        self.context.banks.production["001"] = bank
+        until = utc_now() + timedelta(seconds=1)
+        found = await compare_statement(
+            self.context, since=until - timedelta(hours=1), until=until, progress=lambda bank, of: None
+        )
+        return {(each.of, each.what, each.reference) for each in found.differences}
 
 
 async def received(bank: RunningBoletoBank, charge_id: UUID, cents: int) -> str:
@@ -132,6 +142,14 @@ async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_
             assert await restored.sent_by_us(asked) is True
             state = restored.recover("status")
             assert (state["booked"], state["differences"]) == (3, 1)
+
+            # What was sent is held against a bank that lists what it sends, and against no other.
+            gone_there = ("transfer", "missing_here", gone.id)
+            assert await restored.told(bank.adapter()) == {gone_there}
+            unlisted = bank.adapter(transfers_url=f"{bank.url}/elsewhere/v1")
+            assert await restored.told(unlisted) == {("transfer", "not_listed", NO_LIST)}
+            await bank.pool.execute("DELETE FROM simulated_transfer WHERE id = $1", asked)
+            assert await restored.told(bank.adapter()) == {gone_there, ("transfer", "missing_at_bank", asked)}
             assert await verify(url) == []
 
 
