@@ -152,7 +152,7 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
         return await _redate(context, call, charge_id, due_on, scenario)
 
     if asked.charge_id is not None:
-        return await redate(charge_id_in(asked.charge_id))
+        return await redate(charge_id_in(asked.charge_id.lower()))
     return await with_reference(context, call, asked.external_id or "", redate, boletos_only=True)
 
 

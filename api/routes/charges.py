@@ -74,7 +74,7 @@ async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
         return await _cancel(context, call, charge_id, reason, scenario)
 
     if asked.charge_id is not None:
-        return await cancel_it(charge_id_in(asked.charge_id))
+        return await cancel_it(charge_id_in(asked.charge_id.lower()))
     return await with_reference(context, call, asked.external_id or "", cancel_it)
 
 

@@ -203,9 +203,12 @@ async def test_a_number_that_no_float_holds_stands_beside_an_escape(api: Api) ->
     assert (await api.post(PIX, body, token=await api.token(), key="escape")).status == 201
 
 
-async def test_an_account_id_may_be_spelled_in_capitals(api: Api) -> None:
+async def test_ids_in_a_body_may_be_spelled_in_capitals(api: Api) -> None:
     body = {"account_id": str(api.first.account_id).upper(), "amount": "1.00"}
-    assert (await api.post(PIX, body, token=await api.token(), key="capitals")).status == 201
+    made = await api.post(PIX, body, token=await api.token(), key="capitals")
+    assert made.status == 201
+    body = {"charge_id": made.json()["charge_id"].upper()}
+    assert (await api.post("/v1/charges/cancel", body, token=await api.token())).json()["status"] == "cancelled"
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"1", b'"{}"', b"true", b"[{}]", b"1e999"])
