@@ -9,9 +9,9 @@ from runtime.settings import Settings
 
 certificate_ends = Gauge(
     "quita_bank_certificate_ends_timestamp_seconds",
-    "When the certificate ends that a bank is shown; of several processes, the one that ends first.",
+    "When the certificate ends that a bank is shown; of several processes, what the last one to start has read.",
     ["bank"],
-    multiprocess_mode="livemin",
+    multiprocess_mode="livemostrecent",
 )
 
 

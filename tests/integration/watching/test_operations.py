@@ -17,6 +17,7 @@ import yaml
 from prometheus_client import REGISTRY, Gauge
 
 from cli.run.child import CannotRun
+from runtime.local.count_files import _KINDS
 from runtime.metrics import exposition
 from tests.support.receiving import receiving
 from tests.support.system import ROOT, System, until
@@ -127,6 +128,8 @@ def test_every_gauge_goes_with_its_process() -> None:
     gauges = {each for each in REGISTRY._names_to_collectors.values() if isinstance(each, Gauge)}
     assert len(gauges) > 8
     assert {each._name for each in gauges if not each._multiprocess_mode.startswith("live")} == set()
+    # A kind without room taken for its file would end each process with SIGBUS on a disk that is full.
+    assert {f"gauge_{each._multiprocess_mode}" for each in gauges} <= set(_KINDS)
 
 
 def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> None:
