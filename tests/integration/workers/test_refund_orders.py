@@ -28,7 +28,7 @@ from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.money.refund import RefundProjection, refund_by_id
 from readmodels.verify import verify
-from runtime.ids import new_id
+from runtime.ids import first_id, new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import (
     BANK,
@@ -48,7 +48,7 @@ from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
-from workers.incoming.statement import find_transfers
+from workers.incoming.statement import find_refunds_not_listed, find_transfers
 from workers.orders.lease import WATCH, release_orders
 from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, Known, money_wait
 from workers.orders.pix import drain_orders
@@ -222,6 +222,19 @@ async def production_rules(env: Environment) -> None:
     await env.rules(test=True)
 
 
+async def missed(env: Environment, refund_id: UUID, *, listed: bool = False) -> list[str]:
+    """As what a comparison with the bank's lists tells of it when it is in none of them, or in each."""
+    told = []
+    async with session(env.pool) as conn:
+        for of, transfers in (("return", False), ("transfer", True)):
+            rows = await find_refunds_not_listed(
+                conn, first_id=first_id(utc_now() - timedelta(days=1)), last_id=first_id(utc_now() + timedelta(days=1)),
+                bank=BANK, transfers=transfers, listed=[refund_id] if listed else [], limit=10_000,
+            )  # fmt: skip
+            told += [of for row in rows if row.refund_id == refund_id]
+    return told
+
+
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
 async def test_a_pix_goes_back_in_either_mode(env: Environment, test: bool) -> None:
     charge_id = await env.paid(test=test)
@@ -232,6 +245,8 @@ async def test_a_pix_goes_back_in_either_mode(env: Environment, test: bool) -> N
     assert found.return_id is not None
     assert len(found.return_id) == 32
     assert await env.sent(refund_id) == [400]
+    assert await missed(env, refund_id) == ([] if test else ["return"])
+    assert await missed(env, refund_id, listed=True) == []
     assert await env.balance(test=test) == 600
     rest = await env.refund(charge_id, test=test)
     await env.works(charge_id, test=test)
@@ -299,6 +314,7 @@ async def test_a_boleto_paid_on_its_line_goes_to_the_key(env: Environment, test:
     assert sent is not None
     assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (TO.pix_key, TO.document, 1000)
     assert found.end_to_end_id == sent["end_to_end_id"]
+    assert await missed(env, refund_id) == ([] if test else ["transfer"])
     assert await status_of(env.pool, charge_id) == "refunded"
 
 
@@ -362,6 +378,7 @@ async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(en
     env.bank.wire.fault = "refuse"
     await env.works(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
+    assert await missed(env, refund_id) == []
     assert await env.balance() == 1000
     assert await status_of(env.pool, charge_id) == "paid"
     assert (await env.order(charge_id))["state"] == "refused"

@@ -39,7 +39,7 @@ from domain.withdrawal import NEXT, Withdrawal, WithdrawalStatus
 from readmodels.dashboard.platform import queues
 from readmodels.money.withdrawal import WithdrawalDoc, withdrawal_doc
 from readmodels.verify import verify
-from runtime.ids import new_id
+from runtime.ids import first_id, new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import BANK, RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
 from tests.support.merchant import books_of, created_before, money_arrives, new_merchant, until_answer
@@ -48,7 +48,7 @@ from tests.support.system import System
 from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
-from workers.incoming.statement import find_transfers
+from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
 from workers.orders.lease import WATCH, Later, do_order, drain_lane, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
 from workers.orders.pix import drain_orders
@@ -138,6 +138,15 @@ class Environment:
         """What the bank says went out under this withdrawal's id, cents."""
         rows = await self.pool.fetch("SELECT amount_cents FROM simulated_transfer WHERE id = $1", withdrawal_id.hex)
         return [row[0] for row in rows]
+
+    async def missed(self, withdrawal_id: UUID, *, listed: bool = False) -> bool:
+        """Whether a comparison with the bank's lists misses it when it is in none of them, or in one."""
+        async with session(self.pool) as conn:
+            rows = await find_withdrawals_not_listed(
+                conn, first_id=first_id(after(-1)), last_id=first_id(after(1)), limit=10_000,
+                listed=[withdrawal_id] if listed else [],
+            )  # fmt: skip
+        return withdrawal_id in {row.withdrawal_id for row in rows}
 
     async def balance(self) -> int:
         return await balance_of(self.pool, self.account)
@@ -343,6 +352,7 @@ async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env
     async with session(env.pool) as conn:
         (compared,) = await find_transfers(conn, ids=[withdrawal_id])
     assert compared.here_cents is None, "listed as sent, it is told as missing here"
+    assert not await env.missed(withdrawal_id), "nor is it told as missing at the bank"
     env.bank.wire.fault = "up"
     await env.bank.bank.transfers.put_transfer(
         Transfer(id=withdrawal_id.hex, pix_key=str(env.account), document="52998224725", amount_cents=1000)
@@ -362,6 +372,8 @@ async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env
     assert (await env.found(withdrawal_id)).end_to_end_id is not None
     assert await env.balance() == 10_000 - 1000 - 50
     assert await env.events() == ["withdrawal.failed", "withdrawal.succeeded"]
+    assert await env.missed(withdrawal_id)
+    assert not await env.missed(withdrawal_id, listed=True)
 
 
 async def test_a_bank_that_lists_nothing_of_what_it_sent_is_left_alone(env: Environment) -> None:
