@@ -192,6 +192,8 @@ async def test_what_merchants_may_still_read_is_detached_for_nobody(own: Own) ->
             await own.pool.execute("SELECT detach_months($1, now() - interval '398 days')", table)
     with pytest.raises(asyncpg.RaiseError, match="400 days"):
         await own.pool.execute("SELECT drop_months('webhook_attempt', now())")
+    with pytest.raises(asyncpg.RaiseError, match="are kept"):
+        await own.pool.execute("SELECT drop_months('read_event_production', now() - interval '500 days')")
     assert await months_of(own.pool) == before
 
 
@@ -359,7 +361,7 @@ async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it
     """An order that was open for longer than it is kept is still written down."""
     now = datetime.now(UTC)
     old = now - timedelta(days=470)
-    ids = [placed_at(old), placed_at(old + timedelta(days=32)), placed_at(now)]
+    ids = [placed_at(old), placed_at(old + timedelta(days=32)), placed_at(now), placed_at(old)]
     for order_id in ids:
         await own.pool.execute(_PLACED, order_id, now)
 
@@ -380,7 +382,30 @@ async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it
     assert await end(ids[1]) == "bank_order_done_other"
     assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
     async with own.pool.acquire() as conn:
-        assert [await look(conn, each) is not None for each in ids] == [False, True, True]
+        assert [await look(conn, each) is not None for each in ids[:3]] == [False, True, True]
+    # A month that was archived is not made a second time.
+    assert await end(ids[3]) == "bank_order_done_other"
+    await keep_months(own.worker)
+    async with own.pool.acquire() as conn:
+        assert await look(conn, ids[3]) is not None
+
+
+async def test_what_a_bank_was_asked_and_told_is_kept_for_as_long_as_is_set(own: Own) -> None:
+    month, tables = datetime.now(UTC) - timedelta(days=200), ("bank_order_done", "bank_hint_done")
+    for table in tables:
+        await make(own.pool, parent=table, first=month.date(), last=month.date(), moved_max=MOVED_MAX)
+
+    async def archived() -> list[bool]:
+        names = [f"{table}_archive_{month:%Y_%m}" for table in tables]
+        return [await own.pool.fetchval("SELECT to_regclass($1) IS NOT NULL", name) for name in names]
+
+    await keep_months(own.worker)
+    assert await archived() == [False, False]
+    worker: Any = SimpleNamespace(
+        pool=own.pool, now=own.worker.now, settings=SimpleNamespace(bank_history_kept_days=90)
+    )
+    await keep_months(worker)
+    assert await archived() == [True, True]
 
 
 async def test_an_endpoint_that_was_removed_goes_in_batches_and_another_may_follow_at_once(own: Own) -> None:
