@@ -201,10 +201,11 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """As uvicorn's, which takes the trailers of a chunked body for headers: a proxy in front of us has looked at
-        none of them (RFC 9110 section 6.5.1)."""
+        none of them (RFC 9110 section 6.5.1). Blanks behind a value are none of it, and the parser leaves them there:
+        an Idempotency-Key that a proxy has trimmed would be another key (section 5.5)."""
         if not self._in_head:
             return
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         elif name == b"host":

@@ -276,6 +276,14 @@ def test_a_trailer_is_no_header(bounded: ApiProcess, merchant: Any, name: str, c
     assert whole.startswith(b"HTTP/1.1 201 ")
 
 
+def test_blanks_around_a_headers_value_are_none_of_it(server: ApiProcess, merchant: Any) -> None:
+    head, headers, body = chunked(server, merchant)
+    key = headers["Idempotency-Key"].encode()
+    for blanks, status in ((b"%b", 201), (b" \t%b", 200), (b"%b \t ", 200)):
+        asked = head.replace(key, blanks % key)
+        assert told(server, asked, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)).startswith(b"HTTP/1.1 %d " % status)
+
+
 @pytest.mark.parametrize(
     "flood",
     [[b"a: b\r\n"] * 400_000, [b"X: ", *[b"y" * 1_000] * 2_000], [b"X" * 1_000] * 2_000],
