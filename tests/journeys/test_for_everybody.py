@@ -239,10 +239,10 @@ async def test_the_documentation_has_no_barrier(system: System, browser: Browser
     # A page and its twin in the other language differ in words: one is seen on a desktop, the other on a phone.
     desktop, phone = ("/en", "/api", "/pt/api/charges"), ("/pt", "/pt/api", "/api/refunds")
     both = ("/pt/events", "/pt/errors", "/errors/AMOUNT_INVALID", "/pt/sandbox", "/search")
-    screens_of: dict[str, tuple[int, ...]] = dict.fromkeys(desktop, WIDTHS[:1]) | dict.fromkeys(phone, WIDTHS[1:])
-    if FULL:
-        screens_of = dict.fromkeys(screens_of, WIDTHS)
-    screens_of |= dict.fromkeys(both, WIDTHS)
+    screens_of: dict[str, Screens] = dict.fromkeys((*desktop, *phone, *both), WIDTHS)
+    if not FULL:
+        screens_of |= dict.fromkeys(desktop, WIDTHS[:1])
+        screens_of |= dict.fromkeys(phone, WIDTHS[1:])
     assert await barriers(browser, None, [(system.docs_url + path, on) for path, on in screens_of.items()]) == []
 
 
