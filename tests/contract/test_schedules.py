@@ -487,6 +487,31 @@ class _Silent:
         return getattr(self._bank if name in ("pix", "transfers") else self._bank.boletos, name)
 
 
+async def test_a_boleto_that_is_at_the_bank_when_its_schedule_is_stopped_is_looked_after(world: World) -> None:
+    first = today() + timedelta(days=40)
+    boleto = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}, "max_charges": 1}
+    cancelled = await world.created(first_due_date=str(first), **boleto)
+    world.now = at(first - timedelta(days=10)).astimezone(UTC)
+    await world.worker.drain()
+    assert (await world.ask("POST", f"/{cancelled['schedule_id']}/cancel")).status == 200
+    await world.work()
+    (issued,) = await world.charges(cancelled["schedule_id"])
+    assert (issued["state"], (await world.get(cancelled["schedule_id"]))["status"]) == ("issued", "cancelled")
+
+    # The bank's no is no failure of one that is paused: its number waits.
+    paused = await world.created(first_due_date=str(first), **boleto)
+    bank = world.context.banks.production[BANK]
+    world.context.banks.production[BANK] = _Silent(bank)
+    await world.worker.drain()
+    assert (await world.ask("POST", f"/{paused['schedule_id']}/pause")).status == 200
+    await world.work()
+    assert (await world.get(paused["schedule_id"]))["failure"] is None
+    world.context.banks.production[BANK] = bank
+    assert (await world.ask("POST", f"/{paused['schedule_id']}/resume")).status == 200
+    await world.work()
+    assert [each["state"] for each in await world.charges(paused["schedule_id"])] == ["issued"]
+
+
 async def test_many_workers_at_once_issue_each_number_once(world: World) -> None:
     first = today() + timedelta(days=20)
     ids = [

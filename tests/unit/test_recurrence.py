@@ -11,6 +11,7 @@ from domain.boleto.codes import LAST_DUE
 from domain.instants import SAO_PAULO
 from domain.schedules.recurrence import CHARGES_MAX, DAYS, MONTHS, Frequency, Recurrence, issue_at
 from domain.schedules.reminders import APART, Reminder, due_day, next_reminder_at, reminder_at, reminder_now
+from domain.schedules.terms import RelativeDiscount, ScheduleTerms, terms_of_charge, wrong_schedule_terms
 
 frequencies = st.sampled_from(Frequency)
 first_dates = st.dates(date(2020, 1, 1), date(2060, 12, 31))
@@ -126,3 +127,15 @@ def test_a_pix_charge_is_due_on_the_day_of_its_last_moment() -> None:
     assert due_day(None, midnight) == DUE
     assert due_day(date(2026, 12, 9), midnight) == date(2026, 12, 9)
     assert reminder_at(Reminder.DUE_DAY, DUE) == at(10, 9)
+
+
+def test_a_discount_is_given_to_its_last_day_which_may_be_that_of_the_issue() -> None:
+    due, before = date(2027, 3, 10), RelativeDiscount(days_before=5, percent_bps=100)
+    terms = ScheduleTerms(discounts=(before,))
+    agreed = terms_of_charge(terms, due, issued_on=date(2027, 3, 5))
+    assert agreed is not None
+    assert [each.until for each in agreed.discounts] == [date(2027, 3, 5)]
+    assert terms_of_charge(terms, due, issued_on=date(2027, 3, 6)) is None
+    for issue_days_before, wrong in ((5, set()), (4, {"discounts.0.days_before_due"})):
+        found = wrong_schedule_terms(terms, amount_cents=10_000, issue_days_before=issue_days_before, company=False)
+        assert set(found) == wrong
