@@ -69,7 +69,7 @@ def fault_of(url: str, *, allow_private: bool) -> AddressFault | None:
     try:
         parsed = URL(url)
         host, port = parsed.raw_host, parsed.explicit_port
-    except (ValueError, UnicodeError):
+    except (ValueError, IndexError):  # yarl's own, of a "[" before a last "@"
         return AddressFault.NO_URL
     if parsed.scheme not in ("https", "http") or not host:
         return AddressFault.SCHEME_OR_HOST

@@ -393,6 +393,7 @@ ODD = (
 ODD_URLS = (
     "http://[",
     "https://[::1",
+    "https://[::1]@",
     "https://xn--",
     "https://example.com:99999",
     "https://ex\u0000ample.com",
