@@ -420,7 +420,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
              "openapi test_the_sandbox_clock_moves_exactly_when_the_schema_says_so"),
     )),
     Section("Contract 15: running it locally", (
-        line("up-stop", "Stops cleanly on Ctrl-C.", "running test_ctrl_c_stops_cleanly_and_a_second_start_finds_everything"),
+        line("up-stop", "Stops cleanly on Ctrl-C.", "running test_ctrl_c_stops_cleanly_and_a_second_start_finds_all"),
         line("up-user", "As root and as a plain user.", "running test_a_plain_user_runs_a_copy_of_the_checkout"),
         line("up-repair", "A process that dies is replaced.", "running test_kill_9_of_one_process_is_repaired"),
         line("up-third", "Of the three merchants the third waits for its KYC.",

@@ -181,7 +181,7 @@ def test_a_home_with_spaces_and_a_long_closed_path(alone: System) -> None:
     assert alone.status()["ready"] is True
 
 
-def test_ctrl_c_stops_cleanly_and_a_second_start_finds_everything(running: System, alone: System) -> None:
+def test_ctrl_c_stops_cleanly_and_a_second_start_finds_all(running: System, alone: System) -> None:
     """How long it takes is measured by `python -m bench start`: a machine that others use keeps no time."""
     first = alone.dev
     made = alone.create_merchant()
