@@ -320,13 +320,19 @@ async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
     sources = [*await pay(bank, stray=True, amount="5.00"), *await pay(bank, stray=True, amount="6.00")]
+    (in_part,) = await pay(bank, stray=True, amount="7.00")
     await rounds(context)
     ids = [(await suspended(context, source))["suspense_id"] for source in sources]
     async with transaction(context.pool) as conn:
         await return_suspense(conn, ids[0], reference="D1", by="a@b.c", note="por engano", now=utc_now())
     # Of the other the bank says so itself.
     assert (await bank.control("take-back", end_to_end_id=sources[1]))[0] == 200
+    assert (await bank.control("take-back", end_to_end_id=in_part, amount="2.00"))[0] == 200
     await night(context)
+    rest = await suspended(context, in_part)
+    assert rest["state"] == "open", "some of it is here"
+    async with transaction(context.pool) as conn:
+        await return_suspense(conn, rest["suspense_id"], reference="D2", by="a@b.c", note=None, now=utc_now())
     rows = [await suspended(context, source) for source in sources]
     assert [(row["state"], row["settled_by"]) for row in rows] == [("returned", "a@b.c"), ("returned", "bank")]
     charge_id = await registered(context, account)
