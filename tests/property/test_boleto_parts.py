@@ -119,3 +119,6 @@ def test_a_boleto_paid_twice_over_the_counter_is_two_payments_when_two_were_anno
     ]
     (parts,) = _told(twice, lambda count: count, announced=2)
     assert [(part.amount_cents, part.by_pix) for part in parts] == [(BOLETO_CENTS, False)] * 2
+    # One that is named is one of those announced: what is left was paid at once.
+    (parts,) = _told([(True, BOLETO_CENTS, False), (False, 2 * BOLETO_CENTS, True)], lambda count: count, announced=2)
+    assert sorted(part.amount_cents for part in parts) == [BOLETO_CENTS, 2 * BOLETO_CENTS]

@@ -113,7 +113,7 @@ async def test_a_callback_leads_to_the_payment_the_bank_confirms(
     assert await attempts_at(context.pool, payment["end_to_end_id"]) is None
     assert await drain_pix_hints(context) == 0
     kept = "SELECT count(*) FROM bank_hint_done WHERE about = $1"
-    assert await context.pool.fetchval(kept, payment["end_to_end_id"]) == 0, "of a PIX nothing is kept: one is one payment"
+    assert await context.pool.fetchval(kept, payment["end_to_end_id"]) == 0, "nothing is kept of a PIX"
 
 
 async def test_callbacks_told_twice_or_at_once_book_once(context: Context, account: UUID, bank: RunningBank) -> None:
