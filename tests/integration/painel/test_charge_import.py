@@ -70,7 +70,8 @@ async def confirmed(person: Person, page: Seen, path: str = IMPORT, *, again: bo
 
 async def made(books: Books) -> list[tuple[str, int]]:
     rows = await books.pool.fetch(
-        "SELECT external_id, amount_cents FROM charge WHERE account_id = $1 ORDER BY external_id", books.account_id
+        "SELECT external_id, amount_cents FROM charge WHERE account_id = $1 ORDER BY external_id, amount_cents",
+        books.account_id,
     )
     return [tuple(row) for row in rows]
 
