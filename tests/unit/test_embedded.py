@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -158,8 +159,6 @@ async def test_redis_starts_asks_for_the_password_and_keeps_nothing(home: Path) 
 
 
 def test_a_taken_port_is_replaced_and_remembered(tmp_path: Path) -> None:
-    import socket
-
     file = tmp_path / "some.port"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -168,4 +167,14 @@ def test_a_taken_port_is_replaced_and_remembered(tmp_path: Path) -> None:
         new = remembered_port(file)
         assert new != taken.getsockname()[1]
     assert remembered_port(file) == new
-    assert free_port() > 0
+
+
+def test_a_free_port_is_chosen_once_and_is_none_that_a_connection_may_get() -> None:
+    """Or another one would have it before the server that it was chosen for has begun."""
+    chosen = [free_port() for _ in range(200)]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as going_out,
+    ):
+        assert max(chosen) < going_out.getsockname()[1]
+    assert len(set(chosen)) == 200
