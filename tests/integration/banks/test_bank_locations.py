@@ -113,10 +113,10 @@ async def reserve_of(context: Context, **more: Any) -> AsyncIterator[LocationRes
 @asynccontextmanager
 async def working(context: Context, mode: Mode) -> AsyncIterator[None]:
     """A worker that looks every few milliseconds, as a woken one does."""
-    filling = LocationPool(context, mode)
+    filling, ended = LocationPool(context, mode), asyncio.Event()
 
     async def work() -> None:
-        while True:
+        while not ended.is_set():
             await filling.fill()
             await asyncio.sleep(0.005)
 
@@ -124,6 +124,8 @@ async def working(context: Context, mode: Mode) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        ended.set()
+        await asyncio.wait([task], timeout=1.0)  # cut off in the midst of a statement only where a bank hangs
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
