@@ -71,7 +71,25 @@ class _Acquired(_Acquire):
         if isinstance(given[1], asyncpg.ReadOnlySQLTransactionError):
             # The server was demoted behind a proxy that kept the connection open: the next one goes to the primary.
             cast(Any, self.connection).terminate()
-        await super().__aexit__(*given)
+        elif isinstance(given[1], asyncio.CancelledError | TimeoutError) and (conn := self._pooled()) is not None:
+            conn.cut_off = True
+        try:
+            await super().__aexit__(*given)
+        except Exception:
+            if not isinstance(given[1], asyncio.CancelledError):
+                raise  # in place of a cancellation it would leave the task running
+
+    def _pooled(self) -> "_PooledConnection | None":
+        """None of one that was closed meanwhile."""
+        return cast(Any, self.connection)._con  # type: ignore[no-any-return]
+
+
+class _PooledConnection(_Connection):
+    cut_off = False
+    """Its last work was ended before it was done. asyncpg has a statement prepared by one message and executed by
+    another, which is the one that ends the transaction that the first began. Without it that goes on for whoever is
+    next: it keeps its lock on the table, and what comes later fails by the time limit of a statement that nobody waits
+    for."""
 
 
 OPENED: "WeakSet[Pool]" = WeakSet()
@@ -105,8 +123,12 @@ _ASK_AGAIN_S_MIN = 0.05
 _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 
 
-async def _keep(_: object) -> None:
-    """Nothing to reset: no session state is ever set on a pooled connection, so the round trip is saved."""
+async def _keep(conn: _PooledConnection) -> None:
+    """Nothing to reset: no session state is ever set on a pooled connection, so the round trip is saved. What was cut
+    off is ended by another statement, or by the end of the connection if that fails."""
+    if conn.cut_off:
+        conn.cut_off = False
+        await conn.execute("SELECT 1", timeout=_END_S)
 
 
 async def _codecs(conn: Any) -> None:
@@ -139,7 +161,7 @@ async def open_pool(
     pool = Pool(
         database_url,
         connect=cast(Any, settled.connect),
-        connection_class=asyncpg.Connection,
+        connection_class=_PooledConnection,
         record_class=asyncpg.Record,
         loop=None,
         min_size=size_min,
@@ -149,7 +171,7 @@ async def open_pool(
         max_cached_statement_lifetime=0,
         statement_cache_size=statements_kept,
         command_timeout=min(_COMMAND_S_MAX, statement_s * 1.5),
-        reset=_keep,
+        reset=cast(Any, _keep),
         init=_codecs,
     )
     pool.name, pool.size_max = name, size
