@@ -1,1 +1,1 @@
-"""What the bank is to do: orders in PostgreSQL, as they are placed, waited for and given up."""
+"""Orders, which are queued calls to the bank in PostgreSQL: place them, wait for them, give them up."""

@@ -1,7 +1,9 @@
-"""Places orders about boletos: written, a worker woken, and the outcome awaited until a deadline or the order given up.
+"""Places orders about boletos: writes the order, wakes a worker, and awaits the outcome until a deadline, at which the
+order is given up.
 
-A request whose order is given up is answered BANK_UNAVAILABLE, and nothing stays: the same statement writes an order to
-undo what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transaction is open meanwhile.
+A request whose order is given up is answered BANK_UNAVAILABLE, and nothing stays at the bank: the statement that gives
+it up writes an order to undo what the bank may have done (sql/queries/charges/boleto.sql, give_up). No transaction is
+open during the wait.
 """
 
 import asyncio
@@ -41,7 +43,7 @@ from sql import Connection
 DEADLINE_S: Final = 10.0
 """How long a request waits for the bank."""
 RETRY_AFTER_S: Final = 2
-_NUMBERS_MAX = 3  # tried for one boleto
+_NUMBERS_MAX = 3  # control numbers tried for one boleto
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
@@ -49,7 +51,7 @@ _read_outcome = msgspec.json.Decoder(Outcome).decode
 
 
 class BoletoIssuer:
-    """One for each process that takes orders."""
+    """Issues and changes boletos for waiting requests; one instance for each process that places orders."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class BoletoIssuer:
         self._now = now
         self._numbers = ControlNumbers(pool)
         self._due_times = DueTimes(settings.pace.bank_share_per_s)
-        # One for each mode, so that a flood in the sandbox does not delay production.
+        # One batcher for each mode, so that a flood in the sandbox does not delay production.
         self._orders: dict[Mode, Batcher[RegistrationOrder, bool]] = {
             mode: Batcher(self._write, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
         }
@@ -78,15 +80,16 @@ class BoletoIssuer:
             await batcher.close()
 
     async def issue(self, request: BoletoRequest, *, until: float) -> UUID | None:
-        """The id of the charge made of the boleto that the bank has registered; None when the key made something before
-        or is at work.
+        """Have the bank register the boleto; returns the id of its charge, or None when the idempotency key was used
+        before or has an order under way.
 
-        `until` is in the loop's time. Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing
-        stays registered.
+        `until` is in the event loop's time. Refused(BANK_UNAVAILABLE) when the bank did not confirm in time; nothing
+        stays registered then.
         """
         location = None
         if request.kind == DUAL and request.terms is None:
-            # Not given back once it was ordered: a creation that failed may be found paid, with this QR Code.
+            # Not given back once the order is written: the boleto of a failed creation may still be paid by the QR Code
+            # of this location.
             location = await self._reserve.take(request.issuer.mode, request.issuer.account_id)
         order = await self.compose(request, location, until=until)
         if not await self._orders[request.issuer.mode].submit(order):
@@ -98,8 +101,8 @@ class BoletoIssuer:
     async def compose(
         self, request: BoletoRequest, location: PixLocation | None = None, *, until: float
     ) -> RegistrationOrder:
-        """The order for a boleto with the next number, for a caller that writes it in its own transaction and then
-        waits until it is `registered`."""
+        """Returns the order for a boleto with the next control number, for a caller that writes the order in its own
+        transaction and then awaits `registered`."""
         now = self._now()
         return compose_boleto(
             request,
@@ -115,8 +118,8 @@ class BoletoIssuer:
     async def registered(
         self, request: BoletoRequest, order: RegistrationOrder, location: PixLocation | None = None, *, until: float
     ) -> UUID | None:
-        """What `issue` answers, once the order is written. A number that the bank has given to another issuer under the
-        same convenio is followed by an order with the next one."""
+        """Await an order that is written; returns what `issue` returns. When the bank has given the number to another
+        issuer under the same convenio, an order with the next number follows."""
         for again in reversed(range(_NUMBERS_MAX)):
             outcome = await self.wait(order.order_id, until - asyncio.get_running_loop().time())
             if not outcome.refused:
@@ -140,9 +143,9 @@ class BoletoIssuer:
         *,
         left_s: float,
     ) -> bool:
-        """Order a change of a boleto, waited for `left_s` at most; False while another change of it is under way.
+        """Order a change of a boleto, with a deadline in `left_s`; False while another change of it is under way.
 
-        After the commit the caller wakes BOLETO_ORDERS.
+        The caller wakes BOLETO_ORDERS after the commit.
         """
         now = self._now()
         placed = await place_change(
@@ -160,7 +163,7 @@ class BoletoIssuer:
         return placed is not None
 
     async def changed(self, order_id: UUID, left_s: float) -> None:
-        """Wait for the end of a change; Refused as the bank or the charge's state says."""
+        """Wait for the end of a change; raises the Refused that the bank or the charge's status caused."""
         outcome = await self.wait(order_id, left_s)
         if not outcome.refused:
             return
@@ -169,11 +172,11 @@ class BoletoIssuer:
         raise Refused(code, retry_after_s=retry_after_s if code is Code.BANK_UNAVAILABLE else None)
 
     def wake(self, mode: Mode) -> None:
-        """There are orders: a worker is to look."""
+        """Wake the worker of boleto orders."""
         self._jobs.wake(BOLETO_ORDERS[mode])
 
     async def wait(self, order_id: UUID, left_s: float) -> Outcome:
-        """How the order ended; given up at the deadline."""
+        """Returns the outcome of the order, which is given up at the deadline."""
         said = await self._replies.wait(order_id, deadline_s=left_s, look=look)
         if said is None:
             said = await self._give_up(order_id)

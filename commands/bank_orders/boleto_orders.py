@@ -1,4 +1,4 @@
-"""Orders about boletos: placing them, giving them up, finding their outcome."""
+"""Orders about boletos: place them, give them up, find their outcome."""
 
 from datetime import datetime
 from uuid import UUID
@@ -11,14 +11,15 @@ from sql import Connection
 
 
 class Outcome(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How an order ended. `refused` names a Code of domain/errors.py, or is NUMBER_TAKEN; empty when it was done."""
+    """The outcome of an order. `refused` names a Code of domain/errors.py, or is NUMBER_TAKEN; empty when the order was
+    done."""
 
     refused: str = ""
     retry_after_s: int | None = None
 
 
 class IssuingTerms(Struct, frozen=True):
-    """What decides whether an account may issue a boleto."""
+    """The facts that decide whether an account may issue a boleto."""
 
     approved: bool
     address: bytes | None
@@ -48,10 +49,10 @@ async def give_up(
     attempts: int | None = None,
     untouched: int = 0,
 ) -> bool:
-    """Abandon an order nobody waits for; False when it has ended meanwhile.
+    """Abandon an order that no request waits for any more; False when it has ended meanwhile.
 
-    When the bank may have been asked, or there is a charge, an order to reconcile is left. A worker names its lease
-    (`attempts`), and as `untouched` how many of the attempts never reached the bank.
+    When the bank may have been asked, or the charge exists, an order to reconcile is written. A worker identifies its
+    lease by `attempts`; `untouched` is the number of attempts that never reached the bank.
     """
     given_up = await _give_up(
         conn,
@@ -67,5 +68,5 @@ async def give_up(
 
 
 async def look(conn: Connection, order_id: UUID) -> bytes | None:
-    """The outcome of an order that has ended, else None."""
+    """Returns the outcome of an order that has ended, else None."""
     return await _find_outcome(conn, order_id=order_id)

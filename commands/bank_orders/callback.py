@@ -1,4 +1,4 @@
-"""Keep what the bank's callbacks say, as hints: they move nothing, a worker asks the bank (contract section 5)."""
+"""Store the bank's callbacks as hints. A hint moves no money: a worker asks the bank about it (contract section 5)."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -23,7 +23,8 @@ class _Stored(Struct, frozen=True):
 
 
 WAITING_MAX: Final = 100_000
-"""Minutes of work of one worker process. What is refused beyond it the bank sends again, and the reconciler finds."""
+"""Hints that may wait: minutes of work for one worker process. The bank repeats callbacks that are refused beyond it,
+and the reconciler finds their payments."""
 _FULL_S: Final = 60
 
 _unknown = Counter("bank_hints_unknown", "Items of callbacks about no charge or boleto of ours.", ["bank"])
@@ -35,7 +36,7 @@ are_full = sql.one("bank_hint.are_full", bool)
 def by_cell(
     hints: dict[str, str], bank: str, blocks: Sequence[NumberBlock], cells: Collection[int]
 ) -> dict[int, dict[str, str]]:
-    """The hints by the cell their charge or boleto was made in; what names none of these cells is home's."""
+    """Returns the hints by the cell of their charge or boleto; a hint that names none of `cells` goes to HOME."""
     found: dict[int, dict[str, str]] = {}
     for about, named in hints.items():
         if about.startswith(BOLETO_HINT):
@@ -50,9 +51,9 @@ def by_cell(
 async def store_hints(
     conn: Connection, hints: dict[str, str], *, bank: str, now: datetime, request_id: str | None = None
 ) -> int:
-    """Keep hints of this bank: what each is known by, and the txid or boleto number to ask for; answers how many are
-    new. Those about no charge or boleto of ours are counted and not kept: money for none is found in the bank's lists.
-    Refused(SERVICE_UNAVAILABLE) when WAITING_MAX wait already."""
+    """Store this bank's hints, each by its key with the txid or boleto number to ask the bank about; returns how many
+    are new. Hints about no charge or boleto of ours are counted and not stored: the reconciler finds such money in the
+    bank's lists. Refused(SERVICE_UNAVAILABLE) when WAITING_MAX hints wait already."""
     if not hints:
         return 0
     if await are_full(conn, waiting_max=WAITING_MAX):

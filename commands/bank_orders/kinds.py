@@ -1,8 +1,8 @@
-"""The kinds of orders to a bank: in whose lane each is done, and what its request (JSON) holds.
+"""The kinds of orders to a bank: the lane in which each is carried out, and the content of its request (JSON).
 
-An order is placed by naming its request; the kind follows from the request's type. Beside its own fields it holds the
-`request_id` of the request that caused it, if one did, for the log of who does it. The schema knows the same kinds and
-lanes (bank_order.lane), and refuses any other; tests/integration/workers/test_order_kinds.py compares the two.
+An order is placed by its request, whose type gives the kind. Beside its own fields a request holds the `request_id` of
+the API request that caused it, if one did, for the log of the worker that carries it out. The schema knows the same
+kinds and lanes (bank_order.lane) and refuses any other; tests/integration/workers/test_order_kinds.py compares the two.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_OR
 
 
 class CobRequest(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Of a dual charge with terms it is a cobv, whose days and terms are the boleto's when the bank is asked."""
+    """Register the cob of a PIX charge or of a dual charge's PIX leg. A dual charge with terms has a cobv, which takes
+    its dates and terms from the boleto when the bank is asked."""
 
     amount_cents: int
     expires_in_s: int
@@ -39,14 +40,14 @@ class CobRemoval(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CobRevision(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The cob is to end with the boleto, as that stands when the bank is asked, or at `until` when that is earlier. A
-    cobv is to have the boleto's due date."""
+    """Make the cob end with the boleto, as the boleto stands when the bank is asked, or at `until` if that is earlier.
+    A cobv gets the boleto's due date."""
 
     until: datetime | None = None
 
 
 class PixSimulation(Struct, frozen=True, gc=False):
-    """A payer of the sandbox has paid; the bank's books are to show it."""
+    """Enter a sandbox payer's payment in the simulated bank's books."""
 
     end_to_end_id: str
     amount_cents: int
@@ -57,29 +58,29 @@ class PixSimulation(Struct, frozen=True, gc=False):
 
 
 class Payload(Struct, frozen=True, gc=False):
-    """What the journal keeps of a creation."""
+    """The journal's payload of a creation."""
 
     charge: ChargeDoc
 
 
 class PixLeg(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Where the cob of a dual charge will be, and how long it lives: `lifetime_s` counted from the charge's creation,
-    but never longer than the boleto; as long as that when None.
+    """The location and lifetime of a dual charge's cob. `lifetime_s` counts from the charge's creation, and the cob
+    never outlives the boleto; None means as long as the boleto.
 
-    A charge with terms has a cobv instead. Locations of those are not kept ready: who registers the boleto has one
-    made, and until then both fields are None."""
+    A charge with terms has a cobv instead. The pool holds no locations of cobv: the worker that registers the boleto
+    has one made, and until then `location_id` and `location` are None."""
 
     location_id: int | None = None
     location: str | None = None
     pix_key: str
     name: str
     city: str
-    """The merchant's, for the BR Code."""
+    """The merchant's city, for the BR Code, as is `name`."""
     lifetime_s: int | None = None
 
 
 class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A boleto to register. The charge is as it will be, but for its QR Code and creation."""
+    """Register a boleto. The payload holds the future charge; its QR Code and `created_at` are set when it is made."""
 
     key: str
     fingerprint: str
@@ -93,12 +94,12 @@ class Registration(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     scenario: str | None = None
     pix: PixLeg | None = None
     stands: bool = False
-    """The bank registered it and it was not handed out: the boleto of this number is ours whatever is on it, and is to
-    be written off."""
+    """The bank registered the boleto, but it was never handed out. A boleto of this number at the bank is ours,
+    whatever data it carries, and must be written off."""
 
 
 class WriteOff(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Write a boleto off and cancel its charge, or in the sandbox have it `fail`."""
+    """Write a boleto off and cancel its charge or, with `fail` in the sandbox, fail it."""
 
     reason: str
     fail: bool = False
@@ -117,9 +118,9 @@ class Redate(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 class Pay(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Be the sandbox's payer: the boleto's whole amount, once, now, unless said otherwise.
+    """Pay a boleto as the sandbox's payer: by default the whole amount, once, now.
 
-    `force`: the money was on its way, whatever has become of the boleto.
+    `force` pays the boleto whatever its status, as money does that was already on its way.
     """
 
     actor: str
@@ -133,16 +134,16 @@ class Pay(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 class Reconciliation(Struct, frozen=True):
-    """Make the bank's books equal ours: after an order (its kind and request) whose answer was lost, or because the
-    charge was settled, or has ended, by its PIX leg."""
+    """Make the bank's books equal ours, after an order whose answer was lost (`after` is its kind, `request` its
+    request), or because the charge was settled or ended by its PIX leg."""
 
     after: str
     request: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 CLOSE: Final = Reconciliation("pix_paid")
-"""Write a boleto off whose charge was settled by its PIX leg. When a change of the boleto is under way, that change's
-end sees to it instead."""
+"""Write off a boleto whose charge was settled by its PIX leg. When a change of the boleto is under way, the end of that
+change writes it off instead."""
 
 
 # Money that goes out
@@ -154,13 +155,13 @@ class RefundReturn(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     refund_id: UUID
     amount_cents: int
     end_to_end_id: str
-    """Of the PIX that came."""
+    """The endToEndId of the PIX that is returned."""
     description: str | None = None
     scenario: str | None = None
 
 
 class RefundTransfer(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Send a PIX to whom a boleto is refunded."""
+    """Send a PIX to the destination of a boleto's refund."""
 
     refund_id: UUID
     amount_cents: int
@@ -171,9 +172,10 @@ class RefundTransfer(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=
 
 
 class SendOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Send a withdrawal to the account's PIX key, as that was when it was asked for.
+    """Send a withdrawal to the PIX key that the account had when the withdrawal was requested.
 
-    In the clear, as the account's own row has both: they are the merchant's, who is the only one it is ever sent to.
+    Key and document are stored in the clear, as in the account's row: they are the merchant's own, and a withdrawal is
+    only ever sent to the merchant.
     """
 
     amount_cents: int
@@ -184,7 +186,8 @@ class SendOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class OrderLane(StrEnum):
-    """Orders of one lane are claimed by one worker for each mode: a bank may answer in one and hang in another."""
+    """A queue of orders. Each lane has a worker of its own for each mode, because a bank may answer the calls of one
+    lane and hang in another."""
 
     PIX = "pix"
     BOLETO = "boleto"
@@ -193,7 +196,7 @@ class OrderLane(StrEnum):
 
     @property
     def jobs(self) -> Mapping[Mode, str]:
-        """Of the worker to wake, by mode (runtime/jobs.py)."""
+        """The job of the worker to wake, by mode (runtime/jobs.py)."""
         return _JOBS[self]
 
 

@@ -1,8 +1,8 @@
-"""The locations that a process of the API holds in memory, so that creating a PIX charge waits for no bank and no lock.
+"""The locations that an API process holds in memory, so that creating a PIX charge waits for no bank and no lock.
 
-They are taken from the pool in blocks, the next ones before the last are used up. A process that crashes loses those it
-held: an address that no charge has is missed by nobody. When the pool is empty creations wait, in turn by account, for
-what the worker that fills it is making (workers/housekeeping/location_pool.py).
+They are taken from the pool in blocks, the next block before the last one is used up. A process that crashes loses the
+locations it held, which is harmless because no charge has them. When the pool is empty, creations wait for the worker
+that fills it (workers/housekeeping/location_pool.py) and are served round robin over accounts.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 from sql import Connection
 
 BLOCK: Final = 50
-"""Locations in a row of the pool: 4 KB, two rows a page."""
+"""Locations in one row of the pool: a row takes 4 KB, so a page holds two rows."""
 SILENT_S_MAX: Final = 10.0
 """How long creations wait for a bank that a worker found silent."""
 WAIT_S_MAX: Final = 20.0
@@ -34,20 +34,21 @@ WAIT_S_MAX: Final = 20.0
 RETRY_AFTER_S = 2
 _HELD_MIN = BLOCK
 _HELD_MAX = 1_000
-# A block used up faster than this was too small, one that lasted longer than that too large.
+# Blocks used up in less than _QUICK_S were too few; blocks that lasted longer than _LONG_S were too many.
 _QUICK_S = 0.5
 _LONG_S = 5.0
 _LOOK_S = 0.05
 _WAITING_MAX = 20_000
 _DATABASE_BACK_S = 8.0
 _SILENCE_KNOWN = timedelta(seconds=60)
-"""Longer than from one slice to the end of the next of a bank that hangs: a rest of 5 s, and 30 s for a call."""
+"""How long a noted silence counts. Longer than the 35 s that the filling worker takes from one note to the next while a
+bank hangs: a pause of 5 s, and 30 s for a call."""
 
 _log = structlog.get_logger()
 
 
 class PixLocation(Location, frozen=True):
-    """A location, and the bank that made it: it carries the charge that is made with it."""
+    """A location and the bank that made it, which is also the bank of the charge created at this location."""
 
     bank: str
 
@@ -70,12 +71,12 @@ find_made = sql.maybe("pix_location.made", _Made)
 
 
 async def add_to_pool(conn: Connection, mode: Mode, bank: str, locations: Sequence[Location]) -> None:
-    """Keep locations that this bank has made."""
+    """Add locations that this bank has made to the pool."""
     await add(conn, test=mode.test, bank=bank, locations=locations, size=BLOCK)
 
 
 class LocationReserve:
-    """Locations of the bank that carries new charges."""
+    """The locations that this process holds, of the bank that gets new charges."""
 
     def __init__(
         self, bank: str, pool: Pool, jobs: Jobs, *, deadline_s: float = SILENT_S_MAX, wait_s_max: float = WAIT_S_MAX
@@ -92,10 +93,10 @@ class LocationReserve:
         self._last_block = dict.fromkeys(Mode, 0)
         self._filled_at = dict.fromkeys(Mode, 0.0)
         self._looked_at = dict.fromkeys(Mode, 0.0)
-        self._heard = dict.fromkeys(Mode, 0)  # how often there was something new
+        self._heard = dict.fromkeys(Mode, 0)  # how often new locations were seen
 
     def at_hand(self, mode: Mode) -> PixLocation | None:
-        """A location nobody else has, without a wait; None when the caller has to `take` one."""
+        """Returns an unused location without waiting; None when the caller has to `take` one."""
         held = self._held[mode]
         if not held or self._turns[mode]:
             return None
@@ -105,10 +106,10 @@ class LocationReserve:
         return location
 
     async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
-        """A location nobody else has, in turn by account when there are none at hand.
+        """Returns an unused location; when none is at hand, callers are served round robin over accounts.
 
-        Refused(BANK_UNAVAILABLE) when the bank refuses, or nothing comes of it for as long as a caller waits;
-        Refused(SERVICE_UNAVAILABLE) when too few are made; OverflowError when too many wait.
+        Refused(BANK_UNAVAILABLE) when the bank refuses or makes no location while the caller waits;
+        Refused(SERVICE_UNAVAILABLE) when too few are made; OverflowError when too many callers wait.
         """
         if (location := self.at_hand(mode)) is not None:
             return location
@@ -123,10 +124,10 @@ class LocationReserve:
                 raise Refused(code, retry_after_s=RETRY_AFTER_S)
             return future.result()
         finally:
-            future.cancel()  # a caller that has left takes no turn
+            future.cancel()  # a caller that stopped waiting gets no location
 
     def give_back(self, mode: Mode, locations: Sequence[PixLocation]) -> None:
-        """Locations nothing was made with after all."""
+        """Take back locations that no charge was created at."""
         self._held[mode].extend(locations)
         self._turns[mode].serve(self._held[mode])
 
@@ -139,7 +140,7 @@ class LocationReserve:
         return asyncio.get_running_loop().time()
 
     def _fill_soon(self, mode: Mode) -> None:
-        """One at a time, whoever needs it: it goes on for as long as somebody waits."""
+        """Start the filling task of this mode unless one runs; it runs for as long as a caller waits."""
         if mode not in self._filling or self._filling[mode].done():
             self._filling[mode] = asyncio.create_task(self._fill(mode))
 
@@ -154,7 +155,7 @@ class LocationReserve:
                     return
                 if away_at is None or heard != self._heard[mode]:
                     away_at, heard = self._time(), self._heard[mode]
-                # It may answer and refuse every write, as a standby does, and a cell that was moved away.
+                # The database may answer yet refuse every write, as a standby does, and a cell that was moved away.
                 if self._time() - away_at >= _DATABASE_BACK_S:
                     return turns.fail(error)
                 try:
@@ -170,9 +171,9 @@ class LocationReserve:
         held, turns = self._held[mode], self._turns[mode]
         heard_at, made = self._time(), -1
         while turns or len(held) < self._size[mode] // 4:
-            # Others' creations wait as well: beyond what is waited for nothing is taken while the pool is empty.
+            # Creations of other processes may wait too, so while our callers wait only their number is taken.
             found = await self._take_blocks(mode, len(turns) or self._next_size(mode))
-            # The worker that fills the pool looks how fast it is used, and fills it before it is empty.
+            # The worker that fills the pool measures its consumption, and fills it before it is empty.
             self._jobs.wake(LOCATION_POOL[mode])
             held.extend(found)
             turns.serve(held)
@@ -185,15 +186,15 @@ class LocationReserve:
             known = await self._made(mode)
             made_before, made = made, known.made
             if made_before not in (-1, made):
-                heard_at = self._time()  # what another process took first was made all the same
+                heard_at = self._time()  # the bank makes locations, though another process took them first
                 self._heard[mode] += 1
-            # A bank that takes long is not silent: its calls are still under way.
+            # A slow bank is not silent: its calls are still under way.
             if known.silent and self._time() - heard_at >= self._deadline_s:
                 return turns.fail(Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S))
             await asyncio.sleep(_LOOK_S)
 
     def _next_size(self, mode: Mode) -> int:
-        """How many to take: what lasts some seconds."""
+        """Returns how many locations to take, so that they last some seconds."""
         at = self._time()
         lasted_s = at - self._filled_at[mode]
         self._filled_at[mode] = at
@@ -207,7 +208,7 @@ class LocationReserve:
         self._looked_at[mode] = self._time()
         blocks = -(-min(count, _HELD_MAX) // BLOCK)
         async with session(self._pool) as conn:
-            # None behind the last one: those that came back, or were written meanwhile, lie before it.
+            # When no block is left after the last one taken, blocks put back or written meanwhile may lie before it.
             for after in sorted({self._last_block[mode], 0}, reverse=True):
                 found = await take_blocks(conn, test=mode.test, bank=self._bank, blocks=blocks, after=after)
                 if found:

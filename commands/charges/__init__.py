@@ -1,1 +1,1 @@
-"""Commands about charges: created, changed, ended, paid."""
+"""Commands about charges: create, change, end and pay them."""

@@ -1,4 +1,4 @@
-"""What was to be paid on the day of a payment, and its parts: of a charge whose amount goes by the day."""
+"""The amount due on the day of a payment, and its parts, for charges whose amount depends on the day."""
 
 from collections.abc import Collection
 from datetime import date, datetime
@@ -17,7 +17,8 @@ from sql import Connection
 
 
 class Owed(Struct, frozen=True, kw_only=True):
-    """Beside the amount that came; cents. The last two are of a charge with terms, as in domain.charge.Receipt."""
+    """The interest, fine and discount within a payment, in cents. `asked_cents` (the amount due) and `late_from` are
+    set only for a charge with payment terms, as in domain.charge.Receipt."""
 
     interest_cents: int = 0
     fine_cents: int = 0
@@ -27,7 +28,7 @@ class Owed(Struct, frozen=True, kw_only=True):
 
 
 class Parts(NamedTuple):
-    """Of an amount, in cents."""
+    """The interest, fine and discount within an amount, in cents."""
 
     interest: int = 0
     fine: int = 0
@@ -35,7 +36,7 @@ class Parts(NamedTuple):
 
 
 class Agreed(Struct, frozen=True):
-    """What a boleto costs on which day, and the PIX leg beside it."""
+    """The amount, due date and payment terms of a boleto, and of the PIX leg of a dual charge."""
 
     amount_cents: int
     due_on: date
@@ -46,11 +47,12 @@ class Agreed(Struct, frozen=True):
         return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=on)
 
     def owed(self, paid_cents: int, paid_at: datetime, told: Parts | None) -> Owed:
-        """Of one payment; `told` is what the bank says it is made of, None when it says nothing of this one.
+        """Returns the parts and the amount due of one payment; `told` is the parts that the bank reports, None when it
+        reports none for this payment.
 
-        The bank has the terms and asked for the money: parts that make up what came are what it asked for, also where
-        it counts days otherwise. What they do not explain (a PIX whose parts it does not tell, several payments in one
-        total, another amount) is held against the terms here.
+        The bank has the terms and asked the payer for the money. When the reported parts add up to the amount paid,
+        they are what the bank asked for, even where it counts days differently from us. Otherwise (a PIX whose parts
+        the bank does not report, several payments in one total, another amount) the payment is compared with the terms.
         """
         if self.terms is None:
             return _owed(told or Parts())
@@ -59,7 +61,7 @@ class Agreed(Struct, frozen=True):
             return _owed(told, asked_cents=paid_cents, late_from=late_from)
         asked = self.on(paid_at)
         parts = Parts(asked.interest_cents, asked.fine_cents, asked.discount_cents)
-        # Of another amount nobody can say which part of it is the fine.
+        # When another amount was paid, nobody can say which part of it is the fine.
         explained = parts if asked.total_cents == paid_cents else Parts()
         return _owed(explained, asked_cents=asked.total_cents, late_from=late_from)
 
@@ -85,7 +87,8 @@ read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 async def agreed_of(conn: Connection, charge_ids: Collection[UUID]) -> dict[UUID, Agreed]:
-    """Of those that have terms: as they are until this transaction ends, which holds the charges."""
+    """Lock the charges and return the agreed amounts of those that have terms; the lock keeps them as they are until
+    the transaction ends."""
     if not charge_ids:
         return {}
     charges = {each.charge_id: each for each in await lock_charges(conn, charge_ids=sorted(charge_ids))}

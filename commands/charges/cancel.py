@@ -1,8 +1,8 @@
 """Cancel a pending charge, by id or by the merchant's reference.
 
-Cancelling a PIX charge is ours to decide at once; a worker removes the cob at the bank right after
-(contract section 5). A boleto is written off at the bank first, and only then cancelled (spec, States). Of a dual
-charge the boleto goes first and the cob after: until the boleto is gone nothing has changed (contract section 12).
+A PIX charge is cancelled at once, without the bank; a worker removes the cob right after (contract section 5). A boleto
+is written off at the bank first, and only then is its charge cancelled (spec, States). A dual charge has its boleto
+written off first and its cob removed after: until the boleto is written off nothing has changed (contract section 12).
 """
 
 from datetime import datetime
@@ -34,9 +34,10 @@ def cancellation(
     written_off: bool = False,
     scenario: str | None = None,
 ) -> ChargeCommand:
-    """Cancel it; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
+    """Returns the command that cancels a charge; Refused(CHARGE_NOT_PENDING) unless the charge is pending.
 
-    A boleto must have been `written_off` at the bank; the cob of a PIX charge is removed afterwards, by `scenario`.
+    A boleto must have been `written_off` at the bank. The cob of a PIX charge is removed afterwards; `scenario` tells
+    the sandbox's bank how to answer that removal.
     """
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
@@ -60,7 +61,7 @@ def cancellation(
 async def charge_of_reference(
     conn: Connection, owner: Owner, external_id: str, *, now: datetime, boletos_only: bool = False
 ) -> UUID:
-    """The one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
+    """Returns the one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
     find = find_pending_boleto if boletos_only else find_pending
     found = await find(conn, account_id=owner.account_id, test=owner.test, external_id=external_id, now=now)
     if not found:

@@ -1,8 +1,7 @@
-"""Change charges: the one way in which a status changes, money is booked and an event gets its number.
+"""Change charges: the only way in which a charge's status changes and its payments are booked.
 
-Commands are batched. The charges are locked in id order, each command is decided on the locked
-values (domain.charge), what was decided is stored, and last of all it is posted to the journal,
-which locks each account's clock.
+Commands are batched. The charges are locked in id order, each command is decided on the locked values (domain.charge),
+and the decided changes are stored. Last they are posted to the journal, which locks each account's clock.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,17 +31,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
-    """One thing that happened to a charge: a journal row, and what comes with it."""
+    """One change of a charge: a journal row, and the event, payment, refund, ledger entry and bank order that belong to
+    it, if any."""
 
     charge: Charge
     kind: str
     event: Event | None = None
     charge_fields: dict[str, Any] | None = None
-    """What changes in the charge's document, beside status and version."""
+    """The changed fields of the charge's document, beside status and version."""
     payment: Payment | None = None
     payment_fields: dict[str, Any] | None = None
     payer_sealed: bytes | None = None
-    """Who paid: readmodels.charges.charge.Payer as JSON. It is kept with the payment and never journaled."""
+    """The payer of the payment (readmodels.charges.charge.Payer as JSON), sealed. It is kept with the payment and never
+    journaled."""
     refund: RefundChange | None = None
     entry: Entry | None = None
     order: Struct | None = None
@@ -52,18 +53,21 @@ class ChargeChange(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
-    """A change asked for of one charge. `owner` is None for the bank, which knows charges by txid only."""
+    """A requested change of one charge. `owner` is None for the bank, which knows charges by txid only."""
 
     charge_id: UUID
     owner: Owner | None
     decide: Callable[[Charge, datetime], list[ChargeChange]]
-    """Answers the steps, or raises Refused. Given the locked charge, already expired if its time has passed."""
+    """Returns the changes, or raises Refused. Receives the locked charge (already expired if overdue) and the time on
+    its account's clock."""
     actor: str
     request_id: str | None = None
     source: str | None = None
-    """Of a payment: already on the books, the command succeeds without doing anything."""
+    """For a payment: its identity. If a payment with this source is booked already, the command succeeds and changes
+    nothing."""
     paid_at: datetime | None = None
-    """Of a payment: one made before expiry wins over it, however late the bank tells of it."""
+    """For a payment: when it was made. A payment made before the charge expired prevents the expiry, however late the
+    bank reports it."""
 
 
 class _Booked(Struct, frozen=True):
@@ -78,11 +82,11 @@ Outcome = Charge | Refused
 
 
 async def change_charges(conn: Connection, charge_commands: Sequence[ChargeCommand], *, now: datetime) -> list[Outcome]:
-    """Decide every command in order and record what follows; the charge as it then stands, or the refusal, for each.
+    """Decide the commands in order and record their changes; returns, for each, the charge after it, or the refusal.
 
-    `now` is real time. Each charge is judged, and what happens to it dated, by its own account's clock, which came
-    with its lock: in a sandbox that was advanced it is later there (docs/decisions/0013).
-    A command for a charge that does not exist or is not the owner's is Refused(CHARGE_NOT_FOUND).
+    `now` is real time. Each charge is judged, and its changes are dated, by its account's clock, which the lock read
+    with the charge: an advanced sandbox is later than `now` (docs/decisions/0013).
+    A command for a charge that does not exist or belongs to another owner is Refused(CHARGE_NOT_FOUND).
     """
     assert len(charge_commands) <= COMMANDS_MAX
     locked = await lock_charges(conn, charge_ids=sorted({command.charge_id for command in charge_commands}))
@@ -133,7 +137,7 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
 
 
 def expire(charge: Charge) -> ChargeChange:
-    """The step by which a pending charge whose time has passed becomes expired."""
+    """Returns the change by which an overdue pending charge becomes expired."""
     expired = after(charge, ChargeTransition.EXPIRED)
     event_id = new_id()
     event = Event(event_id, expired_body(expired, event_id=event_id))
@@ -229,7 +233,7 @@ def _booking(change: ChargeChange, now: datetime) -> bytes:
 
 
 def _stamped(changes: list[ChargeChange]) -> list[AttributedPayment]:
-    """The payments of charges of partners: the share that is due of each is written with it."""
+    """Returns the payments of charges that carry an integrator code: the partner's share of each is accrued with it."""
     return [
         AttributedPayment(
             change.charge.account_id,

@@ -1,11 +1,12 @@
-"""Book what a bank says it received for boletos.
+"""Book the money that a bank says it received for boletos.
 
-A bank tells a boleto's total, not its payments: what is new is the total less what was booked, decided under the
-charge's lock. A payment is known by its boleto and the total it made, so one total told twice is one payment.
+A bank reports a boleto's total, not its payments. The new money is that total less the cents already booked, computed
+under the charge's lock. A payment is identified by its boleto and the total reached with it, so a total that is
+reported twice makes one payment.
 
-Of new money each PIX that the bank lists for the boleto is a payment of its own, which can go back to whoever sent it.
-The rest is one payment; or several, when that many were announced and it is the boleto's amount so often. Money the
-list does not explain is never given the name of a PIX.
+Each PIX that the bank lists for the boleto is a payment of its own and can be returned to its sender. The rest of the
+new money is one payment, or several when callbacks announced that many and it is that multiple of the boleto's amount.
+Money that the bank's list of PIX does not explain never gets an endToEndId.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -49,7 +50,7 @@ class _Standing(Struct, frozen=True, gc=False):
 
 
 class Part(Struct, frozen=True):
-    """One payment of a boleto. `by_pix`: it came as one, though the bank does not name which."""
+    """One payment of a boleto. `by_pix`: the payment was a PIX whose endToEndId the bank does not tell."""
 
     amount_cents: int
     pix: ReceivedPix | None
@@ -73,12 +74,12 @@ async def confirm_boletos(
     patient: Collection[str] = (),
     request_ids: Mapping[str, str | None] = {},
 ) -> dict[str, Outcome]:
-    """Book what is new of these boletos of one bank; the charge as it then stands (or a refusal) for each boleto that
-    something was booked for, by number. Numbers of no boleto here are passed over.
+    """Book the new money of these boletos of one bank. Returns, by number, the charge afterwards (or the refusal) for
+    each boleto that a payment was booked for. Numbers that are no boleto of this database are skipped.
 
-    `announced` is how many payments callbacks tell of, by number: it parts money the bank confirmed, and adds none.
-    Of the numbers in `patient` nothing is booked while the money may be more payments than were announced so far.
-    `request_ids` are of the callbacks that reported them, by number.
+    `announced` is the number of payments that callbacks reported, by number: it divides money that the bank confirmed
+    and adds none. For a number in `patient`, nothing is booked while its money may be more payments than were announced
+    so far. `request_ids` are those of the callbacks that reported the boletos, by number.
     """
     assert len(states) <= COMMANDS_MAX
     now = to_millisecond(now)
@@ -122,9 +123,10 @@ async def confirm_boletos(
 async def _hold(
     conn: Connection, numbers: Sequence[str], *, bank: str
 ) -> tuple[dict[UUID, Charge], Sequence[_Standing]]:
-    """The charges of those of these boletos that are ours, locked, and what was booked so far."""
+    """Lock the charges of those boletos that are ours; returns the charges and what was booked for each so far."""
     of = await find_of_numbers(conn, bank=bank, numbers=numbers)
-    # The bank may have listed one as paid before its charge was made, as of a registration whose answer was lost.
+    # When the answer to a registration was lost, the bank may have listed the boleto as paid before its charge was
+    # made. That money is in suspense.
     settled = await leave_suspense(conn, [each.number for each in of], bank=bank)
     locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
     if settled:
@@ -143,11 +145,11 @@ def split(
     announced: int,
     limit: int,
 ) -> list[Part]:
-    """The payments that make up a boleto's new money, in the order in which they are booked: 1 to `limit`.
+    """Returns the payments that make up a boleto's new money, in the order in which they are booked: 1 to `limit`.
 
-    `amount_cents` is what the boleto costs on the day of the last money, `named` the endToEndIds booked for it before,
-    `unnamed_cents` what was booked as PIX when the bank did not name them, `announced` how many payments callbacks tell
-    of.
+    `amount_cents` is the amount due on the day of the last payment; `named`, the endToEndIds booked for the boleto
+    before; `unnamed_cents`, the money booked as PIX without an endToEndId because the bank did not tell it;
+    `announced`, the number of payments that callbacks reported.
     """
     left_cents = state.paid_cents - booked_cents
     assert left_cents > 0
@@ -156,13 +158,13 @@ def split(
         if pix.end_to_end_id in named:
             continue
         if unnamed_cents > 0:
-            # The oldest of those never named are the money that was booked unnamed.
+            # The oldest PIX whose endToEndIds were not booked are the money that was booked without one.
             unnamed_cents -= pix.amount_cents
         elif pix.amount_cents <= left_cents and (len(parts) + 1 < limit or pix.amount_cents == left_cents):
             parts.append(Part(pix.amount_cents, pix))
             left_cents -= pix.amount_cents
         else:
-            # Younger than the total, which is up to half a minute old: it is booked when the total has it.
+            # This PIX is newer than the total, which is up to half a minute old. It is booked once the total has it.
             break
     if left_cents == 0:
         return parts
@@ -173,8 +175,8 @@ def split(
 
 
 def _count(new_cents: int, amount_cents: int, *, limit: int) -> int:
-    """How many payments nobody names apart: one, unless it is the boleto's amount several times and so many can be
-    meant."""
+    """Returns how many payments the money that no PIX explains is: one, unless it is a multiple of the boleto's amount
+    and `limit` allows that many payments."""
     count, rest = divmod(new_cents, amount_cents)
     return count if rest == 0 and 1 < count <= limit else 1
 
@@ -202,7 +204,7 @@ def _confirmation(
 ) -> Confirmation:
     pix, by_pix = part.pix, part.pix is not None or part.by_pix
     paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
-    # What the bank tells of the boleto is of its first payment.
+    # The interest, fine and discount that the bank reports for the boleto belong to its first payment.
     told = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if before_cents == 0 else None
     return Confirmation(
         charge_id=booked.charge_id,
@@ -223,7 +225,8 @@ def _confirmation(
 
 
 def _paid_at(state: BoletoState, now: datetime) -> datetime:
-    """The bank tells the day: the payment is of that day, and of now when that is today."""
+    """The bank reports only the day. The payment is dated `now` when that is today, else at the nearest end of the
+    day."""
     if state.paid_on is None:
         return now
     return max(day_begins(state.paid_on), min(now, day_ends(state.paid_on) - _INSTANT))

@@ -14,7 +14,8 @@ take_block = sql.one("boleto.take_numbers", int)
 
 
 class ControlNumbers:
-    """One for each process. A block is committed by the sequence, so no number is handed out twice."""
+    """The control numbers that a process holds; one instance for each process. The sequence never returns a block
+    twice, so no number is handed out twice."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

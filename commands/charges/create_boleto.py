@@ -1,8 +1,9 @@
-"""Issue boletos: ordered with their number chosen, made charges once the bank has registered them.
+"""Issue boletos: order the registration with the nosso numero chosen, and create the charge once the bank has
+registered the boleto.
 
-The order holds everything the charge will be, so that the worker that reads the bank's yes can make it: key, charge,
-boleto, journal and read row come in one statement with the order's own end (sql/queries/charges/boleto.sql, issue). The
-cob of a dual charge is ordered in that statement too: a creation that is given up leaves neither leg.
+The order holds the whole future charge, so the worker that reads the bank's confirmation can create it. One statement
+writes key, charge, boleto, journal and read row and ends the order (sql/queries/charges/boleto.sql, issue). That
+statement also orders the cob of a dual charge, so a creation that is given up leaves neither leg.
 """
 
 from base64 import b64encode
@@ -56,9 +57,9 @@ class BoletoRequest(Struct, frozen=True, gc=False, kw_only=True):
     send_email: bool = False
     metadata: dict[str, str] | None = None
     schedule_id: str | None = None
-    """Of the schedule it is a charge of."""
+    """The schedule that issues the charge, if one does."""
     pix_lifetime_s: int | None = None
-    """Of a dual charge whose PIX leg has a time of its own."""
+    """For a dual charge whose PIX leg has a lifetime of its own."""
 
 
 class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
@@ -69,10 +70,10 @@ class RegistrationOrder(Struct, frozen=True, gc=False, kw_only=True):
     bank: str
     created_at: datetime
     due_at: datetime | None = None
-    """When it is due, where that is not when it was made."""
+    """When the order is due, if not at `created_at`."""
     deadline: datetime
     reply_to: str | None
-    """None: nobody waits."""
+    """None when no request waits for the outcome."""
     request: Registration
 
 
@@ -86,7 +87,7 @@ class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
     qr_code: str | None
     at: datetime
     cob_order_id: UUID | None = None
-    """Of the order for the cob, when it is a dual charge."""
+    """The id of the order for the cob, for a dual charge."""
     ahead_s: int = 0
     """By how much the charge's clock is ahead of real time."""
 
@@ -135,7 +136,8 @@ def compose_boleto(
     deadline: datetime,
     reply_to: str | None,
 ) -> RegistrationOrder:
-    """The order to register it, with the charge as it will be; `location` is where the cob of a dual charge will be."""
+    """Returns the order to register the boleto, with the future charge; `location` is the location of the cob of a dual
+    charge."""
     issuer, charge_id = request.issuer, request.charge_id
     assert location is None or (request.kind == DUAL and request.terms is None), "kept ready are places of cobs"
     doc = _compose_doc(request, charge_id, control, agreement=agreement, now=now)
@@ -167,8 +169,8 @@ def compose_boleto(
 
 
 def placed(request: Registration, location: Location) -> Registration:
-    """The same with a place for the PIX leg of a dual charge. What costs another amount another day has none in its
-    QR Code, which is printed once."""
+    """Returns the registration with a location for the PIX leg of a dual charge. The QR Code is printed once, so it
+    carries no amount when the charge's amount depends on the day."""
     leg, doc = request.pix, request.payload.charge
     assert leg is not None, "only a dual charge has a PIX leg"
     qr_code = dynamic_br_code(
@@ -230,8 +232,8 @@ def _compose_doc(
 
 
 async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -> set[UUID]:
-    """Write the orders whose keys made nothing and are not at work already; answers their ids, and those of orders that
-    an earlier call has written, whose answer was lost."""
+    """Write the orders whose idempotency keys have made nothing and have no order under way. Returns their ids, and the
+    ids of orders that an earlier call wrote although its answer was lost."""
     assert len(orders) <= ORDERED_MAX
     written = set(await order_registrations(conn, items=[_encode(order) for order in orders]))
     others = [order.order_id for order in orders if order.order_id not in written]
@@ -241,10 +243,11 @@ async def order_boletos(conn: Connection, orders: Sequence[RegistrationOrder]) -
 
 
 async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult]) -> tuple[set[UUID], set[UUID]]:
-    """Make charges of registered boletos. Answers the orders that ended so, and the charges made.
+    """Create the charges of registered boletos. Returns the ids of the orders that ended, and of the charges created.
 
-    An order that ended without its charge: the key was used meanwhile, and the boleto is being undone at the bank. One
-    that did not end is no longer this worker's: somebody else sees to its boleto.
+    An order that ended without a charge had its key used meanwhile; an order to undo the boleto at the bank was
+    written. An order that did not end is no longer under this worker's lease, and its boleto is taken care of by the
+    worker that has the lease or by the order to reconcile.
     """
     assert len(boletos) <= ISSUED_MAX
     ordered = sorted(boletos, key=lambda boleto: (boleto.request.payload.charge.account_id, boleto.request.key))
@@ -272,7 +275,8 @@ async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult])
 async def issue_found_boleto(
     conn: Connection, request: Registration, *, bank: str, qr_code: str | None, registered_at: datetime
 ) -> None:
-    """Make the charge of a boleto that was paid although its creation had been given up. Asked again, it is there.
+    """Create the charge of a boleto that was paid although its creation had been given up. A repeated call changes
+    nothing.
 
     `registered_at` is on the charge's own clock.
     """

@@ -1,8 +1,8 @@
-"""Accept PIX charges: decide, store, record. Workers register them at the bank right after; the sandbox's bank, whose
-books are in the same database, has a test charge from the statement that creates it.
+"""Create PIX charges. Workers register them at the bank right after. The sandbox's simulated bank keeps its books in
+the same database, so the statement that creates a test charge also registers it there.
 
-Creations are batched: one statement writes everything and commits by itself. Every
-identifier the bank will see is chosen before (the txid is the charge id in hex).
+Creations are batched: one statement writes everything and commits by itself. Every identifier that the bank will see is
+chosen beforehand (the txid is the charge id in hex).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ CREATIONS_MAX = 100
 
 
 class Creation(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request to create a PIX charge. `charge_id` is chosen here, so that a repeated write is recognised."""
+    """A valid request to create a PIX charge. `charge_id` is chosen before the write, so that a repeated write is
+    recognised."""
 
     issuer: Issuer
     key: str
@@ -36,7 +37,7 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     charge_id: UUID
     request_id: str
     now: datetime
-    """Real time; what the charge tells is by the issuer's clock."""
+    """Real time; the instants in the charge are on the issuer's clock."""
     amount_cents: int
     lifetime_s: int
     external_id: str | None
@@ -47,7 +48,7 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
     send_email: bool = False
     metadata: dict[str, str] | None = None
     schedule_id: str | None = None
-    """Of the schedule it is a charge of."""
+    """The schedule that issues the charge, if one does."""
 
     @property
     def name(self) -> tuple[Owner, str]:
@@ -55,7 +56,7 @@ class Creation(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A creation ready to be written, as the statement reads it: validated, with its location, all ids chosen."""
+    """A creation as the statement reads it: validated, with its location and all ids chosen."""
 
     key: str
     fingerprint: bytes
@@ -66,14 +67,14 @@ class NewPix(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     actor: str
     request_id: str
     order_id: UUID | None
-    """Of the order to register it; None when the sandbox's bank is to have it at once."""
+    """The id of the order to register the cob; None when the statement registers it at the simulated bank itself."""
     payload: Payload
     order: msgspec.Raw
     """The request to the bank (JSON) as the worker will send it."""
     at: datetime | None = None
-    """The real instant, when the charge is on a clock that is ahead of it."""
+    """The real instant, when the charge's clock is ahead of real time."""
     due_at: datetime | None = None
-    """When the order is due, where that is not the real instant."""
+    """When the order is due, if not at the real instant of creation."""
 
     @property
     def doc(self) -> ChargeDoc:
@@ -93,10 +94,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
-    """Write the charges whose key is new, in one statement; answers their ids.
+    """Write the charges whose idempotency key is new, in one statement; returns their ids.
 
-    The others' keys belong to somebody already; or, in production, standalone PIX is suspended or the account not
-    approved. The caller looks up which.
+    A charge is left out when its key was used before or, in production, when standalone PIX is suspended or the account
+    is not approved. The caller looks up which applies.
     """
     assert len(items) <= CREATIONS_MAX
     items = sorted(items, key=lambda item: (item.doc.account_id, item.doc.test, item.key))
@@ -107,15 +108,15 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
 def compose_pix(
     creation: Creation, location: PixLocation, *, traced: bool = False, due_times: DueTimes | None = None
 ) -> NewPix:
-    """The charge as it will be written, with the order that has the bank register it, due at once or as `due_times`
-    say. A test charge needs none, unless X-Sandbox-Bank says how its bank is to answer, or it is `traced` and the call
-    to the bank is to have its span."""
+    """Returns the charge to write, with the order to register its cob at the bank, due at once or as `due_times` say. A
+    test charge has no order, unless X-Sandbox-Bank sets the bank's answer, or the request is `traced` and the call to
+    the bank is to have a span."""
     issuer = creation.issuer
     ordered = not issuer.test or traced or creation.scenario is not None
     due_at = creation.now
     if ordered and due_times is not None:
-        # In the first half of its time, whatever the account ordered before: a charge of a minute that waited for a
-        # minute was over, and no bank had heard of it.
+        # Due within the first half of the charge's lifetime, however many orders the account placed before: a charge
+        # that lives for a minute and waited for a minute expired before the bank had heard of it.
         due_at = min(due_times.take(issuer.owner, due_at), due_at + timedelta(seconds=creation.lifetime_s / 2))
     created_at = issuer.clock(creation.now)
     expires_at = created_at + timedelta(seconds=creation.lifetime_s)

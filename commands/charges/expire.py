@@ -1,4 +1,4 @@
-"""Expire pending charges whose time has passed: before a read of their account, and by the sweeper. Once each."""
+"""Expire overdue pending charges, before a read of their account and by the sweeper; each charge expires once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,10 +13,10 @@ from domain.mode import Owner
 from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
-# A read settles at most this many charges of its account before it answers; the sweeper has the rest.
+# A read expires at most this many batches of its account's charges before it answers; the sweeper expires the rest.
 BATCHES_MAX = 50
 CLOCKS_MAX = 2_000
-"""Sandboxes ahead of real time that one round of the sweeper looks at: an index probe each."""
+"""Sandboxes ahead of real time that one round of the sweeper looks at; each costs an index probe."""
 _FIRST = UUID(int=0)
 
 
@@ -32,17 +32,18 @@ find_overdue_of_account = sql.many("charge.overdue_of_account", UUID)
 
 
 def expiry(charge_id: UUID, owner: Owner | None, *, actor: str) -> ChargeCommand:
-    """Being looked at is enough: change_charges expires what is overdue before it asks what else is to change."""
+    """Returns a command without changes of its own: change_charges expires an overdue charge before calling `decide`.
+    """
     return ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor=actor)
 
 
 async def expire_charges(conn: Connection, charge_ids: Sequence[UUID], *, now: datetime, actor: str) -> None:
-    """Expire those of the charges that are pending and overdue; the others stay as they are."""
+    """Expire the charges that are pending and overdue; the others stay as they are."""
     await change_charges(conn, [expiry(each, None, actor=actor) for each in charge_ids], now=to_millisecond(now))
 
 
 async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
-    """Expire everything overdue of one account and mode; how many there were."""
+    """Expire the overdue charges of one account and mode; returns how many there were."""
     total = 0
     for _ in range(BATCHES_MAX):
         async with session(pool) as conn:
@@ -58,16 +59,16 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
 
 
 class Sweeper:
-    """Expires the overdue charges of all accounts. Of the sandboxes that are ahead of real time each round looks at
-    CLOCKS_MAX, in turn."""
+    """Expires the overdue charges of all accounts. Each round looks at the next CLOCKS_MAX sandboxes that are ahead of
+    real time."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._after = _FIRST
 
     async def sweep(self, *, now: datetime) -> int:
-        """One round: expire up to COMMANDS_MAX charges that are due by real time, and as many by their sandbox's clock;
-        how many there were. Charges that another process is changing are left to the next round."""
+        """One round: expire up to COMMANDS_MAX charges that are overdue by real time, and as many by their sandbox's
+        clock; returns how many expired. Charges that another process is changing are left to the next round."""
         async with session(self._pool) as conn:
             clocks = await find_clocks_ahead(conn, after=self._after, limit=CLOCKS_MAX)
         self._after = clocks[-1].account_id if len(clocks) == CLOCKS_MAX else _FIRST

@@ -1,4 +1,4 @@
-"""Fail a charge the bank refused for good."""
+"""Fail a charge that the bank refused for good."""
 
 from datetime import datetime
 from uuid import UUID
@@ -25,7 +25,7 @@ async def fail_charge(
     request_id: str | None = None,
     written_off: bool = False,
 ) -> Outcome:
-    """Make a pending charge `failed`; a Refused outcome when it is no longer pending, which changes nothing."""
+    """Make a pending charge `failed`. A charge that is no longer pending stays as it is, and the outcome is Refused."""
     command = failing(
         charge_id, None, code=code, message=message, actor=actor, request_id=request_id, written_off=written_off
     )
@@ -43,10 +43,11 @@ def failing(
     request_id: str | None,
     written_off: bool = False,
 ) -> ChargeCommand:
-    """Fail a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
+    """Returns the command that fails a charge; Refused(CHARGE_NOT_PENDING) unless it is pending.
 
-    Of a dual charge the leg that is left goes too: the cob when the boleto was `written_off`, else the boleto. A PIX
-    charge fails because its bank refused the cob; one that its `owner` fails in the sandbox has a cob, which goes.
+    A dual charge has its remaining leg closed: the cob is removed when the boleto was `written_off`, else the boleto is
+    written off. A PIX charge fails because its bank refused the cob, so there is no cob to remove; a PIX charge that
+    its `owner` fails in the sandbox has a cob, which is removed.
     """
 
     def decide(charge: Charge, at: datetime) -> list[ChargeChange]:

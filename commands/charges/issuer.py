@@ -1,4 +1,4 @@
-"""The account that issues a charge, and the actor on whose behalf."""
+"""The account that issues a charge, and the actor who requested the charge."""
 
 from datetime import datetime
 from uuid import UUID
@@ -14,7 +14,7 @@ from sql import Connection
 
 
 class Issuer(Struct, frozen=True, gc=False, kw_only=True):
-    """`name`, `city` and `pix_key` go into the BR Code; `actor` is who the journal says it was."""
+    """The issuing account: `name`, `city` and `pix_key` go into the BR Code; the journal names `actor`."""
 
     account_id: UUID
     test: bool
@@ -34,17 +34,17 @@ class Issuer(Struct, frozen=True, gc=False, kw_only=True):
         return Owner.of(self.account_id, self.test)
 
     def clock(self, now: datetime) -> datetime:
-        """The instant it is for its charges when it is really `now`."""
+        """Returns the time on the clock of its charges at the real instant `now`."""
         return on_clock(now, self.ahead_s)
 
 
 def br_code_at(location: Location, issuer: Issuer, amount_cents: int) -> str:
-    """The BR Code of a cob that will be at `location`."""
+    """Returns the BR Code of a cob that will be at `location`."""
     return dynamic_br_code(location=location.location, amount_cents=amount_cents, name=issuer.name, city=issuer.city)
 
 
 class PixKeyOwner(Struct, frozen=True):
-    """What an account is registered with."""
+    """The registered data of an account that go into its charges."""
 
     name: str
     city: str
@@ -57,7 +57,7 @@ _find_registered = sql.maybe("account.registered", PixKeyOwner)
 
 
 async def issuer_of(conn: Connection, owner: Owner, *, actor: str) -> Issuer:
-    """An account that exists, as the issuer of its charges."""
+    """Returns an account as the issuer of its charges. The account must exist."""
     found = await _find_registered(conn, account_id=owner.account_id, test=owner.test)
     assert found is not None
     return Issuer(

@@ -1,4 +1,4 @@
-"""Book money the bank confirmed, and the sandbox's simulated payment in the same way."""
+"""Book money that the bank confirmed, and the sandbox's simulated payments in the same way."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -25,14 +25,14 @@ from runtime.seal import PAYMENT_PAYER, Seal
 from sql import Connection
 
 SANDBOX_PAYER: Final = ("PAGADOR DE TESTE", "00000000191")
-"""Name and document of whoever pays a test charge."""
+"""Name and document of the payer of every test charge."""
 
 
 class OfBoleto(Struct, frozen=True, kw_only=True):
-    """What is told of the payment of a boleto beside its amount. Cents."""
+    """The facts of a boleto's payment beside its amount."""
 
     source: str
-    """What the payment is known by: a boleto's has no endToEndId that could be relied on."""
+    """The identity of the payment: the payment of a boleto has no reliable endToEndId."""
     method: str
     nosso_numero: str
     integrador_code: str | None
@@ -40,11 +40,11 @@ class OfBoleto(Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(Struct, frozen=True, kw_only=True):
-    """Money the bank confirmed when asked. Amount in cents; the document is unmasked, digits only."""
+    """Money that the bank confirmed when asked. The document is unmasked, digits only."""
 
     charge_id: UUID
     end_to_end_id: str | None
-    """Of a PIX; what its payment is known by, unless a boleto was paid."""
+    """Set for a PIX. It identifies the payment, unless a boleto was paid."""
     amount_cents: int
     paid_at: datetime
     payer_name: str | None = None
@@ -52,9 +52,9 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     boleto: OfBoleto | None = None
     owed: Owed = Owed()
     integrador_code: str | None = None
-    """Of the PIX leg of a dual charge; a boleto's is told with the boleto."""
+    """Set for the PIX leg of a dual charge; a boleto's integrator code is in `boleto`."""
     request_id: str | None = None
-    """Of the bank's callback, where one reported it."""
+    """That of the bank's callback, if one reported the payment."""
 
     @property
     def source(self) -> str:
@@ -72,8 +72,8 @@ async def confirm_payments(
     seal: Seal,
     fees: FeeTerms,
 ) -> list[Outcome]:
-    """Book each confirmed payment once (by its source), whatever state its charge is in: money is never dropped.
-    `fees` are charged of accounts that have no terms of their own."""
+    """Book each confirmed payment once (by its source), whatever the status of its charge: money is never dropped.
+    `fees` are charged to accounts that have no terms of their own."""
     charge_commands = [
         ChargeCommand(
             charge_id=each.charge_id,
@@ -99,7 +99,8 @@ def simulated_payment(
     actor: str,
     request_id: str | None,
 ) -> ChargeCommand:
-    """A sandbox payer pays the whole amount now. Only a pending charge can be paid so: Refused(CHARGE_NOT_PENDING)."""
+    """Returns the command by which a sandbox payer pays the whole amount now; Refused(CHARGE_NOT_PENDING) unless the
+    charge is pending."""
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         if charge.status != Status.PENDING:
@@ -119,7 +120,7 @@ def book_simulated(
     seal: Seal,
     fees: FeeTerms,
 ) -> list[ChargeChange]:
-    """Credit what a sandbox payer pays, and have the simulated bank's books show it."""
+    """Returns the changes that credit a sandbox payment and order its entry in the simulated bank's books."""
     received = Confirmation(
         charge_id=charge.charge_id,
         end_to_end_id=end_to_end_id,
@@ -141,11 +142,11 @@ def book(
     fees: FeeTerms,
     order: Struct | None = None,
 ) -> list[ChargeChange]:
-    """The step that credits a confirmed payment and, when it settles, makes its charge paid; and the one that debits
-    its fee, by the account's own terms or by `fees`, of an anomalous payment too.
+    """Returns the change that credits a confirmed payment and, if the payment settles the charge, makes it paid; then
+    the change that debits the fee, by the account's own terms or by `fees`. Anomalous payments are charged a fee too.
 
-    `order` is for the bank. What settles a dual charge by one leg orders the other one closed: the cob is removed, the
-    boleto written off (contract section 12).
+    `order` is for the bank. A payment that settles a dual charge by one leg orders the other leg closed: the cob is
+    removed, or the boleto written off (contract section 12).
     """
     receipt = _receipt(confirmed)
     terms = terms_in_force(charge.fees, fees)
@@ -172,7 +173,7 @@ def book(
     if fee_cents:
         changes.append(_fee(charge, payment, terms))
     if payment.settles and payment.anomaly is not None:
-        # An overpaid charge is paid and odd at once: the merchant is told of both.
+        # An overpaid charge is paid and its payment anomalous, so the merchant gets both events.
         kind = EventKind.PAYMENT_ANOMALY
         changes.append(ChargeChange(charge=charge, kind=kind, event=_event(kind, charge, payment)))
     return changes
@@ -202,7 +203,7 @@ def _receipt(confirmed: Confirmation) -> Receipt:
 
 
 def _fee(charge: Charge, payment: Payment, terms: FeeTerms) -> ChargeChange:
-    """Right behind the payment in the ledger, so that no line comes between the two."""
+    """Returns the change that debits the fee. It directly follows the payment, so no ledger entry comes between."""
     return ChargeChange(
         charge=charge,
         kind=FEE_CHARGED,
@@ -219,7 +220,7 @@ def _booking(confirmed: Confirmation, seal: Seal, fees: FeeTerms) -> Callable[[C
 
 
 def _seal_payer(payment: Payment, seal: Seal) -> bytes | None:
-    """None when the bank names nobody."""
+    """Returns the sealed payer, or None when the bank names no payer."""
     payer = {"name": payment.receipt.payer_name, "document": payment.receipt.payer_document_masked}
     if not any(payer.values()):
         return None
@@ -227,7 +228,7 @@ def _seal_payer(payment: Payment, seal: Seal) -> bytes | None:
 
 
 def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *, now: datetime) -> dict[str, Any]:
-    """The payment's document: money in cents, and nobody's name."""
+    """Returns the payment's document, with money in cents and without the payer."""
     receipt, boleto, owed = payment.receipt, confirmed.boleto, confirmed.owed
     fields: dict[str, Any] = {
         "payment_id": payment.payment_id,

@@ -1,6 +1,6 @@
-"""Change the due date of a pending boleto. The bank has it first; this is what follows from its yes.
+"""Change the due date of a pending boleto, after the bank has confirmed the change.
 
-The PIX leg of a dual charge moves with it: an order that is tried until the bank has done it gives the cob the new end.
+The PIX leg of a dual charge follows: an order, retried until the bank has carried it out, gives the cob the new expiry.
 """
 
 from datetime import date, datetime
@@ -40,11 +40,12 @@ async def redate_boleto(
     actor: str,
     request_id: str | None,
 ) -> Outcome:
-    """Give a pending boleto the due date that the bank has confirmed, and with it line, barcode and expiry.
+    """Give a pending boleto the due date that the bank has confirmed, and the line, barcode and expiry of that date.
 
-    Fine and interest count from the new date, and the days in which it can be paid late are as many as before;
-    discounts keep their days. `boleto` is the boleto as it was, `redated` how often that happened before, `pix_until`
-    when the PIX leg of a dual charge ends by a time of its own. A Refused(CHARGE_NOT_PENDING) outcome changes nothing.
+    Fine and interest count from the new date, and the boleto can be paid late for as many days as before; discounts
+    keep their days. `boleto` is the boleto before the change, `redated` the number of earlier changes, `pix_until` the
+    end of a dual charge's PIX leg that has a lifetime of its own. A Refused(CHARGE_NOT_PENDING) outcome changes
+    nothing.
     """
 
     def decide(charge: Charge, at: datetime) -> list[ChargeChange]:

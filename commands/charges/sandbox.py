@@ -1,4 +1,4 @@
-"""What the sandbox lets a merchant make happen to a test charge: that it expires, fails, is paid oddly."""
+"""Commands of the sandbox on test charges: expire a charge, fail it, or pay it so that an anomaly results."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,11 +17,11 @@ from runtime.seal import Seal
 
 SANDBOX_FAILURE = ("SANDBOX_FAILURE", "The charge was made to fail in the sandbox.")
 TIMES_MAX = 10
-"""How often one request pays a charge."""
+"""Payments of a charge by one request."""
 
 
 def expiring(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:
-    """End a pending charge's time now; Refused(CHARGE_NOT_PENDING) for any other."""
+    """Returns the command that expires a pending charge now; Refused(CHARGE_NOT_PENDING) for any other charge."""
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         if charge.status != Status.PENDING:
@@ -44,9 +44,10 @@ def paying(
     actor: str,
     request_id: str,
 ) -> ChargeCommand:
-    """Pay a PIX charge once for each endToEndId, whatever its state: this is how anomalies are made.
+    """Returns the command that pays a PIX charge once for each endToEndId, whatever its status, so that merchants can
+    produce anomalies.
 
-    The amount is the charge's, and the instant now, unless given.
+    The amount defaults to the charge's, and `paid_at` to now.
     """
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:

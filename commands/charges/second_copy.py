@@ -1,6 +1,6 @@
-"""A payer asks for a second copy of a boleto that can no longer be paid; the merchant answers with another charge.
+"""Second copies: a payer asks for one when a boleto can no longer be paid; the merchant answers with another charge.
 
-Asking makes nothing at a bank and changes no charge: it is told to the merchant, once a day for each charge.
+A request orders nothing from a bank and changes no charge. It notifies the merchant, once a day for each charge.
 """
 
 from datetime import date, datetime, timedelta
@@ -17,7 +17,7 @@ from runtime.ids import new_id
 from sql import Connection
 
 LETTERS_MAX: Final = 20
-"""To an account in LETTERS_IN; more requests than that stand in the dashboard alone."""
+"""Mails to one account in LETTERS_IN; further requests are shown in the dashboard only."""
 LETTERS_IN: Final = timedelta(days=1)
 
 
@@ -39,8 +39,8 @@ _dismiss = sql.maybe("second_copy.dismiss", UUID)
 async def ask_second_copy(
     conn: Connection, public_id: str, *, today: date, account_now: datetime, now: datetime
 ) -> bool:
-    """Whether it was new: the day's first of a charge that is a boleto, expired and not answered. `today` and
-    `account_now` are on its account's clock. Of a test charge nobody is mailed."""
+    """Record a payer's request; returns whether it was new, that is the day's first for an expired boleto without an
+    answer. `today` and `account_now` are on the account's clock. A request for a test charge is not mailed."""
     asked = await _ask(conn, public_id=public_id, today=today, account_now=account_now, times_max=TIMES_MAX)
     if asked is None:
         return False
@@ -69,8 +69,8 @@ async def ask_second_copy(
 async def answer_second_copy(
     conn: Connection, charge_id: UUID, owner: Owner, *, answered_by: UUID, now: datetime
 ) -> bool:
-    """Have the page of the expired charge lead to `answered_by`; False when that is for another payer, or nothing was
-    asked for or it was answered before."""
+    """Make the payer page of the expired charge lead to the charge `answered_by`. False when `answered_by` is for
+    another payer, or when the expired charge has no open request."""
     found = await _answer(
         conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, answered_by=answered_by, now=now
     )
@@ -78,6 +78,6 @@ async def answer_second_copy(
 
 
 async def dismiss_second_copy(conn: Connection, charge_id: UUID, owner: Owner, *, now: datetime) -> bool:
-    """Put the request away; False when none is open."""
+    """Dismiss the open request; False when none is open."""
     found = await _dismiss(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, now=now)
     return found is not None

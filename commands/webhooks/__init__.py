@@ -1,1 +1,1 @@
-"""Commands about webhooks: the endpoint, what is sent again, the notices about it."""
+"""Commands about webhooks: the endpoint, redelivery, and notices about failures."""

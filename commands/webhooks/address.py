@@ -1,4 +1,4 @@
-"""Which addresses a webhook may have: public names over https, looked up once before the address is taken."""
+"""Check webhook addresses: public names over https, resolved once before the address is accepted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from aiohttp.resolver import AsyncResolver
-from yarl import URL  # what the sender parses with: two parsers that disagree are how guards are passed
+from yarl import URL  # the sender's parser too: a check that parses a URL otherwise than the sender can be bypassed
 
 from domain.errors import Code, Refused
 from domain.webhooks.public_address import is_public
@@ -25,7 +25,7 @@ _PRIVATE_ENDINGS = frozenset({"localhost", "local", "internal", "intranet", "lan
 
 
 class AddressFault(StrEnum):
-    """What is wrong with an address, with its English text; the dashboard has its own (web/painel)."""
+    """A fault of an address, with its English text; the dashboard has texts of its own (web/painel)."""
 
     LENGTH = f"The address must have 1 to {URL_LENGTH_MAX} characters."
     CHARACTERS = "The address must not contain spaces, backslashes or control characters."
@@ -41,11 +41,11 @@ class AddressFault(StrEnum):
 
 
 async def check_address(url: str, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
-    """Refused(VALIDATION_ERROR) unless the address is plainly public; asked before the transaction of `set_endpoint`.
+    """Refused(VALIDATION_ERROR) unless the address is plainly public; called before the transaction of `set_endpoint`.
 
-    Looks the name up, for at most 2 s, and refuses it when any of its addresses is not public. A name that has no
-    address at this moment is taken: it may be published after it is registered, a resolver may be down, and what
-    protects us is that every connection looks again. Its attempts fail with dns_error until then.
+    Resolves the name, for at most 2 s, and refuses it when any of its addresses is not public. A name without an
+    address at this moment is accepted: it may be published later, or a resolver may be down, and the real protection is
+    the check at each connection. Attempts fail with dns_error until the name resolves.
     """
     fault = fault_of(url, allow_private=allow_private)
     if fault is None and not allow_private and not await _resolves_publicly(str(URL(url).raw_host), nameservers):
@@ -55,13 +55,14 @@ async def check_address(url: str, *, allow_private: bool, nameservers: Sequence[
 
 
 def host_of(url: str) -> str:
-    """What audit log and notices have of an address: its path or its query may hold a merchant's secret."""
+    """Returns scheme and host, the only parts of an address that the audit log and notices contain: its path or query
+    may hold a merchant's secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"
 
 
 def fault_of(url: str, *, allow_private: bool) -> AddressFault | None:
-    """What is wrong with a webhook URL as it is written."""
+    """Returns the fault of a webhook URL as it is written, without resolving its name; None if there is none."""
     if not 0 < len(url) <= URL_LENGTH_MAX:
         return AddressFault.LENGTH
     if not url.isprintable() or " " in url or "\\" in url:

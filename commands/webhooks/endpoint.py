@@ -1,4 +1,4 @@
-"""A merchant's webhook endpoint: its address, the kinds of events it is sent, and the secret they are signed with."""
+"""A merchant's webhook endpoint: its address, the event kinds it receives, and its signing secret."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -18,16 +18,17 @@ from runtime.seal import WEBHOOK_SECRET, Seal
 from sql import Connection
 
 OVERLAP = timedelta(hours=24)
-"""How long the secret before signs along after a rotation (contract section 9)."""
+"""How long the previous secret goes on signing after a rotation (contract section 9)."""
 OLD_SECRETS_MAX = 5
-"""Each has its whole day, whatever is rotated after it; each costs two signatures of every delivery."""
+"""Old secrets that still sign. Each signs for its whole 24 h, whatever rotations follow, and costs two signatures for
+every delivery."""
 SECRETS_FULL = f"{OLD_SECRETS_MAX} secrets before this one still sign along. Wait a day, or end them."
 
 
 class SetEndpoint(Struct, frozen=True):
     endpoint_id: UUID
     secret: str
-    """Shown this once, and kept sealed."""
+    """Shown once, and stored sealed."""
 
 
 class _StoredEndpoint(Struct, frozen=True):
@@ -53,13 +54,13 @@ async def set_endpoint(
     seal: Seal,
     chance: bytes,
 ) -> SetEndpoint:
-    """Send this account's events to `url` from now on; signed with the secret it has, or with a first one made of 32
-    bytes of `chance`. A receiver that runs goes on verifying when the address alone changes (`rotate_secret`).
+    """Send this account's events to `url` from now on, signed with the secret the account has, or with a first secret
+    made of the 32 bytes `chance`. A new address keeps the secret, so the receiver's verification goes on working; only
+    `rotate_secret` changes it.
 
-    Refuses an unknown account (WALLET_ACCOUNT_NOT_FOUND) and a URL that is malformed or, unless private
-    addresses are allowed, not plainly public (VALIDATION_ERROR). What its name resolves to is for
-    `check_address`, before, and is looked at again at each connection. A new address begins with open lanes:
-    what was held for the one before goes out to it.
+    Refuses an unknown account (WALLET_ACCOUNT_NOT_FOUND) and a URL that is malformed or, unless private addresses are
+    allowed, not plainly public (VALIDATION_ERROR). `check_address` resolves the name beforehand, and each connection
+    checks it again. A new address begins with open lanes: deliveries held for the previous address are sent to it.
     """
     fault = fault_of(url, allow_private=allow_private)
     if fault is not None:
@@ -80,8 +81,8 @@ async def set_endpoint(
 
 
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
-    """A new secret signs from now on; the one before signs along for 24 h, and each before that for what is left of its
-    own. Refuses (VALIDATION_ERROR) without an endpoint, and while OLD_SECRETS_MAX sign along."""
+    """Sign with a new secret from now on. The previous secret signs too for 24 h, and each older one for the rest of
+    its own 24 h. Refuses (VALIDATION_ERROR) without an endpoint, and while OLD_SECRETS_MAX old secrets still sign."""
     endpoint_id = await _hold(conn, account_id=account_id)
     if endpoint_id is None:
         raise _no_endpoint()
@@ -100,7 +101,7 @@ async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, se
 
 
 async def revoke_previous(conn: Connection, account_id: UUID) -> None:
-    """The secrets before rotations stop signing at once, because one leaked. Refuses without an endpoint."""
+    """Stop signing with all old secrets at once, because one leaked. Refuses without an endpoint."""
     endpoint_id = await _hold(conn, account_id=account_id)
     if endpoint_id is None:
         raise _no_endpoint()
@@ -108,17 +109,17 @@ async def revoke_previous(conn: Connection, account_id: UUID) -> None:
 
 
 async def choose_kinds(conn: Connection, account_id: UUID, kinds: Collection[EventKind]) -> None:
-    """Send these kinds of events from now on, beside the two every endpoint is sent (contract section 8)."""
+    """Send these kinds of events from now on, beside the two that every endpoint receives (contract section 8)."""
     wanted = sorted({*DEFAULT_KINDS, *kinds})
     if await choose(conn, account_id=account_id, kinds=wanted) is None:
         raise _no_endpoint()
 
 
 async def resume(conn: Connection, account_id: UUID, tests: Collection[bool]) -> None:
-    """The merchant says that the receiver works again: open these lanes, by `test`. What is held is sent slowly
-    and in order.
+    """Open the endpoint's lanes of these modes (`tests`), because the merchant says that the receiver works again. Held
+    deliveries are sent slowly and in order.
 
-    Refuses without an endpoint. A lane that nothing keeps from sending stays as it is.
+    Refuses without an endpoint. A lane that is open already stays as it is.
     """
     rows = await lanes_of(conn, account_id=account_id)
     if not rows:

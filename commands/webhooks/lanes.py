@@ -1,4 +1,4 @@
-"""Lanes as PostgreSQL keeps them: read under a lock, and written when they changed."""
+"""The stored lanes of webhook endpoints: read under a lock, and written when they changed."""
 
 from collections.abc import Mapping
 from datetime import datetime

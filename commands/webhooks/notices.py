@@ -1,6 +1,6 @@
-"""Notify a merchant's people of what waits for them: problems with their webhooks, and what payers ask for.
+"""Notify a merchant's dashboard users of webhook failures and of payers' requests for a second copy.
 
-Stored here, shown by the dashboard, sent by e-mail.
+Notices are stored here, shown by the dashboard and sent by e-mail.
 """
 
 from collections import Counter
@@ -24,14 +24,16 @@ SANDBOX_MARK = "[TESTE/SANDBOX]"
 SECOND_COPY: Final = "second_copy_asked"
 """The kind of a notice that a payer asked for a second copy of a boleto."""
 A_DAY_MAX: Final = 20
-"""Of each bounded kind, about one endpoint in one mode: a receiver that fails and recovers by turns would have all the
-account's people mailed without end. The last says that it is the last. A pause is told always."""
+"""Notices in a day of each kind in _BOUNDED, about one endpoint in one mode: without the bound, a receiver that fails
+and recovers by turns would cause mails to all the account's users without end. The last notice says that it is the
+last. A pause is always notified."""
 _DAY: Final = timedelta(hours=24)
 _BOUNDED: Final = frozenset({Transition.FAILING.value, Transition.RECOVERED.value})
 
 
 class NewNotice(Struct, frozen=True, kw_only=True):
-    """`facts` are for the reader: numbers, instants and the host of the merchant's address; no secret, no payload."""
+    """A notice to store. `facts` holds numbers, instants and the host of the merchant's address; no secret, no
+    payload."""
 
     notice_id: UUID
     account_id: UUID
@@ -71,7 +73,8 @@ mark_mailed = sql.run("notice.mark_mailed")
 
 
 async def give_notice(conn: Connection, notices: Sequence[NewNotice], *, now: datetime) -> None:
-    """Store them in the transaction of what they are about; of bounded kinds A_DAY_MAX in a day, and no more."""
+    """Store the notices in the transaction of the change they report; of each kind in _BOUNDED at most A_DAY_MAX in a
+    day."""
     kept = await _within_bounds(conn, notices, now=now)
     if kept:
         await add(

@@ -16,9 +16,9 @@ from sql import Connection
 Found = TypeVar("Found")
 
 RANGE_MAX = 10_000
-"""Sequence numbers in one range: their transaction takes less than a second, and their delivery a minute or so."""
+"""Sequence numbers in one range: the transaction takes less than a second, and the deliveries about a minute."""
 
-_APART = timedelta(milliseconds=5)  # 200 a second: what ten requests in flight to a receiver of 50 ms carry
+_APART = timedelta(milliseconds=5)  # 200/s: the rate of ten concurrent requests to a receiver that answers in 50 ms
 _TRIES: Final = 5
 
 
@@ -28,9 +28,9 @@ again_in_range = sql.one("redeliver.range", int)
 
 
 async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: datetime) -> None:
-    """Make this delivery due now, with the whole retry schedule before it. One that is being sent stays as it is, and
-    none is sent twice at once. Refuses what is not the owner's, and what has no body any more because its event left
-    the feed (DELIVERY_NOT_FOUND)."""
+    """Make this delivery due now, and start its retry schedule anew. A delivery that is being sent stays as it is, so
+    none is sent twice at once. Refused(DELIVERY_NOT_FOUND) for a delivery of another owner, and for one whose event has
+    left the feed, because its body is gone."""
     endpoint_id = await hold(conn, account_id=owner.account_id)
     if endpoint_id is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
@@ -42,8 +42,8 @@ async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: d
 async def redeliver_range(
     conn: Connection, owner: Owner, from_sequence: int, to_sequence: int, *, now: datetime
 ) -> int:
-    """Have every event of this range (both ends included) sent again, or for the first time, if the account's
-    endpoint takes its kind. Answers how many deliveries are due, those that were due before included.
+    """Send every event of this range (both ends included) whose kind the endpoint receives, again or for the first
+    time. Returns how many deliveries are due, those that were due before included.
 
     Refuses a range that ends before it begins or is wider than RANGE_MAX (VALIDATION_ERROR).
     """
@@ -66,8 +66,9 @@ async def redeliver_range(
 
 
 async def _beside_answers(conn: Connection, statement: Callable[[], Awaitable[Found]]) -> Found:
-    """Run it again when an answer was stored meanwhile: that moves the delivery's row to another partition, and who
-    waits for a row that moves fails (40001). The next snapshot finds it where it is now."""
+    """Run the statement, and again after a serialization error (40001). Storing a receiver's answer moves the
+    delivery's row to another partition, and a statement that waits for the row then fails; the next snapshot finds it.
+    """
     for _ in range(_TRIES - 1):
         try:
             async with conn.transaction():  # inside the caller's: a savepoint

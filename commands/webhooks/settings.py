@@ -28,10 +28,10 @@ _move = sql.maybe("webhook_settings.move", UUID)
 
 
 async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:
-    """Send this account's events to `url` from now on, signed with the secret they are signed with already.
+    """Send this account's events to `url` from now on, signed with the same secret as before.
 
-    Refused(VALIDATION_ERROR) for a URL that cannot be, and for an account without an endpoint. What its name resolves
-    to is for `check_address`, before.
+    Refused(VALIDATION_ERROR) for a URL that is not allowed, and for an account without an endpoint. `check_address`
+    resolves the name beforehand.
     """
     fault = fault_of(url, allow_private=allow_private)
     if fault is None and await _move(conn, account_id=account_id, url=url) is None:
@@ -52,8 +52,8 @@ async def send_trial(
     seal: Seal,
     fees: FeeTerms,
 ) -> UUID:
-    """A sandbox charge of 1.00, paid at once: its payment.received is delivered as every event is, and a receiver that
-    reads the charge through the API, as receivers should, finds it. Answers the charge's id.
+    """Create a sandbox charge of 1.00 and pay it at once; returns the charge's id. Its payment.received is delivered
+    like every event, and a receiver that reads the charge through the API, as receivers should, finds it.
 
     `chance`: TAIL_BYTES for the payment's endToEndId.
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
@@ -66,7 +66,7 @@ async def send_trial(
     charge_id = new_id()
     creation = Creation(
         issuer=issuer,
-        # Its own id: a key that no other request can have used.
+        # The key contains the charge's id, so no other request can have used it.
         key=f"trial-{charge_id}",
         fingerprint=bytes(32),
         charge_id=charge_id,
