@@ -1,1 +1,1 @@
-"""All that can be asked for, a file each; the only code that changes a charge or moves money."""
+"""The commands, one file for each; the only code that changes a charge or moves money."""

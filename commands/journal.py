@@ -1,7 +1,8 @@
-"""Post to the journal: number events and entries, append, project, and leave deliveries and bank orders to workers.
+"""Post to the journal: number events and ledger entries, append rows, update the projections, and enqueue webhook
+deliveries and bank orders for the workers.
 
-Everything that happens is written here, in the transaction that makes it happen. The clocks of the accounts concerned
-are locked last, because a busy account's transactions queue for them.
+Every change is journaled here, in the transaction that makes the change. The clocks (`account_clock`: the counters and
+the balance) of the accounts concerned are locked last, because a busy account's transactions queue for that lock.
 """
 
 from base64 import b64encode
@@ -24,18 +25,18 @@ from runtime.ids import new_id
 from sql import Connection
 
 BANK: Final = "bank"
-"""The actor of what follows from what a bank says."""
+"""The actor of changes that follow from a bank's answer or callback."""
 
 
 class Event(Struct, frozen=True, gc=False):
-    """An event for the merchant; `body` is the webhook's, frozen."""
+    """An event for the merchant; `body` is the webhook body, whose bytes never change."""
 
     event_id: UUID
     body: bytes
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A line of the ledger; credits are positive cents."""
+    """A ledger entry; credits are positive cents."""
 
     type: str
     amount_cents: int
@@ -43,13 +44,14 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     refund_id: UUID | None = None
     withdrawal_id: UUID | None = None
     covered: bool = False
-    """Of a debit: the balance must cover it, else everything of its transaction is Refused(INSUFFICIENT_BALANCE)."""
+    """Set for a debit that the balance must cover, else the whole transaction is Refused(INSUFFICIENT_BALANCE)."""
 
 
 class Posting(Struct, frozen=True, gc=False, kw_only=True):
-    """One thing that happened: a journal row, and what comes with it.
+    """One journal row to write, with its event, ledger entry and bank order, if any.
 
-    Without a charge it is about the account's wallet alone, and `version` is of whatever else it is about.
+    A posting without a charge concerns the account's wallet alone; `version` is then that of the refund, withdrawal or
+    other subject of the posting.
     """
 
     owner: Owner
@@ -57,22 +59,22 @@ class Posting(Struct, frozen=True, gc=False, kw_only=True):
     version: int
     kind: str
     at: datetime
-    """When it happened, by the account's clock."""
+    """When it happened, on the account's own time (a sandbox may be ahead of real time)."""
     actor: str
     request_id: str | None = None
     payload: dict[str, Any]
-    """The documents, or what changes in them, under the names in _PROJECTIONS."""
+    """The documents, or their changed fields, under the names in _PROJECTIONS."""
     event: Event | None = None
     entry: Entry | None = None
     order: Struct | None = None
-    """The request of the order that it leaves for the charge's bank (commands/bank_orders/kinds.py)."""
+    """The request of the order to the charge's bank (commands/bank_orders/kinds.py)."""
 
 
 class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A row as the statement reads it: one object costs the client less than twelve arrays do.
+    """A journal row as the statement reads it: one JSON object costs the client less than twelve arrays do.
 
-    Its numbers are counted back from where the clock stands when all rows of the transaction have theirs, so that all
-    of it is encoded before the clock is locked.
+    `events_back`, `entries_back` and `cents_back` are subtracted from the clock's counters as they stand after this
+    transaction. A row therefore names its numbers before they are known, and is encoded before the clock is locked.
     """
 
     account_id: UUID
@@ -81,7 +83,7 @@ class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     version: int
     kind: str
     at: datetime
-    """When it is recorded, unless a clock says otherwise."""
+    """When the row is recorded, unless the account's clock has already recorded a later instant."""
     actor: str
     request_id: str | None = None
     payload: dict[str, Any]
@@ -105,26 +107,27 @@ _PROJECTIONS: Final = {
     "refund": Projection.REFUNDS_ENDED,
     "withdrawal": Projection.WITHDRAWALS_CHANGED,
 }
-"""Which projection reads which part of a payload."""
+"""The projection that reads each part of a payload."""
 _MAILED: Final = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_DUE_DATE_CHANGED)
-"""After which a payer may be mailed: a receipt, or another reminder."""
+"""Events after which the payer may be mailed a receipt or another reminder."""
 _BEGINNINGS: Final = {
     ("refund", "refund.created"): Projection.REFUNDS,
     ("withdrawal", "withdrawal.created"): Projection.WITHDRAWALS,
 }
-"""Where a part's first row has a projection of its own."""
+"""The (part, kind) pairs whose first row is read by a projection of its own."""
 
 
 async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
-    """Journal them in order. A row is dated by its account's clock; orders and deliveries are due by `now`, real time.
+    """Journal the postings in order. Rows are dated by their account's time; orders and deliveries are due at `now`,
+    which is real time.
 
-    Charges concerned are locked by this transaction. Raises Refused(INSUFFICIENT_BALANCE) when the balance does not
-    cover a debit that it must cover, which is known only under the clock's lock. Nothing of the transaction may stay
-    then; of several commands each is to be tried again alone.
+    The caller's transaction has locked the charges concerned. Raises Refused(INSUFFICIENT_BALANCE) when the balance
+    does not cover a debit marked `covered`, which is known only under the clock's lock. The caller must then roll back
+    the whole transaction, and retry each of several batched commands alone.
     """
     await _order(conn, postings, now=now)
     counts = _count(postings)
-    owners = sorted(counts)  # so that no two transactions wait for each other's clocks in a circle
+    owners = sorted(counts)  # one lock order for the clocks, so that no two transactions deadlock
     totals = [counts[owner] for owner in owners]
     counts = {owner: copy(count) for owner, count in counts.items()}
     projections: set[Projection] = set()
@@ -147,7 +150,7 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
 
 
 class _Count(Struct, gc=False):
-    """How far this transaction moves a clock, and while its rows are made: how much of that is still to come."""
+    """How far this transaction moves a clock; while the rows are built, how much of that the remaining rows take."""
 
     at: datetime
     events: int = 0
@@ -156,7 +159,7 @@ class _Count(Struct, gc=False):
 
 
 def _count(postings: Sequence[Posting]) -> dict[Owner, _Count]:
-    """By the owners whose clocks are needed."""
+    """Returns the clock movement of each owner whose postings carry an event or an entry."""
     counts: dict[Owner, _Count] = {}
     for posting in postings:
         if posting.event is None and posting.entry is None:
@@ -173,7 +176,8 @@ def _count(postings: Sequence[Posting]) -> dict[Owner, _Count]:
 
 
 def _row(posting: Posting, left: _Count | None) -> JournalRow:
-    """`left` is what this row and those after it take of the owner's clock."""
+    """`left` is the share of the owner's clock movement that this row and the rows after it take; this row's share is
+    subtracted from it."""
     event, entry, fields = posting.event, posting.entry, None
     if left is None:
         left = _Count(posting.at)

@@ -1,8 +1,8 @@
-"""Write mails to payers and to merchants' people: rows here, sent by workers (workers/mail/sender.py).
+"""Write mails to payers and to merchants' dashboard users as rows, which workers send (workers/mail/sender.py).
 
-A production charge created with `send_email` leaves a request. It becomes a mail about the charge, reminders while that
-is pending, and a receipt. A payment or a new due date makes the request due, in the transaction that books it
-(commands/journal.py).
+A production charge created with `send_email` leaves a mail request. The request becomes a mail about the charge,
+reminders while the charge is pending, and a receipt. A payment or a new due date makes the request due, in the
+transaction that books it (commands/journal.py).
 """
 
 import hmac
@@ -31,18 +31,19 @@ from sql import Connection
 REQUESTS_MAX: Final = 200
 NOTICES_MAX: Final = 100
 PEOPLE_MAX: Final = 20
-"""Of one account that are mailed a notice."""
+"""Dashboard users of one account who are mailed a notice."""
 MAKING_CHARGES: Final = ("owner", "finance", "support")
-"""Roles that make charges of production (web/painel/table.py)."""
+"""Roles that create production charges (web/painel/table.py)."""
 MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
-"""Of which there is something to say: how to pay it, or that it is paid."""
+"""Statuses of charges that a mail can be about: how to pay the charge, or its receipt."""
 ASKED_MAX: Final = 20
 ASKED_IN: Final = timedelta(hours=1)
-"""Mails about one charge that a merchant may ask for in ASKED_IN, whose addresses the merchant chooses."""
+"""In ASKED_IN a merchant may request at most ASKED_MAX mails about one charge. The merchant chooses their addresses."""
 ASKED_OF_ACCOUNT_MAX: Final = 1_000
 ASKED_TO_MAX: Final = 20
 ASKED_DAY: Final = timedelta(hours=24)
-"""Mails that a merchant may ask for in ASKED_DAY: about all charges, and to one address. They go out in our name."""
+"""In ASKED_DAY a merchant may request at most ASKED_OF_ACCOUNT_MAX mails in all and ASKED_TO_MAX to one address. The
+mails go out in our name, hence the bounds."""
 _ASKED_TOO_OFTEN: Final = (
     f"Too many mails: at most {ASKED_MAX} about one charge in an hour, and in a day {ASKED_TO_MAX} to one address and "
     f"{ASKED_OF_ACCOUNT_MAX} of the account."
@@ -80,13 +81,13 @@ class _Person(Struct, frozen=True):
 
 
 class _Payer(Struct, frozen=True):
-    """Of whichever form a payer was sealed in."""
+    """The field that is read of a sealed payer, whether a PIX payer or a boleto payer was sealed."""
 
     email: str | None = None
 
 
 class _Next(Struct, frozen=True, gc=False):
-    """What becomes of a request: the mail to write now, and when to look again (None: it is over)."""
+    """The next step of a mail request: the mail to write now, and when to look at the request again (None: it ends)."""
 
     kind: str | None
     about_day: date
@@ -103,7 +104,7 @@ class _New(Struct, frozen=True, gc=False):
 
     @property
     def attach_pdf(self) -> bool:
-        """Reminders carry the line and the link: the PDF came with the first mail."""
+        """Only the first mail carries the PDF; reminders carry the linha digitavel and the link."""
         return self.kind == "charge"
 
 
@@ -118,12 +119,12 @@ add_notice = sql.run("mail.add_notice")
 find_people = sql.many("mail.people", _Person)
 stop = sql.run("mail.stop")
 drop = sql.run("mail.drop")
-"""`mail_id`: as if it had never been asked for."""
+"""Deletes the mail `mail_id`, so that its address is not kept."""
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 
 async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
-    """Turn due requests into mails, and say when each is looked at again; answers how many were looked at."""
+    """Turn due mail requests into mails and schedule each request's next look; returns how many requests were due."""
     requests = await find_due_requests(conn, now=now, limit=REQUESTS_MAX)
     if not requests:
         return 0
@@ -138,7 +139,7 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
         try:
             to = payer_email(charge.payer_sealed, charge.charge_id, seal)
         except InvalidTag:
-            # One payer that no key opens must not keep all others from their mails. A key may come back.
+            # A payer that no key opens must not stop the mails to all others. The key may be configured again later.
             _log.error("mail_payer_not_readable", charge_id=str(charge.charge_id))
             if now < charge.expires_at + PAID_LATE:
                 going_on.append((request, _Next(None, _NO_DAY, request.begun_at, now + _SET_ASIDE)))
@@ -189,7 +190,7 @@ async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: 
 
 
 async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
-    """Turn notices not mailed yet into mails to the account's people; answers how many notices there were."""
+    """Turn notices not mailed yet into mails to the account's dashboard users; returns how many notices there were."""
     notices = await claim_unmailed(conn, now=now, lease_until=now + _LEASE, limit=NOTICES_MAX)
     if not notices:
         return 0
@@ -217,7 +218,8 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
 
 
 def _is_told(person: _Person, notice: Notice) -> bool:
-    """Whoever may answer it: what waits for a new charge is for those who make charges."""
+    """Whether the notice is mailed to this person. A request for a second copy is answered with a new charge, so it
+    goes only to roles that create charges."""
     return person.account_id == notice.account_id and (notice.kind != SECOND_COPY or person.role in MAKING_CHARGES)
 
 
@@ -233,11 +235,11 @@ async def ask_for_mail(
     now: datetime,
     seal: Seal,
 ) -> tuple[str, str]:
-    """Have the charge mailed to `to`, or to its payer; answers the address and `queued` or `stopped`.
+    """Queue a mail about the charge to `to`, or to its payer; returns the address and `queued` or `stopped`.
 
     `stopped`: the address has unsubscribed from this merchant's mails, or the merchant is blocked.
-    Refused(PAYER_EMAIL_REQUIRED) without an address, Refused(RATE_LIMITED) when too many were asked for,
-    Refused(VALIDATION_ERROR) with fields.to for another address than the payer's while the account is not approved.
+    Refused(PAYER_EMAIL_REQUIRED) without an address; Refused(RATE_LIMITED) when too many mails were requested;
+    Refused(VALIDATION_ERROR) with fields.to when the account is not approved and `to` is not the payer's own address.
     """
     (charge,) = await find_requested_charges(conn, charge_ids=[charge_id])
     payer = payer_email(charge.payer_sealed, charge.charge_id, seal)
@@ -269,7 +271,7 @@ async def ask_for_mail(
 
 
 def is_same_address(one: str, other: str | None) -> bool:
-    """Capital letters make no other address."""
+    """Whether two addresses are the same, ignoring case."""
     return other is not None and one.strip().lower() == other.strip().lower()
 
 
@@ -278,18 +280,18 @@ def payer_email(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> str 
 
 
 def address_hash(address: str, seal: Seal) -> str:
-    """Finds an address again without keeping it readable; capital letters make no other address."""
+    """Returns a keyed hash that finds an address again without keeping it readable; case is ignored."""
     return seal.blind(address.strip().lower())
 
 
 def stop_token(account_id: UUID, to_hash: str, seal: Seal) -> str:
-    """The part of a link that unsubscribes this address from this merchant's mails, signed against forgery."""
+    """Returns the signed token of the link that unsubscribes this address from this merchant's mails."""
     plain = account_id.bytes + bytes.fromhex(to_hash)
     return urlsafe_b64encode(plain + _macs(plain, seal)[0]).decode().rstrip("=")
 
 
 def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
-    """(account_id, to_hash), or None for a token that was not signed with this key."""
+    """Returns (account_id, to_hash), or None for a token that none of our keys has signed."""
     if len(token) != 64 or not token.isascii():
         return None
     try:

@@ -1,7 +1,7 @@
 """Advance and read the clock of an account's sandbox (docs/decisions/0013).
 
-A test charge is judged by this clock wherever it is judged: the statements that look charges up, lock them, or look for
-overdue ones join the clock of their account. A cached position is SPREAD_S old at most.
+Every decision about a test charge uses this clock: the statements that look up charges, lock them, or find overdue ones
+join the clock of their account. A cached clock is at most SPREAD_S old.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from runtime.postgres import Pool
 from sql import Connection
 
 SPREAD_S: Final = 0.5
-"""How long the API caches a clock's position (api/callers.py); nothing else caches it."""
+"""How long the API caches how far a clock is ahead (api/callers.py); nothing else caches it."""
 _MARGIN_S: Final = 0.05
 _ROUNDS_MAX: Final = 20
-"""Of expire_account, ten thousand charges each."""
+"""Calls of expire_account in one settle, of ten thousand charges each."""
 
 
 _advance = sql.maybe("sandbox_clock.advance", int)
@@ -33,22 +33,23 @@ _of_boleto = sql.maybe("sandbox_clock.of_boleto", int)
 
 
 async def ahead_of(conn: Connection, account_id: UUID) -> int:
-    """By how many seconds the account's sandbox is ahead of real time."""
+    """Returns by how many seconds the account's sandbox is ahead of real time."""
     return await _find(conn, account_id=account_id) or 0
 
 
 async def clock_of_charge(conn: Connection, charge_id: UUID, *, now: datetime) -> datetime:
-    """What the clock of a charge shows at the real instant `now`, for callers that know no account."""
+    """Returns the time on a charge's clock at the real instant `now`, for callers that do not know the account."""
     return on_clock(now, await _of_charge(conn, charge_id=charge_id) or 0)
 
 
 async def clock_of_boleto(conn: Connection, number: str, *, now: datetime) -> datetime:
-    """The same by a boleto's number."""
+    """Like clock_of_charge, for the boleto with this number."""
     return on_clock(now, await _of_boleto(conn, number=number) or 0)
 
 
 async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: datetime) -> int:
-    """Move it on by so much; the seconds it is ahead then. Refused(VALIDATION_ERROR) beyond AHEAD_S_MAX in all."""
+    """Move the clock forward by `by_s`; returns the seconds it is then ahead. Refused(VALIDATION_ERROR) when that would
+    exceed AHEAD_S_MAX."""
     assert 0 < by_s <= ADVANCE_S_MAX
     moved = await _advance(conn, account_id=account_id, by_s=by_s, ahead_s_max=AHEAD_S_MAX, now=now)
     if moved is None:
@@ -58,7 +59,8 @@ async def advance_clock(conn: Connection, account_id: UUID, by_s: int, *, now: d
 
 
 async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now: datetime) -> int:
-    """Move it on until it shows `to`, unless it has passed that already; the seconds it is ahead then."""
+    """Move the clock forward to `to`, unless it has already passed that instant; returns the seconds it is then ahead.
+    Refused(VALIDATION_ERROR) when `to` is more than ADVANCE_S_MAX after the clock, or AHEAD_S_MAX after real time."""
     ahead_s = ahead_to_reach(to, now=now)
     moved = None
     if ahead_s <= AHEAD_S_MAX:
@@ -71,11 +73,11 @@ async def reach_instant(conn: Connection, account_id: UUID, to: datetime, *, now
 
 
 async def settle(pool: Pool, account_id: UUID, *, now: Callable[[], datetime]) -> None:
-    """After a move was committed: return when everything that is due by the clock has happened, everywhere.
+    """Expire every charge that is overdue by the moved clock; called after the move was committed.
 
-    Requests admitted before the move use the old clock for up to SPREAD_S: their charges may be due too.
-    Refused(SERVICE_UNAVAILABLE) when there is more to expire than one call covers: the clock was moved, and the sweeper
-    expires the rest, as does asking for the same instant again.
+    Requests admitted before the move use the old clock for up to SPREAD_S and may create charges that are overdue on
+    the new one, so the account is expired again after that time. Refused(SERVICE_UNAVAILABLE) when more charges are
+    overdue than one call covers: the clock stays moved, and the sweeper expires the rest, as does a repeated request.
     """
     spread = asyncio.create_task(asyncio.sleep(SPREAD_S + _MARGIN_S))
     try:

@@ -1,9 +1,9 @@
-"""Charge schedules: take them in, stop them, and issue the charge of each number once.
+"""Charge schedules: create, pause, resume and cancel them, and issue the charge of each number once.
 
-A number's Idempotency-Key, `schedule:<id>:<number>`, makes its charge happen once: after a crash the next look
-finds the charge under its key, or none. PIX charges are written with the schedule's advance in one
-transaction; boletos are ordered from the bank as the API orders them (commands/charges/create_boleto.py), and found by
-looking.
+Each number of a schedule has an Idempotency-Key, `schedule:<id>:<number>`, so its charge is created once: after a crash
+the next look finds the charge under that key, or none. A PIX charge is written in the transaction that advances the
+schedule. A boleto is ordered from the bank as the API does (commands/charges/create_boleto.py); later looks at the
+schedule find it registered.
 """
 
 import hashlib
@@ -34,14 +34,15 @@ from sql import Connection
 PIX: Final = "pix"
 METHODS: Final = (PIX, "boleto", "boleto_hibrido")
 CLAIMED_MAX: Final = 50
-"""Schedules to be issued taken up by one look, and as many whose boletos are at the bank."""
+"""Schedules that one look claims to issue a charge, and as many again whose boletos are being registered."""
 LEASE: Final = timedelta(seconds=60)
 BOLETO_LOOK: Final = timedelta(seconds=2)
-"""Between looks whether the bank has registered a boleto."""
+"""Time between two looks at whether the bank has registered a boleto."""
 BOLETO_DEADLINE: Final = timedelta(minutes=5)
-"""No request waits, so a slow bank has time; a silent one is asked by another order."""
+"""Deadline of a registration. No API request waits for it, so a slow bank has time; a bank that stays silent is asked
+again by a later order."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
-"""The last again and again, until the number's due date is over."""
+"""Backoff after each failure; the last delay repeats until the number's due date is over."""
 ACTOR: Final = "schedule"
 
 # fmt: off
@@ -51,11 +52,12 @@ CHANGES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "cancel": (("active", "paused"), "cancelled"),
 }
 # fmt: on
-"""From which statuses each change leads where. In the status it leads to it succeeds without doing anything."""
+"""For each change, the statuses it starts from and the status it leads to. A schedule that already has the resulting
+status is left as it is, and the change succeeds."""
 
 
 class NewSchedule(Struct, frozen=True, kw_only=True):
-    """A valid request: `payer_sealed` is in the form that its charges keep."""
+    """A valid request to create a schedule. `payer_sealed` has the JSON form that the schedule's charges keep."""
 
     account_id: UUID
     key: str
@@ -66,7 +68,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     recurrence: Recurrence
     issue_days_before: int
     terms: ScheduleTerms | None = None
-    """Of boletos alone."""
+    """Only for boletos."""
     external_id: str | None
     description: str | None
     send_email: bool
@@ -76,7 +78,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
 
 
 class DueCharge(Struct, frozen=True, gc=False):
-    """A claimed schedule with its next number, its account, and what the number's key made already."""
+    """A claimed schedule with its next number, its account, and the resource that the number's key already made."""
 
     account_id: UUID
     schedule_id: UUID
@@ -133,12 +135,12 @@ class DueCharge(Struct, frozen=True, gc=False):
 
     @property
     def mark(self) -> bytes:
-        """The fingerprint under which the number's key is used."""
+        """The request fingerprint stored with the number's idempotency key."""
         return hashlib.sha256(self.key.encode()).digest()
 
 
 class LookedAt(Struct, frozen=True, gc=False):
-    """An account whose schedules may be due: `n` is its place in the rotation, 0 for those due the longest."""
+    """An account whose schedules may be due. `n` is its place in the rotation, 0 for the accounts due the longest."""
 
     account_id: UUID
     n: int
@@ -158,7 +160,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) -> bool:
-    """Write it, in one statement; False when the key was used before."""
+    """Write the schedule, in one statement; False when its idempotency key was used before."""
     recurrence = new.recurrence
     made = await _insert(
         conn,
@@ -187,7 +189,8 @@ async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) 
 
 
 async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID, change: str) -> None:
-    """Pause, resume or cancel; until the transaction ends it stays so. Refused: SCHEDULE_NOT_FOUND, SCHEDULE_ENDED."""
+    """Pause, resume or cancel a schedule; its row stays locked until the transaction ends. Refused: SCHEDULE_NOT_FOUND,
+    SCHEDULE_ENDED."""
     statuses, status = CHANGES[change]
     before = await _change_status(
         conn, schedule_id=schedule_id, account_id=account_id, status=status, statuses=list(statuses)
@@ -199,7 +202,7 @@ async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID,
 
 
 def obstacle(due: DueCharge) -> Code | None:
-    """What of the account keeps the charge from being issued now."""
+    """Returns the error code of the account's state that prevents issuing the charge now, or None."""
     if not due.approved:
         return Code.KYC_REQUIRED
     if due.payment_method != PIX and not is_complete(due.address):
@@ -208,21 +211,24 @@ def obstacle(due: DueCharge) -> Code | None:
 
 
 def over(due: DueCharge, *, now: datetime) -> bool:
-    """Whether the number's due date has passed, or too little of it is left to pay a PIX: it is not issued any more."""
+    """Whether it is too late to issue the number: its due date has passed, or the rest of that day is shorter than the
+    minimum lifetime of a PIX charge."""
     needed = LIFETIME_MIN if due.payment_method == PIX else timedelta()
     return (now + needed).astimezone(SAO_PAULO).date() > due.due_date
 
 
 async def hold(conn: Connection, due: DueCharge) -> bool | None:
-    """Whether the account may charge still; None when the number is not to be issued any more. Whoever has stopped the
-    schedule, or blocked its account, since it was claimed was told so. Until the transaction ends nobody stops it."""
+    """Lock the schedule until the transaction ends; returns whether its account may still charge, or None when the
+    number must no longer be issued. A merchant who stopped the schedule after it was claimed, or staff who blocked the
+    account, have already been told that it takes effect, so no charge may follow."""
     return await _hold(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
 
 
 async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime, seal: Seal) -> bool:
-    """Create the number's charge and advance, in the caller's transaction. It can be paid until its due date is over.
+    """Create the number's charge and advance the schedule, in the caller's transaction. The charge can be paid until
+    the end of its due date.
 
-    False: the key is used, or PIX is suspended.
+    False: the idempotency key is used already, or PIX is suspended.
     """
     now = to_millisecond(now)
     charge_id = new_id()
@@ -253,7 +259,8 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
 async def order_boleto(
     conn: Connection, due: DueCharge, control: int, *, agreement: Agreement, now: datetime, seal: Seal
 ) -> None:
-    """Have the bank register the boleto, under this control number. Nothing happens when that is under way already."""
+    """Order the registration of the number's boleto under this control number, unless one is under way already, and
+    look again after BOLETO_LOOK."""
     now = to_millisecond(now)
     charge_id = new_id()
     request = BoletoRequest(
@@ -291,14 +298,14 @@ def _terms_of(due: DueCharge, now: datetime) -> PaymentTerms | None:
 
 
 def _payer_of(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:
-    """The payer, sealed as this charge's."""
+    """Returns the schedule's payer, re-sealed for this charge."""
     return seal.seal(seal.open(due.payer_sealed, SCHEDULE_PAYER, due.schedule_id), CHARGE_PAYER, charge_id)
 
 
 async def advance(
     conn: Connection, due: DueCharge, *, state: str, charge_id: UUID | None, failure_code: str | None, now: datetime
 ) -> None:
-    """Record what became of the number and go on to the next, or finish."""
+    """Record the outcome of the number and go on to the next number, or finish the schedule."""
     following = due.recurrence.due_date(due.number + 1)
     await _advance(
         conn,
@@ -317,7 +324,7 @@ async def advance(
 
 
 async def wait(conn: Connection, due: DueCharge, *, look_at: datetime, ordered: bool) -> None:
-    """Look at it again then; what failed before stays on record."""
+    """Look at the schedule again at `look_at`; earlier failures stay on record."""
     await _wait(
         conn,
         schedule_id=due.schedule_id,
@@ -332,7 +339,7 @@ async def wait(conn: Connection, due: DueCharge, *, look_at: datetime, ordered: 
 
 
 async def fail(conn: Connection, due: DueCharge, code: Code, *, now: datetime) -> None:
-    """The number could not be issued now: try again, ever more seldom."""
+    """Record that the number could not be issued now, and retry after the next delay of RETRIES."""
     await _wait(
         conn,
         schedule_id=due.schedule_id,

@@ -1,7 +1,7 @@
-"""Seal everything with the current key that an older one has sealed, so that the older one can be taken away.
+"""Re-seal with the current key every value that an older key has sealed, so that the older key can be removed.
 
-A range of pages of a table at a time, each in a transaction of its own: it may be interrupted anywhere and run again,
-beside everything else that runs.
+Works through a range of table pages at a time, each range in its own transaction. The run may be interrupted at any
+point and repeated, while the product is running.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,9 @@ _ROUNDS_MAX: Final = 20
 
 
 class SealedColumn(Struct, frozen=True):
-    """`what` is sealed, and the columns that make the key of its row. `member`: of a jsonb column, in base64; a dot
-    leads to a member of a member."""
+    """A column with sealed bytes: `what` names the secret, and `bound` the columns of the row key that the bytes are
+    bound to. `member` is the member of a jsonb column that holds the bytes in base64; a dot leads to a nested member.
+    """
 
     table: str
     column: str
@@ -56,7 +57,8 @@ SEALED: Final = (
     SealedColumn("suspense", "payer_sealed", SUSPENDED_PAYER, ("source",)),
     SealedColumn("bank_unreadable", "item_sealed", UNREADABLE, ("bank", "method", "about")),
     SealedColumn("bank_order", "request", CHARGE_PAYER, ("charge_id",), "payer_sealed"),
-    # An order to reconcile holds the order it follows (commands/bank_orders/kinds.py): of a creation, all of that.
+    # A reconciliation order holds the order it follows (commands/bank_orders/kinds.py): after a creation, its whole
+    # request with the sealed payer.
     SealedColumn("bank_order", "request", CHARGE_PAYER, ("charge_id",), "request.payer_sealed"),
     SealedColumn("bank_order", "request", DESTINATION, ("order_id",), "destination_sealed"),
     SealedColumn("held_refund", "request", DESTINATION, ("refund_id",), "destination_sealed"),
@@ -75,7 +77,7 @@ SEALED: Final = (
 
 
 class Rekeyed(Struct, frozen=True):
-    """`resealed` rows with the current key; `unopened`: no key of SECRET_KEY opens them."""
+    """Counts of rows: `resealed` with the current key, and `unopened`, which no key of SECRET_KEY opens."""
 
     resealed: int
     unopened: int
@@ -95,16 +97,17 @@ count_pages = sql.one("sealed.pages", int)
 async def rekey(
     conn: Connection, seal: Seal, *, progress: Callable[[SealedColumn, int, int, int], None] | None = None
 ) -> Rekeyed:
-    """Go over every sealed column until none has anything an older key has sealed. `conn` is in no transaction.
+    """Go over every sealed column until no value sealed by an older key is left. `conn` must be in no transaction.
 
-    `progress` is told the column, how many of its pages are done and of how many, and the rows sealed so far.
+    `progress` receives the column, the number of its pages done, the number of its pages in all, and the number of rows
+    re-sealed so far.
     """
     resealed = unopened = 0
     for column in SEALED:
         for _ in range(_ROUNDS_MAX):
             done, lost = await _go_over(conn, column, seal, resealed, progress)
             resealed += done
-            if not done:  # what moved to another page while it was gone over is found by the next round
+            if not done:  # a row that an update moved to another page during a round is found by the next round
                 unopened += lost
                 break
     return Rekeyed(resealed, unopened)
@@ -117,7 +120,7 @@ async def _go_over(
     before: int,
     progress: Callable[[SealedColumn, int, int, int], None] | None,
 ) -> tuple[int, int]:
-    """How many rows were sealed anew, and how many cannot be opened."""
+    """Returns how many rows were re-sealed, and how many no key opens."""
     pages = await count_pages(conn, table=column.table)
     resealed = lost = 0
     for first in range(0, pages, _PAGES):
