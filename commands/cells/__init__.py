@@ -1,1 +1,1 @@
-"""Cells added to an installation and moved to other servers, by the owner of the tables."""
+"""Commands about cells, run as the owner of the tables: add a cell, move it to another server, set its standby."""

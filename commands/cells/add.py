@@ -1,7 +1,7 @@
-"""Add a cell: a schema in a database of its own or beside another, with a number, and numbers of boletos to hand out.
+"""Add a cell: a schema in its own or a shared database, with a cell number and a range of control numbers for boletos.
 
-The database is made first and the directory last, so a run that was cut off is simply repeated: it finds a database
-with the number it wants, and without accounts.
+The database is made first and the directory entry last, so a run that was interrupted is simply repeated: it finds a
+database that has the right cell number and no accounts.
 """
 
 import re
@@ -25,14 +25,14 @@ from sql.migrate import migrate
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 BLOCK: Final = 100_000_000
-"""Boletos that a cell can issue: at a million a month, eight years."""
+"""Control numbers of one cell, one for each boleto: at a million a month they last eight years."""
 _NOT_NAMES: Final = (HOME_NAME, "all", "todas")
-"""Home has its name already; the others mean every cell, on the command line and on pages."""
+"""Names that no cell may have: home's, and the words for all cells on the command line and on pages."""
 _CONTROLS: Final = 10_000_000_000
 
 
 class HomeAddresses(Struct, frozen=True):
-    """Of home's database: as its owner, as the application, and for reports."""
+    """The addresses of home's database: for its owner, the application, and reports."""
 
     owner_url: str
     app_url: str
@@ -73,9 +73,9 @@ _numbers_taken = sql.one("cell_owner.numbers_taken", int)
 async def add_cell(
     home: Connection, at: HomeAddresses, name: str, dsn: str, schema: str, *, seal: Seal, now: datetime
 ) -> CellAdded:
-    """Make schema and tables at `dsn`, whose role will own them, and enter the cell into the directory. The roles of
-    the application and of reports are those of home. Refused(VALIDATION_ERROR) with fields.name, fields.dsn or
-    fields.schema; also what asyncpg and migrations raise."""
+    """Create schema and tables at `dsn`, owned by its role, and enter the cell into the directory. The application and
+    reports use the same roles as at home. Refused(VALIDATION_ERROR) with fields.name, fields.dsn or fields.schema; also
+    raises the errors of asyncpg and of migrations."""
     _check(name, schema)
     async with alone(home):
         others = await read_cells(home, seal)
@@ -116,8 +116,8 @@ async def add_cell(
 
 
 def addresses_at(at: HomeAddresses, url: str) -> Addresses:
-    """Of a cell's database whose owner's address is `url`: with the roles and passwords that home has for each. Where
-    home has one role for everything, the owner stands for all."""
+    """Returns the addresses of a cell's database whose owner connects by `url`, with home's roles and passwords for the
+    application and reports. Where home uses its owner's role for one of these, so does the cell."""
     return Addresses(
         *(url if same_role(each, at.owner_url) else as_role_of(url, each) for each in (at.app_url, at.report_url))
     )
@@ -125,7 +125,7 @@ def addresses_at(at: HomeAddresses, url: str) -> Addresses:
 
 @asynccontextmanager
 async def alone(home: Connection) -> AsyncIterator[None]:
-    """Of all who change the directory."""
+    """Hold the lock of the cell directory, which every command that changes it takes."""
     if not await _lock(home):
         raise wrong("name", "cells are being changed by another command")
     try:
@@ -138,7 +138,7 @@ async def alone(home: Connection) -> AsyncIterator[None]:
 async def _make_schema(dsn: str, schema: str, *, home_schema: str) -> None:
     conn = await connect(dsn)
     try:
-        # Home's database is the one whose lock is held.
+        # `alone` holds the lock in home's database: if this database's lock is taken, this is home's own database.
         if await _lock(conn):
             await _unlock(conn)
         elif schema == home_schema:
@@ -149,7 +149,8 @@ async def _make_schema(dsn: str, schema: str, *, home_schema: str) -> None:
 
 
 async def make_schema(conn: Connection, schema: str) -> None:
-    """Unless it is there. On Citus all its tables are to lie on one node, which is said before the first is made."""
+    """Create the schema unless it exists. On Citus all its tables must be on one node, which has to be declared before
+    the first table is created."""
     if await _has_schema(conn, schema=schema):
         return
     async with conn.transaction():
@@ -178,5 +179,5 @@ def _check(name: str, schema: str) -> None:
 
 
 def wrong(field: str, text: str) -> Refused:
-    """What is said of an argument of the command."""
+    """Returns the refusal of an argument of the command."""
     return Refused(Code.VALIDATION_ERROR, fields={field: text})

@@ -1,13 +1,13 @@
 """Move a cell to another server while it is in use, by PostgreSQL's logical replication.
 
-1. The tables are made at the new server, and a subscription copies them and follows what is written meanwhile.
-2. Requests to the cell are held back, and its old tables refuse every write: whoever was not told fails, and loses
-   nothing that was acknowledged.
-3. The new server has read the old one's log to the end; sequences are set. The directory names the new address, and
-   what was held goes on there.
+1. The tables are created at the new server, and a subscription copies them and follows the writes made meanwhile.
+2. Requests to the cell are held, and its old tables refuse every write: a process that did not learn of the move gets
+   errors, and no acknowledged write is lost.
+3. The new server reads the old one's log to the end, and the sequences are set. The directory names the new address,
+   and the held requests continue there.
 
-Until the directory was changed everything can be taken back, and is, when a step fails. The old tables stay as they
-were, refusing writes, until the operator drops them.
+Until the directory is changed, every step can be reverted, and is when one fails. The old tables stay as they are,
+refusing writes, until the operator drops them.
 """
 
 import asyncio
@@ -32,20 +32,22 @@ from sql.migrate import migrate
 _LOOK_S: Final = 0.05
 _TELL_S: Final = 2.0
 _ANNOUNCED_S: Final = 5.0
-"""Until every process has opened the cell at its new address, and looks ten times a second whether to hold requests."""
+"""After this time every process has opened the cell at its new address, and checks ten times a second whether to hold
+requests."""
 _HOLD_S: Final = 0.3
-"""Until every process holds them. What is written by one that did not hear of it is refused, and not acknowledged."""
+"""After this time every process holds requests. Writes of a process that did not learn of it are refused, and not
+acknowledged."""
 _CATCH_UP_S: Final = 15.0
-"""How long the cell may be held; then the move is taken back, to be tried when less is written."""
+"""How long requests to the cell may be held; then the move is reverted, to be tried again when less is written."""
 _LOCK_S: Final = 3.0
 _NOT_COPIED: Final = frozenset(("migration", "this_cell", "sealing_key"))
-"""What the migrations at the new server, and processes that opened the cell there, have written."""
+"""Tables whose rows the migrations at the new server, and processes that opened the cell there, write themselves."""
 
 Tell = Callable[[str], None]
 
 
 class CellMoved(Struct, frozen=True):
-    """`held_s`: how long requests to the cell waited, from the first to the last."""
+    """The result of a move. `held_s`: how long requests to the cell were held."""
 
     name: str
     number: int
@@ -64,7 +66,7 @@ class _Table(Struct, frozen=True):
 
 
 class _Sequence(Struct, frozen=True):
-    """`last_value` is None before the first was given."""
+    """A sequence of the cell; `last_value` is None before its first value was taken."""
 
     name: str
     start_value: int
@@ -118,10 +120,10 @@ async def move_cell(
     now: Callable[[], datetime],
     tell: Tell = lambda _: None,
 ) -> CellMoved:
-    """Move the cell to the database of `dsn`, whose role will own its tables; the schema keeps its name. `from_dsn` is
-    where it is, as a role that owns its tables and may replicate; home's owner there unless given. The old server must
-    write its log for logical decoding. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also what
-    asyncpg and migrations raise."""
+    """Move the cell to the database at `dsn`, whose role will own its tables; the schema keeps its name. `from_dsn` is
+    the present address, with a role that owns the tables and may replicate; by default home's owner at that address.
+    The old server must have wal_level = logical. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also raises
+    the errors of asyncpg and of migrations."""
     async with alone(home):
         cell = next((each for each in await read_cells(home, seal) if each.name == name), None)
         if cell is None:
@@ -130,7 +132,7 @@ async def move_cell(
         new_url = in_schema(dsn, schema_of(old_url))
         addresses = addresses_at(at, new_url)
         if addresses == cell.addresses:
-            await _end_subscription(new_url, cell.number)  # of a run that was cut off at its end
+            await _end_subscription(new_url, cell.number)  # left by a run that was interrupted at its end
             raise wrong("dsn", f"the cell is at {shown(new_url)} already")
         tell("making the tables")
         await _prepare(dsn, new_url, addresses.database_url, addresses.report_url)
@@ -161,7 +163,7 @@ async def _end_subscription(url: str, number: int) -> None:
 
 
 def _replication(number: int) -> str:
-    """The name of publication, slot and subscription."""
+    """Returns the name of the publication, the slot and the subscription."""
     return f"quita_cell_{number}"
 
 
@@ -183,9 +185,9 @@ class _Move:
             raise wrong("dsn", f"{shown(new_url)} has accounts: drop the schema there, if a move was cut off")
         self._tables = await _tables(self._old)
         self._schema = self._tables[0].schema
-        await self._take_back()  # of a run that was cut off
+        await self._take_back()  # clean up after a run that was interrupted
         try:
-            # For libpq, which knows no search_path in a URL.
+            # The subscription's DSN is for libpq, which accepts no search_path in a URL.
             await self._copy(in_schema(old_url, PUBLIC))
             await _become(self._new, number=self._cell.number)
             await self._hold(addresses_sealed)
@@ -196,8 +198,8 @@ class _Move:
             self._tell("taking the move back")
             await asyncio.shield(self._take_back())
             raise
-        # Whether a change was made whose answer is lost is unknown: the old tables go on refusing writes then, and the
-        # next run finds out, or rows would be written at both servers.
+        # Outside the try: if the answer to this statement is lost, the directory may have changed, and reverting would
+        # let both servers accept writes. The old tables then go on refusing writes, and the next run finds out.
         await _moved(self._home, number=self._cell.number, now=now())
         held_s = round(time.monotonic() - began + _HOLD_S, 3)
         await self._clean_up()
@@ -211,7 +213,8 @@ class _Move:
             raise wrong(
                 "name", f"the new server would not have {', '.join(left)}: months taken out of the feed; drop them"
             )
-        # Rows that migrations wrote, and those of a run that was cut off, also of tables that are kept for ever.
+        # Delete the rows that migrations or an interrupted run wrote. User triggers are off, because the journal and
+        # other append-only tables refuse TRUNCATE.
         names = [table.name for table in roots]
         async with self._new.transaction():
             await self._new.execute(";".join(f"ALTER TABLE {name} DISABLE TRIGGER USER" for name in names))
@@ -243,7 +246,7 @@ class _Move:
         await self._wait_replayed((await _position(self._old)).lsn, None)
 
     async def _hold(self, next_sealed: bytes) -> None:
-        """Requests to the cell wait from here on."""
+        """Announce the new address to every process, then hold the requests to the cell."""
         self._tell("every process opens the cell at its new address")
         await _moving(self._home, number=self._cell.number, next_sealed=next_sealed)
         await asyncio.sleep(_ANNOUNCED_S)
@@ -252,8 +255,8 @@ class _Move:
         await asyncio.sleep(_HOLD_S)
 
     async def _fence(self) -> None:
-        """Every write to the old tables fails as on a standby. Each table alone: its lock waits for those who write to
-        it, and no transaction that holds others is waited for."""
+        """Make every write to the old tables fail as on a standby. Each table is fenced in its own statement: the lock
+        waits for the table's writers while no other table is locked, so there is no deadlock."""
         await self._old.execute(
             f"CREATE OR REPLACE FUNCTION {self._schema}.moved_away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             " RAISE EXCEPTION 'this cell has moved to another server' USING ERRCODE = 'read_only_sql_transaction';"
@@ -272,7 +275,7 @@ class _Move:
         position = await _position(self._old)
         await self._wait_replayed(position.lsn, time.monotonic() + _CATCH_UP_S)
         for sequence in await _sequences(self._old):
-            # With its bounds: numbers of boletos are those of the cell's own block, which migrations do not know.
+            # With its bounds: control numbers come from the cell's own block, which migrations do not know.
             await self._new.execute(
                 f"ALTER SEQUENCE {sequence.name} MINVALUE {sequence.min_value} MAXVALUE {sequence.max_value}"
                 f" START {sequence.start_value} RESTART {sequence.start_value}"
@@ -291,16 +294,16 @@ class _Move:
             await asyncio.sleep(_LOOK_S)
 
     async def _take_back(self) -> None:
-        """The old server is served as before."""
+        """Revert the move: the cell is served by the old server as before."""
         await self._old.execute("SET lock_timeout = 0")
-        # Of those alone: the lock would hold up who uses the others.
+        # Only fenced tables: dropping a trigger takes a lock that would delay users of the other tables.
         for name in await _fenced(self._old):
             await self._old.execute(f"DROP TRIGGER moved_away ON {name}")
         await _let_go(self._home, number=self._cell.number)
         await self._clean_up()
 
     async def _clean_up(self) -> None:
-        """End the replication, whatever of it there is."""
+        """End the replication and remove all parts of it that exist."""
         with suppress(asyncpg.UndefinedObjectError):
             await self._new.execute(f"ALTER SUBSCRIPTION {self._name} DISABLE")
             await self._new.execute(f"ALTER SUBSCRIPTION {self._name} SET (slot_name = NONE)")

@@ -1,4 +1,4 @@
-"""Name the standby that answers a cell's reads, as DATABASE_READ_URL does for home."""
+"""Set the standby that answers a cell's reads, as DATABASE_READ_URL does for home."""
 
 import asyncpg
 from msgspec.structs import replace
@@ -15,9 +15,10 @@ _set_addresses = sql.run("cell_owner.set_addresses")
 
 
 async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Seal) -> None:
-    """Have lists, sums, pages and files of the cell read at `dsn`, of which servers and database count: they are read
-    as the application, in the cell's schema. None: at its primary. Each process takes it up within two seconds.
-    Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also what asyncpg raises."""
+    """Read lists, sums, pages and files of the cell from the standby at `dsn`, or from the primary with None. Only the
+    servers and database of `dsn` are used; the role is the application's, and the schema is the cell's. Each process
+    follows within two seconds. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also raises asyncpg's errors.
+    """
     async with alone(home):
         cell = next((each for each in await read_cells(home, seal) if each.name == name), None)
         if cell is None:

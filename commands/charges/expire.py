@@ -32,8 +32,7 @@ find_overdue_of_account = sql.many("charge.overdue_of_account", UUID)
 
 
 def expiry(charge_id: UUID, owner: Owner | None, *, actor: str) -> ChargeCommand:
-    """Returns a command without changes of its own: change_charges expires an overdue charge before calling `decide`.
-    """
+    """Returns a command that changes nothing itself: change_charges expires an overdue charge before `decide`."""
     return ChargeCommand(charge_id=charge_id, owner=owner, decide=lambda charge, at: [], actor=actor)
 
 

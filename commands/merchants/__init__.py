@@ -1,1 +1,1 @@
-"""Commands of the operator about merchants and integrators."""
+"""Commands about merchants and partners (integradores): registration, KYC, keys, shares, export and import."""

@@ -1,6 +1,7 @@
-"""Write an account into a file, all of it as it was at one instant (account_file.py). Nothing is changed.
+"""Export an account into a file, as a snapshot of one instant (account_file.py). The database is not changed.
 
-It has to be blocked, and nothing of it under way: what an installation still works on, both would do.
+The account must be blocked and have nothing under way: otherwise the exporting and the importing installation would
+both carry it out.
 """
 
 import os
@@ -32,7 +33,7 @@ from sql import Connection
 
 _ROWS: Final = sql.for_each("account_file.rows", lambda name: sql.stream(name, str))
 _JOURNAL: Final = sql.stream("account_file.rows_of_journal", str)
-# In this order they are added: what others name comes first.
+# The order in which the import adds them: a table comes before the tables that refer to it.
 TABLES: Final = (
     "account", "account_clock", "account_note", "merchant_logo", "credential", "access_token", "dashboard_user",
     "recovery_code", "invitation", "audit", "registration_check",
@@ -58,7 +59,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AccountNotReady(Exception):
-    """It cannot be exported now; `args[0]` says why."""
+    """The account cannot be exported now; `args[0]` says why."""
 
 
 class UnderWay(Struct, frozen=True):
@@ -75,8 +76,8 @@ _find_under_way = sql.one("account_file.under_way", UnderWay)
 async def export_account(
     conn: Connection, account_id: UUID, file: Path, *, seal: Seal, now: datetime, progress: Callable[[str], None]
 ) -> FileEnd:
-    """`conn` is the owner's, in no transaction. The file is made anew, for its owner alone, and is only there when it
-    is whole. Raises AccountNotReady, or FileExistsError."""
+    """Export the account. `conn` is connected as the owner of the tables, in no transaction. The file is new, readable
+    by its owner only, and gets its name only when it is complete. Raises AccountNotReady, or FileExistsError."""
     part = file.with_name(f"{file.name}.part")
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         found = await _check(conn, account_id)

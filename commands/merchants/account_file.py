@@ -1,11 +1,11 @@
-"""An account as a file: JSON Lines, a line for each row, between a head and an end (docs/operations/accounts.md).
+"""The file of an exported account: JSON Lines, one a row, between a head and an end (docs/operations/accounts.md).
 
     {"head": {"format": "quita-account", "version": 1, "account_id": "...", "schema": "...", "keys": {...}, ...}}
     {"table": "charge", "row": {...}}
     {"end": {"rows": {"charge": 1, ...}, "sums": [...], "digests": {...}, "sha256": "..."}}
 
-Rows are PostgreSQL's own JSON of them: bytes as \\x and hex digits, what is sealed as it is sealed. `sha256` is of all
-lines before the end.
+A row is in PostgreSQL's own JSON: bytes as \\x and hex digits, sealed values still sealed. `sha256` covers all lines
+before the end.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,11 +27,11 @@ JOURNAL: Final = "journal"
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 READ: Final = sql.for_each("account_file.read", lambda name: sql.stream(name, str))
-"""What is derived, and compared."""
+"""The derived tables, which are rebuilt by the import and compared by digest."""
 
 
 class SumsOfMode(Struct, frozen=True):
-    """Cents; `events` and `entries` are the last numbers of feed and ledger."""
+    """The totals of one mode, in cents; `events` and `entries` are the last sequence numbers of feed and ledger."""
 
     test: bool
     charges: int
@@ -51,7 +51,7 @@ class FileHead(Struct, frozen=True, kw_only=True):
     name: str
     exported_at: datetime
     schema: str
-    """The last migration of the database it comes from."""
+    """The last migration of the exporting database."""
     keys: dict[str, str]
     """Fingerprints of the keys of SECRET_KEY by their ids, oldest last."""
 
@@ -94,7 +94,7 @@ async def digest(rows: AsyncIterator[str]) -> str:
 
 
 async def read_digests(conn: Connection, account_id: UUID, progress: Callable[[str], None]) -> dict[str, str]:
-    """Of what is derived, by table."""
+    """Returns the digests of the derived tables, by table."""
     found = {}
     for table, rows in READ.items():
         progress(table)
@@ -103,7 +103,7 @@ async def read_digests(conn: Connection, account_id: UUID, progress: Callable[[s
 
 
 def checked(file: Path) -> tuple[FileHead, FileEnd]:
-    """Head and end of a file that is whole; UnfitFile otherwise."""
+    """Returns head and end of a complete, unchanged file; raises UnfitFile otherwise."""
     made, head, end, rows = sha256(), None, None, dict[str, int]()
     for line in _lines(file):
         if end is not None:
@@ -129,7 +129,7 @@ def checked(file: Path) -> tuple[FileHead, FileEnd]:
 
 
 def rows_of(file: Path) -> Iterator[tuple[str, Raw]]:
-    """Table and row, in the order of the file."""
+    """Yields table and row, in the order of the file."""
     for line in _lines(file):
         said = _said(line)
         if said.table is not None:

@@ -1,7 +1,7 @@
-"""Take an account from a file into this database: all of it in one transaction, or nothing (account_file.py).
+"""Import an account from a file into this database, in one transaction (account_file.py).
 
-Its journal gets numbers of this database, in its order; read tables are made of it by what makes them at any other
-time, and everything is compared with what the file says before it is committed.
+The account's journal rows keep their order and get journal ids of this database. The ordinary projections build the
+read tables from the journal, and everything is compared with the file's end before the commit.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,9 @@ _raise_numbers = sql.maybe("account_file.raise_numbers", int)
 async def import_account(
     conn: Connection, file: Path, *, seal: Seal, progress: Callable[[str], None]
 ) -> tuple[FileHead, FileEnd]:
-    """`conn` is the owner's, in no transaction. UnfitFile, and nothing is changed, when the file is not whole, does not
-    fit this database or SECRET_KEY, or when the account, or something that is there once, is there already."""
+    """Import the account. `conn` is connected as the owner of the tables, in no transaction. Raises UnfitFile, and
+    changes nothing, when the file is incomplete or does not fit this database or SECRET_KEY, or when the account, or
+    one of its unique values, exists already."""
     head, end = checked(file)
     _check_keys(head, seal)
     if (cell := cell_of(head.account_id)) != HOME or current_cell() != HOME:

@@ -1,14 +1,14 @@
 """Register partners (integradores) and their shares; a partner's code stays on the charges issued with it.
 
-A payment accrues the share that was in force when its charge was issued, if the partner has an account by then: later
-changes of the share do not alter it. A code that is inactive is refused on new boletos; charges that carry it already
-keep accruing.
+A payment accrues the share that was in force when its charge was issued, if the partner has an account when the payment
+is booked; later changes of the share do not alter it. New boletos refuse an inactive code; charges that carry it
+already keep accruing.
 
-Partners are registered at home, for all cells; the other cells have a copy (commands/merchants/partner_copy.py). A
-partner's own account may be in any of them.
+Partners are registered in the home cell, for all cells; the other cells have a copy
+(commands/merchants/partner_copy.py). A partner's own account may be in any cell.
 
-Shares are agreed in real time, and a test charge is issued by its sandbox's clock: in one that is ahead, the share in
-force at that later time, as agreed when the money comes, is used.
+Shares are agreed in real time, but a test charge is issued by its sandbox's clock. When that clock is ahead, the share
+for the later time applies, as agreed when the payment is booked.
 """
 
 import secrets
@@ -25,11 +25,11 @@ from runtime.cells.number import cell_of, current_cell
 from sql import Connection
 
 CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_TRIES_MAX = 10  # of 2 thousand million codes: even a second try is rare
+_TRIES_MAX = 10  # there are 2 thousand million codes, so even a second try is rare
 
 
 one_at_a_time = sql.one("integrator.one_at_a_time", bool)
-"""What changes partners takes this before any row of theirs."""
+"""The lock that every change of partners takes before it locks any row of a partner."""
 has_account = sql.one("integrator.has_account", bool)
 insert = sql.maybe("account.insert_integrator", str)
 change = sql.maybe("integrator.change", str)
@@ -39,10 +39,10 @@ set_share = sql.run("integrator.set_share")
 async def create_integrator(
     conn: Connection, *, name: str, account_id: UUID | None, now: datetime, share_bps: int = 0
 ) -> Integrator:
-    """A partner with a code: `INTG-` and six of A-Z0-9. The share is in basis points.
+    """Register a partner with a new code: `INTG-` and six of A-Z0-9. The share is in basis points.
 
-    Refused(VALIDATION_ERROR) for a name or share that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an account of
-    this cell that is not there; the caller has looked for one of another cell (partner_copy.account_is_there).
+    Refused(VALIDATION_ERROR) for an invalid name or share, Refused(WALLET_ACCOUNT_NOT_FOUND) for an account of this
+    cell that does not exist; the caller has checked an account of another cell (partner_copy.account_is_there).
     """
     check_name(name)
     check_share(share_bps)
@@ -67,9 +67,9 @@ async def set_integrator(
     active: bool | None = None,
     account_id: UUID | None = None,
 ) -> Integrator:
-    """Change what is given of a partner; a share holds for charges issued from `now` on.
+    """Change the given values of a partner; a new share applies to charges issued from `now` on.
 
-    Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for a share that cannot be,
+    Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for an invalid share,
     Refused(WALLET_ACCOUNT_NOT_FOUND) as in `create_integrator`.
     """
     if share_bps is not None:
@@ -79,7 +79,7 @@ async def set_integrator(
     if await change(conn, integrador_code=code, active=active, account_id=account_id) is None:
         raise Refused(Code.INTEGRADOR_CODE_INVALID)
     if share_bps is not None:
-        # As charges are: one issued in this very millisecond has the new share.
+        # In milliseconds, as charges are dated: a charge issued in this very millisecond has the new share.
         await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
     found = await find_integrator(conn, integrador_code=code)
     assert found is not None
@@ -93,12 +93,12 @@ async def _check_account(conn: Connection, account_id: UUID | None) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refused(VALIDATION_ERROR) for what cannot be the name of an account or a partner."""
+    """Refused(VALIDATION_ERROR) for an invalid name of an account or a partner."""
     if not name.strip() or len(name) > 100 or any(unicodedata.category(each)[0] == "C" for each in name):
         raise Refused(Code.VALIDATION_ERROR, fields={"name": "must be 1 to 100 printable characters"})
 
 
 def check_share(share_bps: int) -> None:
-    """Refused(VALIDATION_ERROR) for what cannot be a share."""
+    """Refused(VALIDATION_ERROR) for an invalid share."""
     if not 0 <= share_bps <= WHOLE_BPS:
         raise Refused(Code.VALIDATION_ERROR, fields={"share": "must be 0 to 100 percent, at most two decimals"})

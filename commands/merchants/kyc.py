@@ -1,9 +1,9 @@
 """Decide about a merchant's registration (KYC): whether it may issue charges in production (contract section 14).
 
-Creations look at it in the account's row, remembered for at most three seconds with the token (api/callers.py): a
-block is in force everywhere after that. Charges issued before can still be read, cancelled, refunded and paid.
-Withdrawals look at the row itself, at the beginning and again right before the bank is asked: pending ones of a blocked
-account wait until it is approved again (commands/money/withdraw.py).
+Creations of charges read the state from the account's row, cached with the token for at most three seconds
+(api/callers.py), so a block is in force everywhere after that. Charges issued before can still be read, cancelled,
+refunded and paid. Withdrawals read the row itself, when they begin and again right before the bank is asked: pending
+withdrawals of a blocked account wait until it is approved again (commands/money/withdraw.py).
 """
 
 from datetime import datetime
@@ -22,8 +22,8 @@ NEEDED: Final[dict[str, str]] = {
     "address": "the account's address is not complete",
     "payout_key": "the account has no PIX key of its own to be paid out to",
 }
-"""Of a registration that is approved (readmodels/dashboard/company.py). Its owner may choose a password
-afterwards, which says nothing of the company."""
+"""The parts of a registration that approval needs, each with the fault when it is missing
+(readmodels/dashboard/company.py). The owner's password is none of them: it says nothing about the company."""
 
 
 class Kyc(StrEnum):
@@ -46,11 +46,11 @@ _set = sql.run("account.set_kyc")
 
 
 async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
-    """A state that holds already is no change. Approving needs no reason, the others do, and a complete registration;
-    a block is lifted from whatever was approved before.
+    """Set the KYC state of an account; the state it already has is no change. Approving needs a complete registration
+    but no reason; the other states need a reason. Lifting a block does not check the registration again.
 
-    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account; Refused(VALIDATION_ERROR) with fields.reason for a
-    missing or too long one, with fields.kyc for a step that NEXT does not have, and with all of NEEDED that is missing.
+    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account; Refused(VALIDATION_ERROR) with fields.reason for a missing
+    or too long reason, with fields.kyc for a step that NEXT does not have, and with the missing parts of NEEDED.
     """
     reason, at = _read(reason, to), await _locked(conn, account_id, to)
     if to is Kyc.APPROVED and at in NEVER_APPROVED:
@@ -63,7 +63,7 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
 
 
 async def decide_demo_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
-    """The same of an account of local work, which may be approved without an address (contract section 15)."""
+    """Like `decide_kyc`, for an account of local work: it may be approved without an address (contract section 15)."""
     reason, at = _read(reason, to), await _locked(conn, account_id, to)
     if at is not to:
         await _set(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
@@ -74,7 +74,7 @@ def _read(reason: str, to: Kyc) -> str:
 
 
 async def _locked(conn: Connection, account_id: UUID, to: Kyc) -> Kyc:
-    """The state it is in, held until the decision is stored."""
+    """Lock the account's KYC state until the transaction ends, and return it."""
     stored = await _lock(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)

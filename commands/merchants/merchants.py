@@ -1,6 +1,6 @@
-"""Register a merchant of local work: account, credentials of both modes, a person for the dashboard, a partner code.
+"""Create a demo merchant for local work: account, credentials of both modes, a dashboard user, a partner code.
 
-What is not given is invented. Real ones are registered by commands/merchants/registration.py.
+Values that are not given are invented. Real merchants are registered by commands/merchants/registration.py.
 """
 
 import hashlib
@@ -35,20 +35,21 @@ RATE_MAX = 1_000_000
 
 
 class NewCredential(Struct, frozen=True):
-    """Shown once; only the secret's hash is kept."""
+    """A new credential, shown once; only the hash of its secret is stored."""
 
     client_id: str
     client_secret: str
 
 
 def client_id_of(chance: bytes, *, test: bool) -> str:
-    """Names its mode, and after the underscore its cell (runtime/cells/number.py)."""
+    """Returns a client_id made of `chance`. It names its mode and, after the underscore, its cell
+    (runtime/cells/number.py)."""
     return f"{'test' if test else 'production'}_{marked(chance).hex()}"
 
 
 def secret_of(chance: bytes) -> str:
-    """A credential's secret out of random bytes, URL-safe. It does not begin with the hyphen that one in 64 would have:
-    a command line takes that for an option."""
+    """Returns a credential's secret made of random bytes, URL-safe. A leading hyphen, which one secret in 64 would
+    have, is replaced, because a command line takes it for an option."""
     text = urlsafe_b64encode(chance).decode().rstrip("=")
     return "_" + text[1:] if text.startswith("-") else text
 
@@ -73,7 +74,7 @@ insert_credential = sql.run("credential_admin.create")
 store_rate = sql.maybe("account.set_rate", UUID)
 
 _ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "São Paulo", "SP", "01001000")
-"""Fictional, as demo merchants are."""
+"""A fictional address for demo merchants."""
 
 
 async def create_merchant(
@@ -88,10 +89,10 @@ async def create_merchant(
     payout_key: str | None = None,
     at: Address = _ADDRESS,
 ) -> MerchantCreated:
-    """One merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
+    """Create one merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
 
-    The secrets are answered this once. Refused(VALIDATION_ERROR) for a name or state that cannot be, and for what is
-    given and cannot be.
+    The secrets are returned once. Refused(VALIDATION_ERROR) for an invalid name or state, and for any other given value
+    that is invalid.
     """
     check_name(name)
     if wrong := address_faults(at):
@@ -138,8 +139,9 @@ async def create_merchant(
 
 
 async def set_rate(conn: Connection, account_id: UUID, *, per_s: int | None, burst: int | None) -> None:
-    """Requests a second and at once of each credential of the account (contract section 14); None is the platform's
-    default. In force everywhere within seconds. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    """Set the rate limit of each credential of the account: requests a second, and the burst (contract section 14).
+    None is the platform's default. In force everywhere within seconds. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
+    account."""
     wrong = {
         name: f"must be from 1 to {RATE_MAX}"
         for name, given in (("per_second", per_s), ("burst", burst))
@@ -157,7 +159,7 @@ def _slug(name: str) -> str:
 
 
 def _fictional_cnpj(account_id: UUID) -> str:
-    """A well-formed number derived from the id, for accounts registered without one."""
+    """Returns a CNPJ with right check digits, derived from the id, for accounts registered without a document."""
     base = f"{account_id.int % 10**8:08}0001"
     for weights in ((5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)):
         rest = sum(int(digit) * weight for digit, weight in zip(base, weights, strict=True)) % 11

@@ -1,8 +1,7 @@
-"""Partners in the cells that are not home: a copy of home's, so that issuing a charge asks its own cell alone.
+"""The copy of home's partners in every other cell, so that issuing a charge reads only its own cell.
 
-A copy follows home by the partners' versions. It may be behind by seconds, and by as long as home is away: a code that
-was made meanwhile is unknown there, and payments that are booked before a changed share has come accrue the one
-before.
+A copy follows home by the partners' versions. It lags by seconds, or for as long as home is unavailable: a code created
+meanwhile is unknown in the other cells, and payments booked before a changed share arrives accrue the old share.
 """
 
 from collections.abc import Sequence
@@ -46,7 +45,7 @@ _set_copied = sql.run("integrator.set_copied")
 
 
 async def copy_partners(home: Connection, cell: Connection) -> int:
-    """Bring the cell's copy up to home, COPIED_MAX changes at most; answers how many."""
+    """Copy up to COPIED_MAX changed partners from home to the cell; returns how many."""
     partners = await _changed(home, after=await copied_until(cell), limit=COPIED_MAX)
     if not partners:
         return 0
@@ -62,8 +61,8 @@ async def _keep(cell: Connection, partners: Sequence[_Partner], shares: Sequence
 
 
 async def account_is_there(home: Connection, account_id: UUID, *, seal: Seal) -> bool:
-    """Whether there is such an account, in its own cell: one look at another database, so no transaction may be open.
-    Raises what asyncpg raises while that cell is away."""
+    """Whether the account exists in its own cell. This may read another database, so no transaction may be open. Raises
+    asyncpg's errors while that cell is unavailable."""
     number = cell_of(account_id)
     if number == HOME:
         return await has_account(home, account_id=account_id)

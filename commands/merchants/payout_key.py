@@ -1,7 +1,7 @@
-"""Change the key an account's withdrawals go to: an owner asks, or one of the staff does and another confirms it.
+"""Change the payout key of an account: an owner requests a change, or one member of staff does and another confirms it.
 
-A withdrawal keeps the key it was asked for with. The account's row is locked by each change, so that of two one is
-decided knowing the other; withdrawals read without waiting.
+A withdrawal keeps the key that was in force when it was requested. Each change locks the account's row, so that two
+changes are decided one after the other; withdrawals read the key without waiting.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ _store = sql.run("payout.store")
 async def ask_payout_key(
     conn: Connection, account_id: UUID, to: PayoutKey, *, by: str, by_staff: bool, now: datetime
 ) -> PayoutChange:
-    """Refused(VALIDATION_ERROR) as domain/merchants/payout.py says; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
-    account."""
+    """Request a change of the payout key. Refused(VALIDATION_ERROR) as domain/merchants/payout.py says;
+    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
     before = required(await _lock(conn, account_id=account_id, now=now), Code.WALLET_ACCOUNT_NOT_FOUND)
     waiting = await payout_change_of(conn, account_id, now=now)
     change = ask(before, waiting, to, change_id=new_id(), account_id=account_id, by=by, by_staff=by_staff, now=now)
@@ -50,19 +50,19 @@ async def ask_payout_key(
 async def confirm_payout_key(
     conn: Connection, account_id: UUID, change_id: UUID, *, by: str, now: datetime
 ) -> PayoutChange:
-    """Begin the day of one that staff asked for; refused as `ask_payout_key`."""
+    """Confirm a change that staff requested, which begins its waiting day; refused as `ask_payout_key`."""
     return await _change(conn, account_id, change_id, lambda waiting: confirm(waiting, by=by, now=now), now=now)
 
 
 async def cancel_payout_key(
     conn: Connection, account_id: UUID, change_id: UUID, *, by: str, now: datetime
 ) -> PayoutChange:
-    """Withdrawals go on to the key in force; refused as `ask_payout_key`."""
+    """Cancel the waiting change; the key in force stays. Refused as `ask_payout_key`."""
     return await _change(conn, account_id, change_id, lambda waiting: cancel(waiting, by=by, now=now), now=now)
 
 
 async def payout_change_of(conn: Connection, account_id: UUID, *, now: datetime) -> PayoutChange | None:
-    """The change that waits, if one does."""
+    """Returns the change that waits, if there is one."""
     found = await _latest(conn, account_id=account_id)
     return found if found is not None and found.waits(now) else None
 

@@ -1,8 +1,8 @@
-"""Set the PIX key that charges are received under: the platform's own, for all accounts or for one.
+"""Set the receiving PIX key, which goes into charges: the platform's own key, for all accounts or for one.
 
-At the bank it belongs to the platform's account, whatever merchant issues the charge; where a merchant's money is sent
-is another key (commands/merchants/payout_key.py). A change stands in the platform's audit log and, for one account,
-in the account's own. A charge keeps the key it was issued with, because the bank has it so.
+At the bank this key belongs to the platform's account, whatever merchant issues the charge; the merchant's payout key
+is another one (commands/merchants/payout_key.py). A change is recorded in the platform's audit log and, for one
+account, in the account's own. A charge keeps the key it was issued with: it is registered at the bank under that key.
 """
 
 from datetime import datetime
@@ -27,10 +27,12 @@ _set_platform = sql.run("account.set_receiving_key")
 
 
 async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: Origin, *, now: datetime) -> None:
-    """For charges that this account issues from now on, everywhere within seconds. The same key is no change.
+    """Set the receiving key of the charges that this account issues from now on, in force everywhere within seconds.
+    The same key is no change.
 
-    Refused(VALIDATION_ERROR) with fields.pix_key for what is no key: as the DICT writes them (domain/refund.py), and
-    the check digits of a CPF or CNPJ hold. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account.
+    Refused(VALIDATION_ERROR) with fields.pix_key for an invalid key: a key has the form that the DICT gives it
+    (domain/refund.py), and a CPF or CNPJ has right check digits. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
+    account.
     """
     _check(pix_key)
     stored = await _lock(conn, account_id=account_id)
@@ -47,7 +49,7 @@ async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: 
 
 
 async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: datetime) -> None:
-    """For charges of every account that has no key of its own (`set_pix_key`); refused as that."""
+    """Set the receiving key of every account without a key of its own (`set_pix_key`); refused as `set_pix_key`."""
     _check(pix_key)
     await _set_platform(conn, pix_key=pix_key, now=now)
     origin = Origin(by, "terminal", "cli")

@@ -11,7 +11,8 @@ _resume = sql.run("account.resume_pix")
 
 
 async def suspend_pix(conn: Connection, *, now: datetime) -> None:
-    """Creations look at this row in their own statement, so it holds from the commit on, everywhere."""
+    """Suspend the issuing. Creations read this row in their own statement, so it is in force everywhere from the commit
+    on."""
     await _suspend(conn, now=now)
 
 
@@ -20,5 +21,6 @@ async def resume_pix(conn: Connection, *, now: datetime) -> None:
 
 
 async def pix_suspended(conn: Connection) -> bool:
-    """For refusals: a creation's own statement looks itself, in the same snapshot as it writes."""
+    """Whether the issuing is suspended, to explain a refusal; a creation's own statement reads the row in the snapshot
+    in which it writes."""
     return await _find(conn)

@@ -1,7 +1,8 @@
-"""Free an account of the rule that a refund by transfer goes to the charge's payer (contract section 16), or end that.
+"""Exempt an account from the rule that a refund by transfer goes to the charge's payer (contract section 16), or end
+the exemption.
 
-For a merchant whose payers are often paid back through somebody else: a company that pays for its customers, heirs.
-The reason stays with the account. Both audit logs have it; who gave it stands in the platform's alone.
+It is for merchants whose refunds often go to another person than the payer: a company that pays for its customers,
+heirs. The reason is stored with the account and in both audit logs; only the platform's log names who gave it.
 """
 
 from datetime import datetime
@@ -21,15 +22,15 @@ _set = sql.maybe("account.set_refunds_to_others", UUID)
 
 
 async def free_refunds(conn: Connection, account_id: UUID, reason: str, origin: Origin, *, now: datetime) -> None:
-    """For refunds asked for from now on. Refused(VALIDATION_ERROR) with fields.reason for what is none,
-    Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    """Exempt the refunds that are requested from now on. Refused(VALIDATION_ERROR) with fields.reason for an invalid
+    reason, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
     reason = read_reason(reason)
     await _store(conn, account_id, reason)
     await tell_account(conn, account_id, FREED, {"reason": reason}, origin, now=now)
 
 
 async def bind_refunds(conn: Connection, account_id: UUID, origin: Origin, *, now: datetime) -> None:
-    """Refunds go to the payer again; refused as `free_refunds`."""
+    """End the exemption: refunds go to the payer again. Refused as `free_refunds`."""
     await _store(conn, account_id, None)
     await tell_account(conn, account_id, BOUND, {}, origin, now=now)
 

@@ -1,7 +1,7 @@
-"""A real merchant's registration: what is asked for, what is still missing, and who may correct what.
+"""The registration of a real merchant: its data, their checks, and their correction before approval.
 
-An account that is registered so has a CNPJ, an address and a key of its own, waits for a decision (KYC pending), and
-has one owner, who chooses the password by a mailed link. Nobody is given a secret: the owner makes the credentials.
+A registered account has a CNPJ, an address and a payout key of its own, waits for a decision (KYC pending), and has one
+owner, who chooses a password by a mailed link. Nobody is given a secret: the owner creates the credentials.
 """
 
 import re
@@ -31,7 +31,7 @@ CITY_MAX: Final = 60
 
 
 class Address(Struct, frozen=True):
-    """Where a merchant is registered; `state` is two letters, `zip_code` eight digits (CEP)."""
+    """The registered address of a merchant; `state` is two letters, `zip_code` eight digits (CEP)."""
 
     street: str
     number: str
@@ -42,7 +42,8 @@ class Address(Struct, frozen=True):
 
 
 class MerchantRegistration(Struct, frozen=True, kw_only=True):
-    """`name` as the Receita Federal has it, `document` a bare CNPJ, `payout_key` a PIX key of its owner's."""
+    """The data of a registration: `name` as the Receita Federal has it, `document` a bare CNPJ, `payout_key` a PIX key
+    that belongs to that CNPJ."""
 
     name: str
     document: str
@@ -56,7 +57,7 @@ class Registered(Struct, frozen=True, kw_only=True):
     account_id: UUID
     kyc: str
     email: str
-    """Of the owner, to whom a link is mailed."""
+    """The e-mail of the owner, to whom a link is mailed."""
     integrador_code: str
 
 
@@ -68,10 +69,10 @@ _correct = sql.maybe("account.correct", UUID)
 async def register_merchant(
     conn: Connection, given: MerchantRegistration, *, account_id: UUID, letters: bool, now: datetime, seal: Seal
 ) -> Registered:
-    """One account, pending, without credentials; a link goes to its owner's e-mail.
+    """Register one account, pending and without credentials; a link is mailed to its owner.
 
-    `letters`: whether a CNPJ may have some. Refused(VALIDATION_ERROR) with every field that cannot be: name, document,
-    payout_key, email (also one that signs in already), and those of the address.
+    `letters`: whether a CNPJ with letters is accepted. Refused(VALIDATION_ERROR) with every invalid field: name,
+    document, payout_key, email (also one that signs in already), and those of the address.
     """
     check_registration(given, letters=letters)
     await insert_account(
@@ -100,10 +101,10 @@ async def register_merchant(
 async def correct_registration(
     conn: Connection, account_id: UUID, name: str, document: str, address: Address, *, letters: bool
 ) -> None:
-    """Of an account that was never approved: what was approved stays what it was, but for the address.
+    """Correct the registration of an account that was never approved. After approval only the address can be changed.
 
-    Refused(VALIDATION_ERROR) as `register_merchant`, and with fields.kyc for one that was approved, also when it is
-    blocked: lifting a block looks at nothing anew.
+    Refused(VALIDATION_ERROR) as `register_merchant`, and with fields.kyc for an account that was approved, also when it
+    is blocked, because lifting a block does not check the registration again.
     """
     if wrong := {**_company_faults(name, document, letters=letters), **address_faults(address)}:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
@@ -116,8 +117,8 @@ async def correct_registration(
 
 
 async def set_address(conn: Connection, account_id: UUID, address: Address) -> None:
-    """Refused(VALIDATION_ERROR) with the fields that cannot be, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
-    account."""
+    """Set the account's address. Refused(VALIDATION_ERROR) with the invalid fields, Refused(WALLET_ACCOUNT_NOT_FOUND)
+    for an unknown account."""
     if wrong := address_faults(address):
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     stored = await store_address(conn, account_id=account_id, address=msgspec.json.encode(address), city=address.city)
@@ -134,7 +135,7 @@ def check_registration(given: MerchantRegistration, *, letters: bool) -> None:
 
 
 def address_faults(address: Address) -> dict[str, str]:
-    """What boletos cannot print of it, by field."""
+    """Returns the faults of an address by field, among them characters that boletos cannot print."""
     wrong = {
         name: f"must be 1 to {length_max} printable characters"
         for name, length_max in (
@@ -155,7 +156,7 @@ def _company_faults(name: str, document: str, *, letters: bool) -> dict[str, str
         check_name(name)
     except Refused as refused:
         wrong.update(refused.fields or {})
-    # A BR Code is ASCII: of a name in another script it would have nothing.
+    # A BR Code is ASCII, so a name in another script would be empty there.
     if not _is_printable(name, 100) or not re.search("[A-Za-z]", _folded(name)):
         wrong["name"] = "must be 1 to 100 characters that boletos print, with a Latin letter among them"
     if len(document) != 14 or not well_formed(document, letters=letters) or not check_digits_hold(document):
@@ -164,7 +165,7 @@ def _company_faults(name: str, document: str, *, letters: bool) -> dict[str, str
 
 
 def _is_printable(text: str, length_max: int) -> bool:
-    """As the paper of a boleto prints it (WinAnsiEncoding)."""
+    """Whether a boleto's PDF can print the text (WinAnsiEncoding)."""
     try:
         text.encode("cp1252")
     except UnicodeEncodeError:

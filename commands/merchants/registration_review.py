@@ -1,7 +1,7 @@
-"""What staff write down while they judge a registration: what they looked at, and notes about the account.
+"""Records of staff while they review a registration: the items they checked, and notes about the account.
 
-Neither decides anything: a registration is approved as before (commands/merchants/kyc.py). Who approves sees what was
-looked at, by whom, and whether it has changed since.
+Neither decides anything: approval is a separate command (commands/merchants/kyc.py). The person who approves sees which
+items were checked, by whom, and whether they have changed since.
 """
 
 from datetime import datetime
@@ -23,7 +23,8 @@ _note = sql.run("registration_review.note")
 async def check_item(
     conn: Connection, account_id: UUID, item: ReviewItem, seen: bytes, *, by: str, now: datetime
 ) -> None:
-    """`seen` is the fingerprint of what was on the page: what is corrected later was not looked at."""
+    """Mark an item as checked. `seen` is the fingerprint of the value on the page, so a value that is corrected later
+    counts as unchecked."""
     await _check(conn, account_id=account_id, item=item.value, seen=seen, by=by, now=now)
 
 
@@ -32,7 +33,8 @@ async def uncheck_item(conn: Connection, account_id: UUID, item: ReviewItem) -> 
 
 
 async def write_note(conn: Connection, account_id: UUID, text: str, *, note_id: UUID, by: str, now: datetime) -> None:
-    """Refused(VALIDATION_ERROR) with fields.note without one of 1 to NOTE_MAX characters."""
+    """Write a note about the account. Refused(VALIDATION_ERROR) with fields.note unless it has 1 to NOTE_MAX
+    characters."""
     text = text.strip().replace("\r\n", "\n")
     if not 0 < len(text) <= NOTE_MAX or not text.replace("\n", "").isprintable():
         raise Refused(Code.VALIDATION_ERROR, fields={"note": f"must be 1 to {NOTE_MAX} characters"})

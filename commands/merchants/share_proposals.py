@@ -1,4 +1,4 @@
-"""Shares of partners that need two members of staff: proposed by one, confirmed by another, in force from then on."""
+"""Partner shares that need two members of staff: one proposes a share, and it is in force once another confirms it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,15 +24,16 @@ _open = sql.many("integrator.open_proposals", ShareProposal)
 
 
 async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str, now: datetime) -> None:
-    """In place of one that waits. Refused(INTEGRADOR_CODE_INVALID) for an unknown code, Refused(VALIDATION_ERROR) for a
-    share that cannot be."""
+    """Propose a share; it replaces a proposal that waits. Refused(INTEGRADOR_CODE_INVALID) for an unknown code,
+    Refused(VALIDATION_ERROR) for an invalid share."""
     check_share(share_bps)
     required(await find_integrator(conn, integrador_code=code), Code.INTEGRADOR_CODE_INVALID)
     await _add(conn, proposal_id=new_id(), integrador_code=code, share_bps=share_bps, by=by, now=now)
 
 
 async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> Integrator:
-    """For charges issued from `now` on. Refused(VALIDATION_ERROR) as domain/merchants/partners.py says."""
+    """Put the proposed share in force for charges issued from `now` on. Refused(VALIDATION_ERROR) as
+    domain/merchants/partners.py says."""
     await one_at_a_time(conn)
     held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
     proposal = check_confirmable(held, by=by)
@@ -42,7 +43,8 @@ async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: s
 
 
 async def withdraw_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> None:
-    """By anybody of the staff. Refused(VALIDATION_ERROR) with the field `proposal` when it is not open."""
+    """Withdraw a proposal, which any member of staff may do. Refused(VALIDATION_ERROR) with the field `proposal` when
+    it is not open."""
     held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
     if held is None or held.state != "open":
         raise Refused(Code.VALIDATION_ERROR, fields={"proposal": "does not wait any more"})
@@ -50,6 +52,6 @@ async def withdraw_share(conn: Connection, code: str, proposal_id: UUID, *, by: 
 
 
 async def open_proposals(conn: Connection, codes: Sequence[str]) -> dict[str, ShareProposal]:
-    """By code."""
+    """Returns the open proposals of these partners, by code."""
     found = await _open(conn, codes=list(codes)) if codes else []
     return {each.integrador_code: each for each in found}

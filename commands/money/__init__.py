@@ -1,1 +1,1 @@
-"""Commands that move money: refunds, withdrawals, partner shares."""
+"""Commands that move money, among them refunds, withdrawals, partner shares, reversals and suspense."""

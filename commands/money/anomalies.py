@@ -1,4 +1,4 @@
-"""Resolve the anomaly of a payment: say that what there was to do about it is done."""
+"""Resolve the anomaly of a payment: note that a person has dealt with it."""
 
 from datetime import datetime
 from typing import Final
@@ -19,10 +19,11 @@ _resolve = sql.maybe("anomaly.resolve", UUID)
 async def resolve_anomaly(
     conn: Connection, owner: Owner, payment_id: UUID, note: str, by: str, *, now: datetime
 ) -> None:
-    """`by`: the person's e-mail. What the first one wrote is kept: a second time changes nothing.
+    """Mark the anomaly resolved by the person with the e-mail `by`. The first note is kept: a repeated call changes
+    nothing.
 
-    Refused(VALIDATION_ERROR) with fields.note; Refused(CHARGE_NOT_FOUND) when no payment of the account has an anomaly
-    and this id.
+    Refused(VALIDATION_ERROR) with fields.note; Refused(CHARGE_NOT_FOUND) when the account has no anomalous payment
+    with this id.
     """
     if not 0 < len(note) <= NOTE_MAX or not note.isprintable():
         raise Refused(Code.VALIDATION_ERROR, fields={"note": f"1 to {NOTE_MAX} characters"})

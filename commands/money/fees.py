@@ -1,7 +1,7 @@
-"""What an account is charged: terms of its own in the place of the platform's, set by staff.
+"""The fee terms of an account, which staff set in place of the platform's default terms.
 
-They hold for what is booked from then on: a payment that the bank confirms, a withdrawal that is asked for. What was
-booked before keeps the fee it was booked with, which stands in the journal with what it was made of.
+New terms apply to payments that the bank confirms, and withdrawals that are requested, from then on. Whatever was
+booked before keeps its fee, which the journal holds together with the terms that gave it.
 """
 
 from datetime import datetime
@@ -25,7 +25,7 @@ from sql import Connection
 FEE_CHARGED: Final = "fee.charged"
 FEE_GIVEN_BACK: Final = "fee.given_back"
 SET: Final = "merchant.fees_set"
-"""The action of both audit logs, and what owners are mailed."""
+"""The action in both audit logs, and the kind of the mail to the owners."""
 DEFAULT: Final = "padrão da plataforma"
 
 _find = sql.maybe("account.fees", bytes)
@@ -33,8 +33,8 @@ _set = sql.maybe("account.set_fees", UUID)
 
 
 def fee_beside(posting: Posting, cents: int) -> list[Posting]:
-    """What a withdrawal's fee adds to a posting of it: debited and covered where the withdrawal is, given back where
-    that is."""
+    """Returns the fee's posting beside a withdrawal's posting, none without an entry or a fee. The fee is debited (and
+    covered) where the withdrawal is debited, and given back where the withdrawal is."""
     if posting.entry is None or not cents:
         return []
     charged = posting.entry.amount_cents < 0
@@ -50,7 +50,7 @@ def fee_beside(posting: Posting, cents: int) -> list[Posting]:
 
 
 async def own_terms(conn: Connection, account_id: UUID) -> FeeTerms | None:
-    """None for an account that is charged what the platform charges unless said otherwise."""
+    """Returns the account's own fee terms; None for an account with the platform's default terms."""
     found = await _find(conn, account_id=account_id)
     return None if found is None else read_fees(found)
 
@@ -65,11 +65,11 @@ async def set_fees(
     now: datetime,
     seal: Seal,
 ) -> None:
-    """From now on; None: the platform's default again. The account's own audit log has it, and its owners are mailed;
-    the platform's log is the caller's, with `fee_facts`.
+    """Set the account's fee terms from now on; None restores the platform's default. Writes the account's own audit log
+    and mails its owners; the caller writes the platform's audit log, with `fee_facts`.
 
-    Refused(VALIDATION_ERROR) with the fields that cannot be, `reason` among them; Refused(WALLET_ACCOUNT_NOT_FOUND) for
-    an unknown account.
+    Refused(VALIDATION_ERROR) with the invalid fields, `reason` among them; Refused(WALLET_ACCOUNT_NOT_FOUND) for an
+    unknown account.
     """
     if wrong := {**({} if terms is None else fee_faults(terms)), **reason_faults(reason)}:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
@@ -82,13 +82,13 @@ async def set_fees(
 
 
 def fee_facts(terms: FeeTerms | None, reason: str) -> dict[str, str]:
-    """For the audit logs and the mail."""
+    """Returns the facts of a change for the audit logs and the mail."""
     told = {"fees": DEFAULT} if terms is None else told_fees(terms)
     return {**told, "reason": on_one_line(reason)[:REASON_MAX]}
 
 
 def told_fees(terms: FeeTerms) -> dict[str, str]:
-    """In words, for people: each kind of fee, and "nenhuma" where there is none."""
+    """Returns the Portuguese text of each kind of fee, "nenhuma" where there is none."""
     parts = []
     if terms.pix_bps:
         parts.append(f"{amount(terms.pix_bps)}%")

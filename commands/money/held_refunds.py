@@ -1,8 +1,7 @@
 """Decide about refunds by transfer that are held (domain/refund.py, Hold): staff release or refuse each, once.
 
-A release leaves the order to the bank in the same transaction, so that nothing is between the decision and the sending
-but what a worker does twice as well as once. A refusal ends the refund as a bank's would: the money is back in
-the wallet.
+A release writes the order to the bank in the same transaction, so only the worker's idempotent sending is left after
+the decision. A refusal ends the refund as a bank's refusal would: the money is back in the wallet.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ ACTOR: Final = "platform"
 
 
 class AlreadyDecided(Exception):
-    """A colleague decided before, or there is no such refund. Nothing is changed."""
+    """Another member of staff has decided already, or there is no such held refund. Nothing is changed."""
 
 
 class _Held(Struct, frozen=True, gc=False):
@@ -43,7 +42,7 @@ _read_request = msgspec.json.Decoder(RefundTransfer).decode
 
 
 async def release_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str | None, now: datetime) -> None:
-    """Have the bank asked. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) for a reason that is none."""
+    """Order the transfer from the bank. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) for an invalid reason."""
     reason = None if reason is None else read_reason(reason)
     held = await _open(conn, refund_id)
     command = ChargeCommand(
@@ -56,8 +55,8 @@ async def release_refund(conn: Connection, refund_id: UUID, *, by: str, reason: 
 
 
 async def refuse_refund(conn: Connection, refund_id: UUID, *, by: str, reason: str, now: datetime) -> None:
-    """Give the money back to the wallet. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) with fields.reason for
-    what is none."""
+    """Fail the refund, which credits the wallet. Raises AlreadyDecided, or Refused(VALIDATION_ERROR) with fields.reason
+    for an invalid reason."""
     reason = read_reason(reason)
     held = await _open(conn, refund_id)
     ending = Ending(charge_id=held.charge_id, refund_id=refund_id, failure=FailureCode.NOT_RELEASED)

@@ -1,16 +1,16 @@
-"""Give partners their share of payments, and take it back with refunds.
+"""Credit partners with their share of payments, and take it back with refunds.
 
-What is due is written with the payment or the refund, in its transaction; it is posted to the partner's ledger
-afterwards, in batches, because a payment must not wait for a second account's clock. The row that is due and the entry
-it becomes change together, so a crash neither loses a share nor doubles it.
+A share is accrued as a row in the transaction of its payment or refund. It is posted to the partner's ledger
+afterwards, in batches, because a payment must not wait for a second account's clock. One transaction posts the entry
+and marks the row posted, so a crash neither loses a share nor posts it twice.
 
-The share is the platform's expense: the merchant's entries stay as they are. In production it is held until its payment
-can be refunded no more. What the bank takes back after that may leave a partner who has withdrawn the share with a
-balance below zero, which later shares make up for.
+The share is the platform's expense: the merchant's entries stay as they are. In production a share is held until its
+payment can no longer be refunded. A reversal by the bank after that may leave a partner who has withdrawn the share
+with a negative balance, which later shares make up for.
 
-The share of a partner of another cell goes there in two legs: the other cell takes it down, and then it is marked here.
-Between them it may be sent again, and is taken down once: its id is that of the payment or refund. From then on it is
-held and posted there like any other.
+The share of a partner in another cell is moved in two steps: the other cell stores the share, then this cell marks it
+sent. A crash between the steps sends it again, and it is still stored once, because its id is that of the payment or
+refund. The other cell then holds and posts it like its own.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from sql import Connection
 
 SHARES_MAX = 200
 _PARTNERS_MAX = 16
-"""Of one round: few enough that of twenty partners with something due another worker finds some as well."""
+"""Partners in one round: few enough that, when twenty partners have shares due, another worker finds some as well."""
 _WINDOW = 1_000
 POSTED = "partner_share.posted"
 _VERSION = 1  # a posting is never changed
@@ -48,7 +48,7 @@ class AttributedPayment(NamedTuple):
 
 
 class RefundedShare(NamedTuple):
-    """A refund that succeeded, and what of its payment is back with it. Cents."""
+    """A refund that succeeded, and `refunded_cents`: how much of its payment has gone back, this refund included."""
 
     account_id: UUID
     payment_id: UUID
@@ -76,7 +76,7 @@ class _Claimed(_Due, frozen=True, gc=False):
 
 
 class SentShare(_Due, frozen=True, gc=False):
-    """A share on its way to the partner's cell; `account_id` is the merchant's, in the cell that sends it. Cents."""
+    """A share to be sent to the partner's cell; `account_id` is the merchant's, in the sending cell. Cents."""
 
     earned_at: datetime
 
@@ -94,26 +94,26 @@ mark_sent = sql.run("partner_share.sent")
 
 
 async def accrue_shares(conn: Connection, payments: Sequence[AttributedPayment], *, now: datetime) -> None:
-    """Write down what is due of these payments; nothing where the partner has no account or share."""
+    """Accrue the partners' shares of these payments; none where the partner has no account or no share."""
     if payments:
         await _accrue(conn, payments=payments, now=now)
 
 
 async def take_shares_back(conn: Connection, refunds: Sequence[RefundedShare], *, now: datetime) -> None:
-    """Write down what of the shares of these payments is to be taken back; nothing where none was given."""
+    """Accrue what these refunds take back of the partners' shares; nothing for payments without a share."""
     if refunds:
         await _take_back(conn, refunds=refunds, now=now)
 
 
 async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: datetime) -> int:
-    """Post what is due of a mode, at most SHARES_MAX, to the partners' ledgers; answers how many. Of partners to whom
-    another transaction is posting nothing is taken.
+    """Post at most SHARES_MAX due shares of a mode to the partners' ledgers; returns how many. Partners to whom another
+    transaction is posting are left out.
 
-    In production a share is due when it was `held`: while its payment can be refunded a partner who has withdrawn it
-    could not give it back. What is taken back of a share that is held meets it in the ledger.
+    In production a share is due after it was held for `held`, because a partner who withdrew it earlier could not give
+    it back when the payment is refunded. What a refund takes back of a held share is posted together with that share.
 
-    The entry names the payment (and the refund), so that the partner sees what it is for, but no charge: a charge of
-    another merchant would be 404 for the partner.
+    The entry names the payment (and the refund), so that the partner sees what it is for, but no charge, because the
+    other merchant's charge would be a 404 for the partner.
     """
     now = to_millisecond(now)
     earned_until = now if mode.test else now - held
@@ -154,8 +154,8 @@ async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: dat
 
 
 async def receive_shares(conn: Connection, shares: Sequence[SentShare], *, sender: int, cell: int) -> list[UUID]:
-    """Take down in `cell`, whose database this is, what cell `sender` has for its partners, in the order of the money;
-    answers the share_ids that are there now. Of a partner who is not there, and in a database that is another cell's,
-    nothing is taken."""
+    """Store in `cell`, whose database `conn` is connected to, the shares that cell `sender` has for its partners, in
+    the order in which the money moved; returns the share_ids that are stored now. Nothing is stored for a partner who
+    is not in this cell, or when the database belongs to another cell."""
     await _receive(conn, shares=shares, sender=sender, cell=cell)
     return await _received(conn, shares=shares, sender=sender)

@@ -1,8 +1,8 @@
-"""Mail the owners what programs pay out: withdrawals, and refunds to a PIX key, over the API.
+"""Mail the owners about payouts by API credentials: withdrawals, and refunds to a PIX key.
 
-The dashboard tells of each one, because a person does it. A program may do hundreds: the first is told at once, and
-then a letter an hour, with how many there were and how much. They are noted in the transaction that pays out, and told
-by a worker.
+The dashboard mails about each payout, because a person makes it. A program may make hundreds, so the first one is
+mailed at once and the following ones in one mail an hour, with their number and sum. Payouts are noted in the
+transaction that makes them, and a worker writes the mails.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _KINDS: Final = {REFUND: "program.refunds", WITHDRAWAL: "program.withdrawals"}
 
 
 class ProgramPayout(Struct, frozen=True, gc=False):
-    """Money of production that a credential sends out."""
+    """A payout in production by a credential."""
 
     account_id: UUID
     amount_cents: int
@@ -47,13 +47,14 @@ _take = sql.many("program_payout.take", _Due)
 
 
 async def note_payouts(conn: Connection, kind: str, paid: Sequence[ProgramPayout], *, now: datetime) -> None:
-    """REFUND or WITHDRAWAL. Called with the accounts' clocks held, so that two batches never wait in a circle."""
+    """Note payouts of the kind REFUND or WITHDRAWAL. Call it with the accounts' clocks locked, so that two batches
+    never deadlock."""
     if paid:
         await _note(conn, kind=kind, paid=paid, now=now)
 
 
 async def tell_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
-    """Write the letters that are due; answers how many accounts were told of."""
+    """Write the mails that are due; returns how many."""
     due = await _take(conn, now=now, again_at=now + EVERY, limit=TOLD_MAX)
     for each in due:
         facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": f"credencial {each.client_id}"}

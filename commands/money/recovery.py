@@ -1,7 +1,7 @@
-"""After a restore to an earlier instant: hold what is sent by transfer, and raise the numbers of boletos.
+"""Recover after a restore to an earlier instant: hold outgoing transfers, and raise the control numbers of boletos.
 
-The bank knows more than the database then. A merchant whose withdrawal is gone here has the money in his wallet again,
-and would be paid a second time; a boleto's number that was handed out would stand on two slips.
+After a restore the bank knows more than the database. A merchant whose withdrawal is missing here has its money in the
+wallet again and could be paid twice; a boleto number that was handed out before could be used for a second boleto.
 """
 
 from datetime import datetime
@@ -17,7 +17,8 @@ NUMBERS_MAX: Final = 1_000_000_000
 
 
 class RecoveryState(Struct, frozen=True):
-    """`restored_to` is None on a server that was not restored. `orders` and `cents`: what waits to be sent."""
+    """The state of the recovery. `restored_to` is None on a server that was not restored. `orders` and `cents` are the
+    number and sum of the transfers that wait to be sent."""
 
     held: bool
     restored_to: str | None
@@ -29,9 +30,9 @@ class RecoveryState(Struct, frozen=True):
     compared_by: str | None
     compared_from: datetime | None
     booked: int | None
-    """Receipts that were missing here and were booked by comparing."""
+    """Receipts that were missing here and that the comparison booked."""
     differences: int | None
-    """That the latest comparison left."""
+    """Differences that the latest comparison left."""
     released_at: datetime | None
     released_by: str | None
     orders: int
@@ -39,15 +40,15 @@ class RecoveryState(Struct, frozen=True):
 
 
 class NotBegun(Exception):
-    """Nothing can be compared or released that was not begun, or was released before."""
+    """No recovery is under way: it was not begun, or it was released before."""
 
 
 class NotCompared(Exception):
-    """What banks list was not compared with what stands here since this restore."""
+    """The banks' lists have not been compared with our books since this restore."""
 
 
 class DifferencesLeft(Exception):
-    """Another number than was said: `args[0]`, that the latest comparison left."""
+    """The latest comparison left another number of differences than stated: `args[0]`."""
 
 
 recovery_state = sql.one("recovery.state", RecoveryState)
@@ -58,8 +59,9 @@ _release = sql.maybe("recovery.release", str)
 
 
 async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by: str, now: datetime) -> bool:
-    """Hold from now on, as the owner of the tables, and have numbers of boletos go on `numbers` further, rounded up to
-    whole blocks, which stay where they would have been. False when it was begun before: numbers are raised once."""
+    """Hold transfers from now on, and raise the sequence of control numbers by `numbers`, rounded up to whole blocks so
+    that blocks keep their boundaries. Runs as the owner of the tables. False when the recovery was begun before: the
+    numbers are raised once."""
     further = -(-numbers // BLOCK) * BLOCK
     to = await _begin(conn, restored_to=restored_to, now=now, by=by, numbers=further)
     if to is not None:
@@ -70,7 +72,7 @@ async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by
 async def note_comparison(
     conn: Connection, restored_to: str, *, since: datetime, booked: int, differences: int, by: str, now: datetime
 ) -> None:
-    """Write down, as the owner, that what banks list was compared. Raises NotBegun."""
+    """Record, as the owner of the tables, a comparison with the banks' lists. Raises NotBegun."""
     noted = await _compared(
         conn, restored_to=restored_to, since=since, booked=booked, differences=differences, by=by, now=now
     )
@@ -79,8 +81,8 @@ async def note_comparison(
 
 
 async def release_payouts(conn: Connection, restored_to: str, *, differences: int, by: str, now: datetime) -> None:
-    """Let what is held be sent, with as many differences as the latest comparison left. Raises NotBegun, NotCompared,
-    DifferencesLeft."""
+    """Release the held transfers; `differences` must be the number that the latest comparison left. Raises NotBegun,
+    NotCompared, DifferencesLeft."""
     if await _release(conn, restored_to=restored_to, differences=differences, by=by, now=now) is not None:
         return
     state = await recovery_state(conn)

@@ -1,7 +1,8 @@
-"""Begin the refund of a payment that a merchant asks for.
+"""Begin the refund of a payment that a merchant requests.
 
-The wallet is debited when a refund begins and credited back when it fails (commands/money/refund_end.py). How much can
-be asked for is decided under the charge's lock, whether the balance covers it under the clock's (commands/journal.py).
+The wallet is debited when a refund begins and credited back when it fails (commands/money/refund_end.py). The
+refundable amount is decided under the charge's lock, the cover by the balance under the account clock's lock
+(commands/journal.py).
 """
 
 from base64 import b64encode
@@ -44,7 +45,7 @@ REFUNDS_MAX = COMMANDS_MAX
 
 
 class NamedDestination(Struct, frozen=True, gc=False):
-    """Where the merchant wants a transfer to go, as it is kept: it names a person."""
+    """The destination that the merchant requests for a transfer, as it is stored: sealed, because it names a person."""
 
     sealed: bytes
     """TransferDestination as JSON."""
@@ -72,7 +73,7 @@ class NewRefund(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class TransferDestination(Struct, frozen=True, gc=False):
-    """Where a transfer goes: a PIX key, and the CPF or CNPJ its owner must have."""
+    """The destination of a transfer: a PIX key, and the CPF or CNPJ that the key's owner must have."""
 
     pix_key: str
     document: str
@@ -98,14 +99,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Funds:
-    """Payments as the refunds of one batch leave them, one after the other."""
+    """The payments of one batch, updated by each refund so that the next one is decided on the result."""
 
     def __init__(self, funds: Sequence[RefundablePayment]) -> None:
         self._by_id = {(fund.charge_id, fund.payment_id): fund for fund in funds}
         self._settling = {fund.charge_id: fund.payment_id for fund in funds if fund.settles}
 
     def of(self, charge_id: UUID, payment_id: UUID | None) -> RefundablePayment | None:
-        """The payment named, or the one that settled the charge."""
+        """Returns the named payment, or the one that settled the charge."""
         wanted = payment_id or self._settling.get(charge_id)
         return None if wanted is None else self._by_id.get((charge_id, wanted))
 
@@ -116,12 +117,13 @@ class _Funds:
 async def begin_refunds(
     conn: Connection, asked: Sequence[NewRefund], *, now: datetime, transfers_cents_max: int
 ) -> list[RefundProjection | Refused | None]:
-    """Begin each refund and leave the order to carry it out, or hold it for staff (commands/money/held_refunds.py).
+    """Begin each refund and write the order to carry it out, or hold it for staff (commands/money/held_refunds.py).
 
-    None where the key made something before. `transfers_cents_max` is an account's bound of a day.
+    Returns, for each request, the refund, its refusal, or None when the key was used before. `transfers_cents_max`
+    bounds an account's transfers of a day.
 
-    Raises Refused(INSUFFICIENT_BALANCE) when a balance covers not all of them: nothing may stay of the transaction,
-    and each is to be tried again alone.
+    Raises Refused(INSUFFICIENT_BALANCE) when a balance does not cover all of them: the caller must roll back the
+    transaction and try each request again alone.
     """
     assert len(asked) <= REFUNDS_MAX
     mine = await _take_keys(conn, asked, now=now)
@@ -160,7 +162,8 @@ async def begin_refunds(
 
 
 async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datetime) -> list[NewRefund]:
-    """Those whose key is theirs now. A twin in another transaction is waited for here, with nothing else locked."""
+    """Returns the requests that have taken their idempotency key. A request with the same key in another transaction is
+    waited for here, before anything else is locked."""
     taken = set(await take_keys(conn, asked=asked, now=now))
     return [each for each in asked if each.refund_id in taken]
 
@@ -205,8 +208,7 @@ def _beginning(
                 charge=charge,
                 kind="refund.created",
                 refund=RefundChange(refund, fund, msgspec.to_builtins(doc)),
-                # What a partner was given of it is taken back when the money is back
-                # (commands/money/partner_shares.py).
+                # The partner's share is taken back when the refund succeeds (commands/money/partner_shares.py).
                 entry=Entry(
                     type="refund",
                     amount_cents=-refund.amount_cents,

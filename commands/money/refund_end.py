@@ -1,4 +1,4 @@
-"""End refunds as the bank says: the money is back with the payer, or in the wallet (contract section 11)."""
+"""End refunds as the bank reports: the money is back with the payer, or in the wallet (contract section 11)."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -36,16 +36,16 @@ from sql import Connection
 
 
 class Ending(Struct, frozen=True, gc=False, kw_only=True):
-    """What the bank says became of a refund. No failure code: the money is back with the payer."""
+    """The end of a refund as the bank reports it. Without a failure code the money is back with the payer."""
 
     charge_id: UUID
     refund_id: UUID
     end_to_end_id: str | None = None
-    """Of the PIX that was sent, for a transfer."""
+    """That of the PIX sent, for a transfer."""
     return_id: str | None = None
     failure: FailureCode | None = None
     request_id: str | None = None
-    """Of the request that asked for it."""
+    """That of the API request for the refund."""
 
 
 class _Standing(Struct, frozen=True, gc=False):
@@ -73,7 +73,7 @@ find_standing = sql.many("refund.standing", _Standing)
 async def end_refunds(
     conn: Connection, endings: Sequence[Ending], *, now: datetime, actor: str = BANK
 ) -> list[Outcome]:
-    """End each refund as the bank says it ended; one that has ended before stays as it is."""
+    """End each refund as the bank reports; a refund that has already ended stays as it is."""
     assert len(endings) <= REFUNDS_MAX
     await lock_charges(conn, charge_ids=sorted({each.charge_id for each in endings}))
     rows = await find_standing(conn, refund_ids=[each.refund_id for each in endings])
@@ -88,7 +88,7 @@ async def end_refunds(
 
 
 class _Books:
-    """Refunds and payments as the endings of one batch leave them, one after the other."""
+    """The refunds and payments of one batch, updated by each ending so that the next is decided on the result."""
 
     def __init__(self, rows: Sequence[_Standing]) -> None:
         self.refunds = {row.refund_id: msgspec.convert(row, Refund, from_attributes=True) for row in rows}
@@ -133,7 +133,8 @@ def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *,
     books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
     charge_fields: dict[str, Any] = {"refunded_cents": charge.refunded_cents}
     if fund.settles:
-        # The charge shows the payment that settled it; not who paid: that can be erased, and what is journaled stays.
+        # The charge's document shows the payment that settled it, without the payer, whose data can be erased while
+        # the journal cannot.
         charge_fields["payment"] = fund_fields(fund)
     changes = [_ended(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
     if refunded is not None:

@@ -1,6 +1,6 @@
-"""Store what was decided of refunds: their rows, and what of their payments and charges is back or on its way.
+"""Store the decided changes of refunds: their rows, and the refunded and pending sums of their payments and charges.
 
-All of it belongs to charges that the transaction has locked.
+The transaction has locked the charges concerned.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ from sql import Connection
 
 
 class RefundChange(Struct, frozen=True, gc=False):
-    """A refund and its payment as they are now, and the refund's document: whole when it begins, else what changes."""
+    """A refund and its payment after the change, and the refund's document: the whole document when the refund begins,
+    afterwards its changed fields."""
 
     refund: Refund
     fund: RefundablePayment
@@ -34,9 +35,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, RefundChange]], *, now: datetime) -> None:
-    """Store them, each with its charge. Of a payment or charge in several of them, the last one has its state.
+    """Store the changes, each with its charge. Of a payment or charge in several changes, the last state is stored.
 
-    What a partner was given of a payment is taken back when money of it is back, not when it is asked for.
+    A partner's share is taken back when a refund has succeeded, not when the refund is requested.
     """
     if not changes:
         return
@@ -67,7 +68,7 @@ async def store_refunds(conn: Connection, changes: Sequence[tuple[Charge, Refund
 
 
 def fund_fields(fund: RefundablePayment) -> dict[str, Any]:
-    """What a payment's document says of refunds, with its key in the read table for the projection to find it by."""
+    """Returns the refund fields of a payment's document, with the key by which the projection finds its read row."""
     return {
         "payment_id": fund.payment_id,
         "paid_at": iso(fund.paid_at),

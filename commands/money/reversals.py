@@ -1,8 +1,8 @@
-"""Book what the bank gives back of received PIX without being asked, as after a fraud (MED): an `adjustment` (contract
+"""Book devolucoes of received PIX that the bank began by itself, as after a fraud (MED), as an `adjustment` (contract
 section 17).
 
-The wallet is debited whatever is in it: the money is gone. The charge stays what it is, for nobody was refunded by the
-merchant; what is gone cannot be refunded again, and a partner's share of it is taken back.
+The wallet is debited whatever its balance: the money is gone. The charge keeps its status, because the merchant
+refunded nothing; the reversed amount cannot be refunded again, and a partner's share of it is taken back.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,20 +27,20 @@ REVERSED: Final = "payment.reversed"
 
 
 class BankReturn(Struct, frozen=True, gc=False, kw_only=True):
-    """Money of a PIX that is back with its payer, and how the PIX's payment is found. Cents."""
+    """A devolucao of a PIX: money that is back with its payer, with the keys to find the payment. Cents."""
 
     position: int
-    """Its place among those given."""
+    """Its place in the sequence of returns."""
     charge_id: UUID | None
     boleto_number: str | None
     end_to_end_id: str
     refund_id: UUID | None
-    """Of the refund that began it, if one of ours has this id."""
+    """The refund that began it, if a refund of ours has this id."""
     bank_id: str
     return_id: str | None
     amount_cents: int
     paid_at: datetime | None = None
-    """When the PIX came: what a boleto was paid with may have been booked before the bank named the PIX."""
+    """When the PIX was received. It finds a boleto's payment that was booked before the bank named its PIX."""
 
 
 class _Unbooked(Struct, frozen=True, gc=False):
@@ -49,7 +49,7 @@ class _Unbooked(Struct, frozen=True, gc=False):
     account_id: UUID
     payment_id: UUID
     amount_cents: int
-    """Of the payment."""
+    """The amount of the payment."""
     paid_at: datetime
     refunded_cents: int
     reversed_cents: int
@@ -67,7 +67,7 @@ class _Booked(Struct, frozen=True, gc=False, kw_only=True):
     paid_at: datetime
     refunded_cents: int
     reversed_cents: int
-    """Of the payment, with this one."""
+    """The cents of the payment reversed so far, this reversal included."""
 
 
 find_unbooked = sql.many("reversal.unbooked", _Unbooked)
@@ -77,13 +77,13 @@ store_reversed = sql.run("reversal.store")
 
 
 async def book_reversals(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> int:
-    """Book each that no refund of ours began, once; answers how many were new. Those of money that is no payment of
-    ours, or not yet, are passed over."""
+    """Book each devolucao that no refund of ours began, once; returns how many were new. Devolucoes of a PIX that is
+    not (yet) a payment of ours are skipped."""
     return await _book(conn, returns, partial(find_unbooked, conn, bank=bank, returns=returns), now=now)
 
 
 async def book_sent_refunds(conn: Connection, sent: Sequence[BankReturn], *, now: datetime) -> int:
-    """The same of refunds by transfer that failed here, and that the bank sent after all."""
+    """Like book_reversals, for refunds by transfer that failed here but that the bank sent after all."""
     return await _book(conn, sent, partial(find_unbooked_transfers, conn, returns=sent), now=now)
 
 
@@ -101,7 +101,7 @@ async def _book(
         return 0
     held = {row.charge_id for row in seen}
     await lock_charges(conn, charge_ids=sorted(held))
-    # Again, now that nobody else can book them.
+    # Look again under the locks: no other transaction can book them now.
     rows = [row for row in await find() if row.charge_id in held]
     booked = _booked(rows, {each.position: each for each in returns})
     if not booked:
@@ -136,15 +136,15 @@ async def _book(
 
 
 def _booked(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]) -> list[_Booked]:
-    """Each with what its payment has lost by then: several may be of one payment."""
+    """Returns the reversals to book, each with the running total of its payment: several may concern one payment."""
     reversed_cents: dict[UUID, int] = {}
     booked = []
     for row in rows:
         given = returns[row.position]
         total = reversed_cents.get(row.payment_id, row.reversed_cents) + given.amount_cents
         if total > row.amount_cents:
-            # Two returns of one boleto were held against the same payment: the second is of another one, which is found
-            # when the bank lists it again.
+            # Two returns of one boleto were matched with the same payment. The second one belongs to another payment,
+            # which is found when the bank lists the return again.
             continue
         reversed_cents[row.payment_id] = total
         booked.append(

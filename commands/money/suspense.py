@@ -1,8 +1,8 @@
-"""Money that fits no charge: kept in suspense until staff assign it to a charge or see that it went back (contract
+"""Money that fits no charge: kept in suspense until staff assign it to a charge or note that it was returned (contract
 section 17).
 
-Assigned, it is a payment of its charge like any other: credited, in the feed, told to the merchant. It is booked once
-whoever assigns it how often, because its row is locked and only an open one is taken.
+Once assigned, it is a payment of its charge like any other: credited, in the feed, notified to the merchant. However
+often it is assigned, it is booked once: the row is locked, and only an open row can be assigned.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,12 +32,13 @@ from sql import Connection
 
 ASSIGNED: Final = "suspense.assigned"
 INCOMPATIBLE: Final = (f"merchant.{Kyc.APPROVED}", FREED)
-"""What one of the staff decides alone: that an account is let in, and that its refunds go to anybody. Who did either
-does not assign money to its charges (segregation of duties): one person would make an account, fill and empty it."""
+"""Actions that one member of staff decides alone: approving an account, and freeing its refunds from the payer's
+document. Whoever did either may not assign money to that account's charges (segregation of duties), or one person could
+approve an account, credit it and empty it."""
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
-    """A row of `suspense` as it is found. Cents."""
+    """A new row of `suspense`. Cents."""
 
     suspense_id: UUID
     kind: str
@@ -54,7 +55,8 @@ class SuspendedPayer(Struct, frozen=True):
 
 
 class NotOpen(Exception):
-    """The money was assigned or returned before, by a colleague or by this form sent twice. Nothing is changed."""
+    """The money was assigned or returned before, by another member of staff or by a form that was sent twice. Nothing
+    is changed."""
 
 
 class _Held(Struct, frozen=True):
@@ -68,7 +70,8 @@ class _Held(Struct, frozen=True):
 
 
 class _Returned(Struct, frozen=True, gc=False):
-    """What went back of a PIX, by its endToEndId, or of a boleto, by its number; how the bank calls the last of it."""
+    """The sum returned of a PIX (`of` is its endToEndId) or of a boleto (`of` is its number); `reference` is the bank's
+    id of the last return."""
 
     of: str
     cents: int
@@ -100,16 +103,17 @@ _read_payer = msgspec.json.Decoder(SuspendedPayer).decode
 
 
 async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, bank: str, now: datetime) -> list[str]:
-    """Keep what is not kept yet; the sources of those that are new."""
+    """Store the money that is not in suspense yet; returns the sources of the new rows."""
     return await _add(conn, bank=bank, found=found, now=now) if found else []
 
 
 async def leave_suspense(conn: Connection, numbers: Sequence[str], *, bank: str) -> dict[str, int]:
-    """These boletos have charges by now, or are about to, and their payments are booked there: what is of them in
-    suspense leaves. Called before any charge is locked, as whoever assigns money locks them.
+    """Remove the money of these boletos from suspense: they have charges now, or are about to, and their payments are
+    booked there. Call it before any charge is locked, the order in which `assign_suspense` locks.
 
-    Unless staff have assigned or returned some of one: then the rest is theirs too, for a payment is known by the total
-    it made, and that of a later one may be on the books. Answers the cents that stay, which must not be booked again.
+    When staff have assigned or returned some of a boleto's money, the rest stays in suspense too: a payment is
+    identified by the total reached with it, and the total of a later payment may be booked already. Returns the cents
+    that stay, by number; they must not be booked again.
     """
     await hold_boletos(conn, bank=bank, numbers=numbers)
     return {each.number: each.cents for each in await _leave_boletos(conn, bank=bank, numbers=numbers)}
@@ -126,11 +130,11 @@ async def assign_suspense(
     seal: Seal,
     fees: FeeTerms,
 ) -> Charge:
-    """Book the money as a payment of this charge of production; the charge as it then stands.
+    """Book the money as a payment of this production charge; returns the charge afterwards.
 
-    Raises NotOpen, Refused(CHARGE_NOT_FOUND), or Refused(VALIDATION_ERROR) with the field `by` for whoever did
-    something INCOMPATIBLE to the charge's account. What settles the charge has its cob removed and its boleto written
-    off: it is paid, and must not be paid again.
+    Raises NotOpen, Refused(CHARGE_NOT_FOUND), or Refused(VALIDATION_ERROR) with the field `by` when the same person did
+    one of the INCOMPATIBLE actions for the charge's account. When the payment settles the charge, its cob is removed
+    and its boleto written off, so that it cannot be paid again.
     """
     held = await _held(conn, suspense_id)
     charge = await _find_charge(conn, charge_id=charge_id)
@@ -159,22 +163,23 @@ async def assign_suspense(
 async def return_suspense(
     conn: Connection, suspense_id: UUID, *, reference: str, by: str, note: str | None, now: datetime
 ) -> None:
-    """Note that the money was given back at the bank, which knows the return by `reference`. Raises NotOpen.
+    """Note that the money was returned at the bank, which knows the return by `reference`. Raises NotOpen.
 
-    Nothing is asked of the bank: staff gave it back there, as with any other payment of the account.
+    No order to the bank is written: staff returned the money at the bank itself.
     """
     await _held(conn, suspense_id)
     await _set_returned(conn, suspense_id=suspense_id, reference=reference, by=by, note=note, now=now)
 
 
 async def hold_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str) -> None:
-    """What is in suspense of these. Before any charge is locked, as whoever assigns one to the other locks them."""
+    """Lock the rows in suspense that these returns concern. Call it before any charge is locked, the order in which
+    `assign_suspense` locks."""
     numbers = [each.boleto_number for each in returns if each.boleto_number is not None]
     await _hold_sources(conn, bank=bank, sources=[each.end_to_end_id for each in returns], numbers=numbers)
 
 
 async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> None:
-    """What the bank lists as given back whole is in suspense no longer."""
+    """Mark the money in suspense that the bank lists as wholly returned."""
     of_pix = _returned((each.end_to_end_id, each) for each in returns)
     of_boletos = _returned((each.boleto_number, each) for each in returns if each.boleto_number is not None)
     await _note_returned(conn, bank=bank, returned=of_pix, by=BANK, now=now)
@@ -183,14 +188,14 @@ async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank
 
 
 def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
-    """Who paid; nobody when that cannot be opened any more: the money is settled without a name rather than not at
-    all."""
+    """Returns the payer, or an empty one when the sealed payer cannot be opened any more: the money is then settled
+    without a name rather than not at all."""
     opened = None if sealed is None else seal.opened(sealed, SUSPENDED_PAYER, source)
     return SuspendedPayer() if opened is None else _read_payer(opened)
 
 
 def _returned(returns: Iterable[tuple[str, BankReturn]]) -> list[_Returned]:
-    """Summed by what each is of."""
+    """Returns the returns summed by their PIX or boleto."""
     found: dict[str, _Returned] = {}
     for of, each in returns:
         before = found[of].cents if of in found else 0
@@ -237,7 +242,8 @@ def _assigning(
         changes = book(charge, confirmed, now=now, seal=seal, fees=fees)
         payment = changes[0].payment
         assert payment is not None
-        # It came through neither leg of the charge: both are closed. One that `book` closes already is not named again.
+        # The money came through neither leg of the charge, so both legs are closed. `book` closes one leg of a dual
+        # charge already.
         boleto_closed = charge.dual and confirmed.boleto is None
         close: Struct = CLOSE if charge.boleto and not boleto_closed else CobRemoval()
         return [

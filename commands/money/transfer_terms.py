@@ -1,7 +1,8 @@
-"""What decides about the transfers of one batch of refunds (domain/refund.py): payers, registrations, the day's sums.
+"""The facts that decide about the transfers of one batch of refunds (domain/refund.py): payers, approvals, and the
+day's sums.
 
-The accounts are locked before any charge is. So of an account's refunds that are asked for at once, in whatever
-processes, each is decided knowing what the others send.
+The accounts are locked before any charge. So when several processes begin refunds of one account at once, each refund
+is decided on the sum that includes the others.
 """
 
 from collections.abc import Sequence
@@ -39,18 +40,18 @@ find_transferred = sql.many("refund.transferred", _Transferred)
 
 
 class TransferLedger:
-    """The terms of each transfer as those before it leave them."""
+    """The terms of each transfer, including the sums of the transfers decided before it in the batch."""
 
     def __init__(self, *, cents_max: int) -> None:
-        """`cents_max`: what transfers of an account may come to in a day with nobody looking at them."""
+        """`cents_max` is the sum that an account's transfers may reach in a day without a release by staff."""
         self._cents_max = cents_max
         self._approved: set[UUID] = set()
         self._sent_cents: dict[UUID, int] = {}
         self._payers: dict[UUID, _Payer] = {}
 
     async def hold(self, conn: Connection, account_ids: Sequence[UUID], *, now: datetime) -> None:
-        """Lock these accounts of production until the transaction ends, before any charge, and see what they have sent
-        on this day."""
+        """Lock these production accounts until the transaction ends, before any charge is locked, and read the sums
+        that they have transferred on this day."""
         if not account_ids:
             return
         ordered = sorted(set(account_ids))
@@ -61,7 +62,7 @@ class TransferLedger:
         self._sent_cents = {each.account_id: each.cents for each in sent}
 
     async def read_payers(self, conn: Connection, charge_ids: Sequence[UUID]) -> None:
-        """Of charges that are locked."""
+        """Read the payers of these charges, which the transaction has locked."""
         if charge_ids:
             self._payers = {
                 each.charge_id: each for each in await find_payers(conn, charge_ids=sorted(set(charge_ids)))

@@ -1,7 +1,7 @@
-"""Withdraw: begin a withdrawal, cancel it, and carry it through what the bank says; and the daily one by itself.
+"""Withdrawals: begin one, cancel it, send it and end it as the bank reports; and the automatic daily withdrawal.
 
-A withdrawal is one locked row; one transaction stores its change and posts it to the journal. The wallet is debited at
-the beginning and credited back at a cancellation or a failure, by its fee as well.
+A withdrawal is one locked row; one transaction stores its change and posts it to the journal. The wallet is debited by
+the amount and the fee at the beginning, and credited back by both at a cancellation or a failure.
 """
 
 from datetime import date, datetime, timedelta
@@ -45,7 +45,7 @@ DAILY: Final = "daily-withdrawal"
 
 
 class NewWithdrawal(Struct, frozen=True, gc=False, kw_only=True):
-    """A valid request. `withdrawal_id` is chosen by the caller, so that a repeated write is recognised."""
+    """A valid request for a withdrawal. The caller chooses `withdrawal_id`, so that a repeated write is recognised."""
 
     account_id: UUID
     key: str
@@ -59,14 +59,14 @@ class NewWithdrawal(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Ended(Struct, frozen=True, gc=False, kw_only=True):
-    """What the bank says became of it. No failure code: the money is with the merchant."""
+    """The end of a withdrawal as the bank reports it. Without a failure code the money is with the merchant."""
 
     account_id: UUID
     withdrawal_id: UUID
     end_to_end_id: str | None = None
     failure: WithdrawalFailure | None = None
     request_id: str | None = None
-    """Of the request that asked for it."""
+    """That of the API request for the withdrawal."""
 
 
 class _Daily(Struct, frozen=True, gc=False):
@@ -98,11 +98,11 @@ _encode = msgspec.json.Encoder().encode
 async def create_withdrawal(
     conn: Connection, new: NewWithdrawal, *, now: datetime, bank: str, grace_s: float, fees: FeeTerms
 ) -> WithdrawalDoc | None:
-    """Begin it, to be sent by this bank when `grace_s` are over; None when the key made something before.
-    `fees` are charged of accounts that have no terms of their own.
+    """Begin a withdrawal, to be sent by this bank after `grace_s`; None when the idempotency key was used before.
+    `fees` are charged to accounts that have no terms of their own.
 
-    Raises Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key), WITHDRAWAL_BELOW_MINIMUM, INSUFFICIENT_BALANCE. Nothing
-    may stay of the transaction then, the key included.
+    Raises Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key), WITHDRAWAL_BELOW_MINIMUM, INSUFFICIENT_BALANCE. The
+    caller must then roll back the transaction, which frees the key.
     """
     terms = await find_terms(conn, account_id=new.account_id, now=now)
     if terms is None:
@@ -131,11 +131,11 @@ async def create_withdrawal(
 async def daily_withdrawal(
     conn: Connection, *, day: date, now: datetime, bank: str, grace_s: float, fees: FeeTerms
 ) -> Withdrawal | bool:
-    """Take one account that is paid out daily and was not taken yet on `day`; False when there is none.
+    """Take one account with daily withdrawals that was not taken yet on `day`; False when there is none.
 
-    The withdrawal begun, or True when there was nothing to send: less than the minimum above what is to stay and the
-    fee, no PIX key, or this day's is made already. Raises Refused(INSUFFICIENT_BALANCE) when the balance fell
-    meanwhile: nothing may stay of the transaction, and the account is looked at again.
+    Returns the withdrawal begun, or True when there was nothing to send: the balance above `keep_cents` and the fee is
+    below the minimum, there is no PIX key, or this day's withdrawal exists already. Raises
+    Refused(INSUFFICIENT_BALANCE) when the balance fell meanwhile: the caller rolls back, and the account is taken anew.
     """
     found = await take_daily(conn, day=day, now=now)
     if found is None:
@@ -170,13 +170,13 @@ async def daily_withdrawal(
 
 
 async def set_daily(conn: Connection, account_id: UUID, *, keep_cents: int) -> None:
-    """Have what lies above `keep_cents` sent once a day; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
+    """Withdraw the balance above `keep_cents` once a day; Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
     if await set_automatic(conn, account_id=account_id, keep_cents=keep_cents) is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
 async def end_daily(conn: Connection, account_id: UUID) -> None:
-    """No daily withdrawals any more; refused as `set_daily`."""
+    """End the daily withdrawals; refused as `set_daily`."""
     if await end_automatic(conn, account_id=account_id) is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
@@ -187,7 +187,7 @@ async def end_daily(conn: Connection, account_id: UUID) -> None:
 async def cancel_withdrawal(
     conn: Connection, withdrawal_id: UUID, account_id: UUID, *, actor: str, request_id: str | None, now: datetime
 ) -> WithdrawalDoc:
-    """Cancel a pending one and give the money back to the wallet.
+    """Cancel a pending withdrawal and credit the money back to the wallet.
 
     Refused: WITHDRAWAL_NOT_FOUND, WITHDRAWAL_NOT_CANCELLABLE.
     """
@@ -207,10 +207,10 @@ async def cancel_withdrawal(
 async def start_sending(
     conn: Connection, withdrawal_id: UUID, account_id: UUID, *, now: datetime
 ) -> WithdrawalDoc | None:
-    """From here on the bank may be asked: it is `processing`, and cannot be cancelled. None when it has ended.
+    """Make a withdrawal `processing` before the bank is asked; it can no longer be cancelled. None when it has ended.
 
-    Refused(KYC_REQUIRED) for a pending one whose account is no longer approved: it stays pending until it is again.
-    What the bank may have been asked about goes on, because only the bank knows what became of it.
+    Refused(KYC_REQUIRED) for a pending withdrawal whose account is not approved; it stays pending until the account is.
+    A withdrawal that is processing goes on, because the bank may have been asked and only the bank knows the result.
     """
     found = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
     assert found is not None, "orders are written with their withdrawals"
@@ -224,14 +224,14 @@ async def start_sending(
 
 
 async def check_approved(conn: Connection, account_id: UUID) -> None:
-    """Refused(KYC_REQUIRED) when the account is not approved; when it is, it stays so until the transaction ends."""
+    """Refused(KYC_REQUIRED) when the account is not approved; an approved one stays so until the transaction ends."""
     if not await hold_approved(conn, account_id=account_id):
         raise Refused(Code.KYC_REQUIRED)
 
 
 async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> None:
-    """End it as the bank says it ended; one that has ended before stays as it is. One that failed here and was sent
-    after all is debited again, whatever is in the wallet: the money is gone."""
+    """End a withdrawal as the bank reports; one that has already ended stays as it is. A withdrawal that failed here
+    but was sent after all is debited again, whatever the balance: the money is gone."""
     found = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
     assert found is not None, "orders are written with their withdrawals"
     failed, failed_before = ended.failure is not None, found.status == WithdrawalStatus.FAILED
@@ -361,8 +361,8 @@ async def _post(
     request_id: str | None = None,
     now: datetime,
 ) -> None:
-    """`fields` is the whole document when it begins, afterwards what changes in it beside status and version. The fee
-    goes the way of `entry`."""
+    """Post one change. `fields` is the whole document when the withdrawal begins, afterwards its changed fields beside
+    status and version. The fee is debited or credited as `entry` is."""
     payload: dict[str, Any] = {
         "withdrawal": {
             **fields,

@@ -1,1 +1,1 @@
-"""What is held of payers: read out, and erased."""
+"""Payers' personal data: export and erasure."""

@@ -1,8 +1,8 @@
-"""Erase a payer at one merchant: names, documents, addresses and contacts go, the books stay as they are.
+"""Erase a payer at one merchant: names, documents, addresses and contacts are deleted, the books stay as they are.
 
-All of it stands in rows that can be changed (docs/decisions/0033-payers-are-erased-in-place.md). It goes in slices,
-each a transaction: what was erased is no longer found by the document, so a run that was cut short goes on when it is
-asked for again.
+These data are only in rows that can be changed (docs/decisions/0033-payers-are-erased-in-place.md). They are erased in
+slices, each in its own transaction. Erased rows are no longer found by the document, so a run that was cut short
+continues when it is repeated.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,8 @@ ERASED: Final = "payer.erased"
 
 
 class OpenBusiness(Exception):
-    """The payer still owes, or is owed: what has to end first, by name, each more than 0."""
+    """The payer still owes money or is owed money. `found` is the number of charges, refunds and schedules that must
+    end first, by name, each more than 0."""
 
     def __init__(self, found: dict[str, int]) -> None:
         super().__init__(", ".join(f"{count} {name}" for name, count in found.items()))
@@ -33,7 +34,7 @@ class OpenBusiness(Exception):
 
 
 class ErasedPayer(Struct, frozen=True):
-    """How many charges and schedules named the payer and do not any more."""
+    """The numbers of charges and schedules from which the payer was erased."""
 
     charges: int
     schedules: int
@@ -55,7 +56,7 @@ _erase_schedules = sql.many("payer.erase_schedules", UUID)
 
 
 def _unheard(charges: int) -> None:
-    """Nobody waits."""
+    """The default `progress`, which does nothing."""
 
 
 async def erase_payer(
@@ -68,10 +69,11 @@ async def erase_payer(
     now: datetime,
     progress: Callable[[int], None] = _unheard,
 ) -> ErasedPayer:
-    """Erase whoever has this document at this account and in this mode; asked again, it finds nobody any more.
+    """Erase the payer with this document at this account and in this mode; a repeated call finds nothing more to erase.
 
-    `document_hash` is Seal.blind of the bare document. Raises OpenBusiness while a charge can be paid, a refund is on
-    its way, or a schedule goes on. The connection is in no transaction. `progress` is told the charges done so far.
+    `document_hash` is Seal.blind of the bare document. Raises OpenBusiness while a charge can be paid, a refund is
+    pending, or a schedule is running. The connection must be in no transaction. `progress` receives the number of
+    charges done so far.
     """
     of: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
     await _refuse_open(conn, of, now=now)
@@ -80,7 +82,7 @@ async def erase_payer(
     erased = 0
     while found := await _charges(conn, **of, limit=SLICE):
         gone = len(await erase_charges(conn, owner.account_id, found, now=now))
-        if not gone:  # all of this slice were taken up again: paid into, or refunded
+        if not gone:  # every charge of this slice became active again: it was paid or refunded meanwhile
             await _refuse_open(conn, of, now=now)
         erased += gone
         progress(erased)
@@ -91,13 +93,14 @@ async def erase_payer(
 
 
 async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence[UUID], *, now: datetime) -> list[UUID]:
-    """Erase whoever is named by these charges of one account (at most SLICE), in a transaction; answers of which.
+    """Erase the payers of these charges of one account (at most SLICE), in a transaction; returns the charges erased.
 
-    One that is pending, or from which money is on its way back, is left as it is. Who pays one after that is not kept.
+    A charge that is pending, or has a pending refund, is left as it is. The payer of a later payment of an erased
+    charge is not stored.
     """
     assert len(charge_ids) <= SLICE
     async with conn.transaction():
-        # A statement of its own: the next one sees what those who held them did.
+        # The lock is a statement of its own, so that the next statement sees what earlier holders of the lock changed.
         await lock_charges(conn, charge_ids=sorted(charge_ids))
         gone = await _erase(conn, charge_ids=charge_ids, account_id=account_id, now=now)
         if gone.charge_ids:
@@ -124,7 +127,8 @@ async def _refuse_open(conn: Connection, of: dict[str, Any], *, now: datetime) -
 async def _write_down(
     conn: Connection, owner: Owner, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
-    """In the account's log and the platform's. It names no payer: that is what goes."""
+    """Write the action to the account's and the platform's audit logs. The entry names no payer, because the payer is
+    being erased."""
     facts = {"test": owner.test, **facts}
     await tell_account(conn, owner.account_id, action, facts, origin, now=now)
     await tell_platform(conn, owner.account_id, action, facts, origin, now=now)

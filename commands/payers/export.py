@@ -1,4 +1,4 @@
-"""All that is held of a payer at one merchant, opened: what the payer may ask the merchant for (LGPD, art. 18)."""
+"""Export all data held of a payer at one merchant, unsealed: the payer may request them (LGPD, art. 18)."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -81,7 +81,8 @@ class ExportedPayer(Struct, frozen=True):
 async def export_payer(
     conn: Connection, owner: Owner, document_hash: str, origin: Origin, *, now: datetime, seal: Seal
 ) -> ExportedPayer:
-    """Whoever has this document (Seal.blind of it, bare) at this account and in this mode; audited."""
+    """Export the payer with this document at this account and in this mode, and record it in the audit logs.
+    `document_hash` is Seal.blind of the bare document."""
     of: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
     told: list[dict[str, Any]] = []
     at, after = datetime.min.replace(tzinfo=now.tzinfo), UUID(int=0)

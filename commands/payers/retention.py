@@ -1,9 +1,9 @@
-"""Payers' data that has been kept long enough: it goes with the charges it came with, the oldest first.
+"""Erase payers' data at the end of their retention time, charge by charge, the oldest first.
 
-A charge's id tells when it was made, so what is old is the beginning of `charge`'s key: one walk for each mode, whose
-place is a row, goes along it once. What is passed while its payer is still needed (it can be paid, or ended not long
-enough ago) is written down with the day to look again. A schedule that ended goes with the last of its charges, and who
-sent money that fitted none and went back as long after that.
+A charge's id contains its creation time, so old charges are at the beginning of the primary key of `charge`. One walk
+for each mode goes along that key once; its position is stored in a row. A charge whose payer is still needed when the
+walk passes it (it can be paid, or ended too recently) is noted with the day to look again. The payer of an ended
+schedule is erased after the last of its charges, and the payer of returned money in suspense after the same time.
 """
 
 from collections import defaultdict
@@ -48,14 +48,14 @@ _erase_ended_schedules = sql.count("payer_retention.ended_schedules")
 _erase_returned = sql.count("payer_retention.returned_money")
 _move = sql.run("payer_retention.move")
 look_at_passed = sql.run("payer_retention.look_at_passed")
-"""`account_id`: that its charges were added, some of them older than the walks are at."""
+"""`account_id`: notes charges of an imported account that are older than the position of the walks."""
 
 
 async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
-    """Erase payers of charges of this mode that could be paid for the last time `kept` ago or longer.
+    """Erase the payers of charges of this mode that could last be paid `kept` ago or earlier.
 
-    One slice, within the caller's transaction; answers how much was looked at, 0 when nothing is left to do or another
-    worker is at it.
+    Does one slice, within the caller's transaction; returns how many rows it looked at, 0 when nothing is left to do or
+    another worker has the walk.
     """
     await _begin(conn, test=mode.test)
     place = await _place(conn, test=mode.test)
@@ -69,7 +69,7 @@ async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datet
         await _move(conn, test=mode.test, charge_id=passed[-1].charge_id)
     looked_at = len(passed) + len(due)
     if not mode.test:
-        # Behind the charges: a schedule goes after the last of its own.
+        # After the charges, because a schedule is erased after the last of its charges.
         looked_at += await _erase_ended_schedules(conn, before=now - kept, limit=SLICE)
         looked_at += await _erase_returned(conn, before=now - kept, limit=SLICE)
     return looked_at
@@ -94,6 +94,6 @@ async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelt
 
 
 def _sum(at: datetime, span: timedelta) -> datetime:
-    """A due date may be as late as dates go."""
+    """Returns `at + span`, bounded by the last instant that a datetime can hold: a due date may be that late."""
     last = datetime.max.replace(tzinfo=UTC)
     return last if at > last - span else at + span

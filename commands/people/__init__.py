@@ -1,1 +1,1 @@
-"""Commands about people and programs with access: accounts of people, sessions, credentials, the audit log."""
+"""Commands about people and programs with access: people, sessions, credentials, the audit log."""

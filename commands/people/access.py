@@ -1,4 +1,4 @@
-"""What the platform does for people of an account who cannot come in any more: a link, and a lost second factor."""
+"""Restore the access of an account's people who cannot sign in: mail a link, and clear a lost second factor."""
 
 from datetime import datetime
 from uuid import UUID
@@ -24,11 +24,11 @@ async def send_access(
     now: datetime,
     seal: Seal,
 ) -> str:
-    """Have a link mailed to a person of the account, or to somebody invited; the action, for the platform's log.
+    """Have a link mailed to a person of the account, or to an invited one; returns the action for the platform's log.
 
-    `factor_lost`: why the second factor is cleared too; None leaves it on. All owners are told, and the account's own
-    log has it. Refused(VALIDATION_ERROR) with fields.email for anybody else, with fields.reason for a reason that is
-    missing or too long.
+    `factor_lost` is the reason why the second factor is cleared too; None leaves the factor on. The account's own audit
+    log records the action, and all owners are mailed. Refused(VALIDATION_ERROR) with fields.email for any other e-mail,
+    with fields.reason for a reason that is missing or too long.
     """
     facts = {}
     if factor_lost is not None:

@@ -1,18 +1,18 @@
-"""How often a password may be tried: nobody guesses for long, and nobody locks another person out.
+"""Rate limits on sign-in attempts: nobody can guess passwords for long, and nobody can lock another person out.
 
-Where a browser has signed in as this person before, or a session is open in it, only what is tried there counts: what
-strangers do elsewhere does not matter. From everywhere else:
+A known browser, in which this person has signed in before or has a session open, counts only its own attempts, so the
+attempts of strangers do not matter there. For any other browser:
 
     one e-mail from one address     ten in a quarter of an hour, then refused
     one address, whatever e-mail    fifty, then refused: a whole office may share one
     one e-mail, whatever address    ten at once; then the next one waits, 1 s, 2 s, 4 s, up to a minute, until a quarter
                                     of an hour has passed without any
 
-So a thousand machines together try one e-mail once a minute, and whoever knows the password waits that long at most, or
-uses a browser that is known, or the link of a mail, which makes his browser a known one.
+So a thousand machines together try one e-mail once a minute. A person who knows the password waits that long at most,
+or uses a known browser, or follows a mailed link, which makes the browser a known one.
 
-The counts are rows in PostgreSQL under keyed fingerprints: they hold over all processes and tell nobody who was looked
-for. Redis has no part in them. Without PostgreSQL nobody signs in; restored from a backup, the counts are as old as it.
+The counts are rows in PostgreSQL under keyed fingerprints: they hold across all processes and reveal no e-mail. Redis
+plays no part. Without PostgreSQL nobody signs in; after a restore the counts are those of the backup.
 """
 
 from datetime import datetime, timedelta
@@ -28,18 +28,18 @@ from sql import Connection
 
 WINDOW: Final = timedelta(minutes=15)
 EMAIL_ATTEMPTS: Final = 10
-"""Of one e-mail: from one address, in one browser that is known, and at once from all addresses."""
+"""Attempts at one e-mail: from one address, from one known browser, and from all addresses before the waits begin."""
 ADDRESS_ATTEMPTS: Final = 50
 GAP_MAX: Final = timedelta(minutes=1)
 CODE_WINDOW: Final = timedelta(hours=24)
 CODE_ATTEMPTS: Final = 10
-"""Of six digits, and three of a million are right at any time: an attacker with the password has one chance in ninety
-a year. Recovery codes are 60 random bits and count as passwords do."""
+"""Attempts at a six-digit code, of which three in a million are right at any time: an attacker who has the password
+succeeds with a chance of one in ninety a year. Recovery codes are 60 random bits and are counted like passwords."""
 LINK_WINDOW: Final = timedelta(hours=1)
 LINKS: Final = 4
 """Mails with a link to one e-mail in LINK_WINDOW."""
 LINK_ADDRESS: Final = 20
-"""Links asked for from one address in LINK_WINDOW."""
+"""Links requested from one address in LINK_WINDOW."""
 INVITE_WINDOW: Final = timedelta(hours=24)
 INVITES: Final = 60
 """Mails with an invitation or a link that the owners of one account have sent in INVITE_WINDOW."""
@@ -61,16 +61,16 @@ _forget_attempts = sql.run("session.forget_attempts")
 async def take_attempt(
     conn: Connection, email: str, address: str, *, now: datetime, seal: Seal, device: str | None = None
 ) -> None:
-    """Count one attempt; Refused(RATE_LIMITED) when it may not be made now. `device` names a browser that is known for
-    this e-mail, and is not to be guessed.
+    """Count one attempt; Refused(RATE_LIMITED) when it may not be made now. `device` is the unguessable name of a
+    browser that is known for this e-mail.
 
-    Not inside a transaction: an attempt that is refused has counted all the same.
+    Call it outside a transaction, so that a refused attempt stays counted.
     """
     await _forget_attempts(conn, now=now)
     if device is not None:
         await _take(conn, _of_device(email, device, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
         return
-    # The address first: one whose attempts are used up writes no rows for e-mails any more.
+    # The address first: an address that has used up its attempts then writes no more rows for e-mails.
     await _take(conn, _of_address(address, seal), ADDRESS_ATTEMPTS, WINDOW, now=now)
     await _take(conn, _of_pair(email, address, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
     subject = _of_email(email, seal)
@@ -78,7 +78,7 @@ async def take_attempt(
         conn, subject=subject, now=now, until=now + WINDOW, free=EMAIL_ATTEMPTS, gap_max_s=GAP_MAX.total_seconds()
     )
     if turn is None:
-        # No password was looked at: whoever is told to wait a moment uses up nothing by it.
+        # No password was checked, so a person who is told to wait uses up no attempt.
         await _give_back(conn, subjects=[_of_address(address, seal), _of_pair(email, address, seal)])
         next_at = await _next_turn(conn, subject=subject)
         raise _limited(next_at or now, now)
@@ -87,14 +87,14 @@ async def take_attempt(
 async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
     """Count one attempt at a six-digit code of this person; Refused(RATE_LIMITED) after CODE_ATTEMPTS in CODE_WINDOW.
 
-    Not inside a transaction. A right code resets the count (`reset_attempts`).
+    Call it outside a transaction. A right code resets the count (`reset_attempts`).
     """
     await _take(conn, _of_code(email, seal), CODE_ATTEMPTS, CODE_WINDOW, now=now)
 
 
 async def take_link(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
-    """Count one link asked for; whether a mail may be written. Refused(RATE_LIMITED) when too many were asked for from
-    this address; of the e-mail nothing is told, because it may be another's."""
+    """Count one requested link; returns whether a mail may be written. Refused(RATE_LIMITED) when too many were
+    requested from this address. The limit of the e-mail is not revealed, because it may be another person's."""
     await _forget_attempts(conn, now=now)
     await _take(conn, seal.blind(f"link address {client_group(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
     subject = seal.blind(f"link e-mail {email}")
@@ -109,11 +109,11 @@ async def take_invite(conn: Connection, account_id: object, *, now: datetime, se
 async def reset_attempts(
     conn: Connection, email: str, address: str, *, seal: Seal, device: str | None = None, code: bool = False
 ) -> None:
-    """The password was right: reset the e-mail's attempts, and take back one of the address's. With `code` those at
-    codes too: the code was right, or there is none."""
+    """Reset the e-mail's attempts after a right password, and take back one attempt of the address. `code` resets the
+    attempts at codes too: the code was right, or the person has no second factor."""
     subjects = [_of_email(email, seal), _of_pair(email, address, seal)]
     if device is not None:
-        # What strangers tried elsewhere counts on: they have not become less by it.
+        # A sign-in from a known browser does not reset the attempts of strangers elsewhere.
         subjects = [_of_device(email, device, seal)]
     if code:
         subjects.append(_of_code(email, seal))

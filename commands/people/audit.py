@@ -1,4 +1,4 @@
-"""The audit log: what a person does in the dashboard, stored in the transaction that does it."""
+"""The audit log: the actions of people in the dashboard, each stored in the transaction that does it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,8 +15,8 @@ from sql import Connection
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """`audit_id` is chosen when the form is shown; `subject` is what it was done to; `facts` hold no secret,
-    no document and no payload."""
+    """An entry of the audit log. `audit_id` is chosen when the form is shown; `subject` is the object of the action;
+    `facts` hold no secret, no document and no payload."""
 
     audit_id: UUID
     account_id: UUID
@@ -29,7 +29,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class Origin(Struct, frozen=True):
-    """Who does something and from where, as the log keeps it."""
+    """The person who acts and the place they act from, as the log keeps them."""
 
     email: str
     address_hash: str
@@ -41,15 +41,15 @@ class AlreadySent(Exception):
 
 
 SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
-"""Who staff are to an account's own people: they are not named to merchants."""
+"""The name of staff in an account's own audit log: staff are not named to merchants."""
 
 _add = sql.maybe("audit.add", UUID)
 _has_done = sql.one("audit.has_done", bool)
 
 
 async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
-    """Raises AlreadySent, and the transaction must then be rolled back. One with the same id that is not committed yet
-    is waited for."""
+    """Store an entry. Raises AlreadySent when its id is stored already, and the caller must then roll back. Waits for
+    another transaction that has written the same id and not committed yet."""
     added = await _add(
         conn,
         audit_id=entry.audit_id,
@@ -69,27 +69,28 @@ async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> N
 async def tell_account(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
-    """What staff do to an account stands in its own log too: its people see that it was done, and not by whom."""
+    """Store an action of staff in the account's own log: its people see the action, but not who did it."""
     await _write(conn, account_id, SEEN_BY_THE_ACCOUNT, action, str(account_id), facts, origin, now=now)
 
 
 async def tell_platform(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
-    """What the operator does to an account from the terminal, as staff's own forms are written down."""
+    """Store an action on an account in the platform's log, for the operator at the command line; the forms of staff
+    store theirs."""
     await write_of_platform(conn, str(account_id), action, facts, origin, now=now)
 
 
 async def write_of_platform(
     conn: Connection, subject: str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
 ) -> None:
-    """The same of what is no account: `subject` says what it was done to."""
+    """Store an action in the platform's log; `subject` names its object, which need not be an account."""
     await _write(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
 
 
 async def staff_has_done(conn: Connection, account_id: UUID, actions: Sequence[str], *, by: str) -> bool:
-    """Whether `by`, of the staff, ever did one of these to the account. Somebody who was removed and let in again under
-    the same e-mail did it too."""
+    """Whether the member of staff with the e-mail `by` ever did one of these actions to the account. A person who was
+    removed and admitted again under the same e-mail counts as the same."""
     return await _has_done(conn, account_id=PLATFORM, subject=str(account_id), email=by, actions=actions)
 
 

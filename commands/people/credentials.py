@@ -1,6 +1,6 @@
 """Credentials of an account's programs: create, rotate with an overlap, revoke (contract section 3).
 
-A secret is answered once and kept as its hash. A credential of another account is answered as one that does not exist:
+A secret is returned once and stored as its hash. A credential of another account is treated as one that does not exist:
 None.
 """
 
@@ -18,7 +18,7 @@ from domain.mode import Mode
 from sql import Connection
 
 CREDENTIALS_MAX = 20
-"""Not revoked, of one account and mode."""
+"""Credentials of one account and mode that are not revoked."""
 NAME_MAX = 60
 CHANCE: Final = 44
 """Bytes: 12 for the public id, 32 for the secret."""
@@ -26,7 +26,7 @@ CHANCE: Final = 44
 OVERLAPS: Final[dict[str, timedelta]] = {
     "now": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7),
 }  # fmt: skip
-"""How long the secret before a rotation still works."""
+"""How long the old secret still works after a rotation."""
 
 
 _lock_account = sql.maybe("credential_admin.lock_account", UUID)
@@ -49,7 +49,7 @@ async def create_credential(
     now: datetime,
     chance: bytes,
 ) -> NewCredential:
-    """A credential of this mode made of CHANCE random bytes, by somebody of this role whose e-mail is `by`.
+    """Create a credential of this mode from CHANCE random bytes; `by` and `role` are the creating person's.
 
     Refused(VALIDATION_ERROR) for an invalid name, for scopes that the role may not grant, for no scope at all, and when
     the account has CREDENTIALS_MAX of this mode.
@@ -75,7 +75,7 @@ async def create_credential(
         account_id=account_id,
         test=mode.test,
         secret_hash=hashlib.sha256(secret.encode()).digest(),
-        # In the order they are documented in, whatever order they were chosen in.
+        # In the documented order, whatever order they were chosen in.
         scopes=[scope for scope in ALL_SCOPES if scope in scopes],
         name=name,
         by=by,
@@ -87,10 +87,10 @@ async def create_credential(
 async def rotate_credential(
     conn: Connection, account_id: UUID, client_id: str, *, overlap: timedelta, by: str, now: datetime, chance: bytes
 ) -> NewCredential | None:
-    """A new secret made of CHANCE random bytes; the one before works until `overlap` is over.
+    """Give the credential a new secret from CHANCE random bytes; the old secret works until `overlap` is over.
 
-    Without an overlap the old secret may have leaked: its tokens stop too, within 5 s everywhere. None for a
-    credential that is not this account's or was revoked.
+    Without an overlap the old secret may have leaked, so its tokens stop working too, within 5 s everywhere. None for
+    a credential that is not this account's or was revoked.
     """
     assert overlap in OVERLAPS.values()
     secret = _secret(chance)
@@ -111,8 +111,8 @@ async def rotate_credential(
 
 
 async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, *, now: datetime) -> bool:
-    """It and its tokens stop working within 5 s everywhere, for good. False for one that is not this account's or was
-    revoked before."""
+    """Revoke a credential for good; it and its tokens stop working within 5 s everywhere. False for a credential that
+    is not this account's or was revoked before."""
     return await _revoke(conn, client_id=client_id, account_id=account_id, now=now) is not None
 
 

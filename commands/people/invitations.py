@@ -1,7 +1,7 @@
-"""Invite people to an account: they come in by the link of a mail, and choose their own password.
+"""Invite people to an account: an invited person follows the link of a mail and chooses a password.
 
-An invitation is a row of its own, and no person. So an owner is told the same of an e-mail that is free and of one that
-signs in to another account; the one who reads its mail is told which.
+An invitation is a row of its own and not yet a person. So an owner gets the same answer for an unused e-mail and for
+one that signs in to another account; only the mail to that address says which.
 """
 
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from domain.errors import Code, Refused
 from sql import Connection
 
 INVITED: Final = timedelta(days=7)
-"""How long an invitation can be followed; its links are shorter, and each mail has a new one."""
+"""How long an invitation is valid. Its links are valid for less time, and each mail has a new one."""
 
 
 class Invitation(Struct, frozen=True):
@@ -32,9 +32,9 @@ class Invitation(Struct, frozen=True):
 find_invitation = sql.maybe("access.invitation", Invitation)
 """`account_id, email, since`."""
 latest_invitation = sql.maybe("access.latest_invitation", Invitation)
-"""`email, since`: of whichever account."""
+"""`email, since`: the latest invitation of this e-mail, to any account."""
 withdraw = sql.maybe("access.withdraw", str)
-"""`account_id, email`; None when nobody of this e-mail is invited."""
+"""`account_id, email`; None when this e-mail is not invited."""
 _invitations = sql.many("access.invitations", Invitation)
 _invite = sql.run("access.invite")
 _forget = sql.run("access.forget_invitations")
@@ -43,10 +43,10 @@ _forget = sql.run("access.forget_invitations")
 async def invite(
     conn: Connection, account_id: UUID, email: str, name: str, role: str, *, by: str, now: datetime
 ) -> None:
-    """Invite somebody, or invite them again. The mail is asked for apart (`ask_for_link`).
+    """Invite a person, or renew their invitation. The caller requests the mail separately (`ask_for_link`).
 
-    Refused(VALIDATION_ERROR) with fields email, name, role or limit: of what cannot be, and of who is here already;
-    never of an e-mail that signs in elsewhere.
+    Refused(VALIDATION_ERROR) with fields email, name, role or limit, for invalid values and for an e-mail of this
+    account's people; never for an e-mail that signs in to another account.
     """
     check_person(email, role)
     check_name(name)
@@ -61,5 +61,5 @@ async def invite(
 
 
 async def invitations(conn: Connection, account_id: UUID, *, now: datetime) -> list[Invitation]:
-    """Those that can be followed still."""
+    """Returns the account's invitations that are still valid."""
     return await _invitations(conn, account_id=account_id, since=now - INVITED, limit=PEOPLE_MAX)

@@ -1,9 +1,9 @@
-"""One-time links by which people choose a password: to come in for the first time, and to come in again.
+"""One-time links by which people choose a password, for their first sign-in or to recover access.
 
-A link is asked for with an e-mail and made when that mail is sent, by a worker: whoever asks learns nothing of whether
-the e-mail is somebody's, neither from the answer nor from the time it takes. Its text is derived from the mail's id
-under SECRET_KEY and is stored as its hash only. It holds for half an hour from the sending on, once; a password that
-was chosen ends all links and all sessions of its person. A second factor stays on.
+A link is requested for an e-mail and made by a worker when its mail is sent. So the person who requests it cannot learn
+whether the e-mail is in use, neither from the answer nor from its duration. The link's token is derived from the mail's
+id under SECRET_KEY, and only its hash is stored. The link is valid once, for half an hour after the mail is sent.
+Choosing a password ends all links and all sessions of the person; a second factor stays on.
 """
 
 import hmac
@@ -31,19 +31,19 @@ from sql import Connection
 
 HOLDS: Final = timedelta(minutes=30)
 _KEPT: Final = timedelta(days=7)
-"""Longer than a mail is tried, so that none renews a link that was used."""
+"""How long used links are kept: longer than a mail is retried, so that no retry renews a used link."""
 
 
 class LinkAsked(Struct, frozen=True):
-    """What a mail with a link is for. `account_id` is that of an invitation, which is mailed even to an e-mail that
-    signs in elsewhere, to say so; None for one's own password."""
+    """The purpose of a mail with a link. `account_id` is the account of an invitation, or None for a password recovery.
+    An invitation is mailed even to an e-mail that signs in to another account, to say so."""
 
     account_id: UUID | None = None
 
 
 class NewLink(Struct, frozen=True, kw_only=True):
-    """What its letter says. `token` is None when the e-mail signs in elsewhere already and the invitation is to an
-    account. `fresh`: no password was chosen yet; `account_id` is PLATFORM of staff."""
+    """The content of a mail with a link. `token` is None for an invitation to an e-mail that already signs in to
+    another account. `fresh`: no password was chosen yet; `account_id` is PLATFORM for staff."""
 
     token: str | None
     account_id: UUID
@@ -55,7 +55,7 @@ class NewLink(Struct, frozen=True, kw_only=True):
 
 
 class LinkHolder(Struct, frozen=True, kw_only=True):
-    """Whoever a link is for. `account_id` is PLATFORM of staff."""
+    """The person a sign-in link is sent to. `account_id` is PLATFORM for staff."""
 
     email: str
     account_id: UUID
@@ -81,19 +81,20 @@ class _Link(Struct, frozen=True):
 
 
 find_person = sql.maybe("access.person", _Person)
-"""`email`: of merchants' people and of staff alike."""
+"""`email`: finds merchants' people and staff alike."""
 _store = sql.maybe("access.store", UUID)
 _forget = sql.run("access.forget")
 _find = sql.maybe("access.find", _Link)
 _use = sql.maybe("access.use", _Link)
 end_links = sql.run("access.end_links")
-"""`email, now`: all links of this e-mail."""
+"""`email, now`: ends all links of this e-mail."""
 
 
 async def ask_for_link(
     conn: Connection, email: str, *, invited_to: UUID | None = None, now: datetime, seal: Seal
 ) -> None:
-    """Have a link mailed to this e-mail, if it is somebody's; the same work when it is nobody's."""
+    """Have a link mailed to this e-mail if it belongs to a person. The work is the same if it does not, so that the
+    duration reveals nothing."""
     mail_id = new_id()
     await add_personal(
         conn,
@@ -110,14 +111,15 @@ async def ask_for_link(
 async def make_link(
     conn: Connection, link_id: UUID, email: str, asked: LinkAsked, *, now: datetime, seal: Seal
 ) -> NewLink | None:
-    """Of the mail that is being sent now; None when there is nobody to send one to, or this link was used."""
+    """Make the link of the mail that is being sent now; None when the e-mail belongs to no person and is not invited,
+    or when this link was used."""
     await _forget(conn, before=now - _KEPT)
     person = await find_person(conn, email=email)
     if asked.account_id is None and person is not None:
         return await _made(conn, link_id, _holder_of(person), None, now=now, seal=seal)
     since = now - INVITED
     if asked.account_id is None:
-        # Whoever asks for a new link to an invitation that has run out: it is as good as the first.
+        # An invited person whose link has expired may request a new one, which serves as well as the first.
         invitation = await latest_invitation(conn, email=email, since=since)
     else:
         invitation = await find_invitation(conn, account_id=asked.account_id, email=email, since=since)
@@ -137,7 +139,7 @@ async def make_link(
 
 
 async def link_holder(conn: Connection, token: str, *, now: datetime) -> LinkHolder | None:
-    """Whom the link is for; None for one that never was, was used, or has run out."""
+    """Returns the person the link is for; None for a link that does not exist, was used, or has expired."""
     token_hash = _hash(token)
     found = None if token_hash is None else await _find(conn, token_hash=token_hash, now=now)
     return None if found is None else await _of(conn, found, now=now)
@@ -146,11 +148,11 @@ async def link_holder(conn: Connection, token: str, *, now: datetime) -> LinkHol
 async def use_link(
     conn: Connection, token: str, password_hash: str, name: str | None, *, now: datetime, seal: Seal
 ) -> LinkHolder | None:
-    """Set the password of whoever the link is for, or make a person of the invitation; None as `link_holder`.
+    """Set the password of the person the link is for, or add the invited person; None as for `link_holder`.
 
-    `name` is what the person says, of whom no name is known. Refused(VALIDATION_ERROR) with fields.name for none.
-    Refused(VALIDATION_ERROR) with fields.email when the e-mail signs in elsewhere by now, with fields.limit when the
-    account is full; the transaction must then be rolled back, and the link stays.
+    `name` is given by a person whose name is not known yet. Refused(VALIDATION_ERROR) with fields.name when it is
+    invalid, with fields.email when the e-mail signs in to another account by now, with fields.limit when the account is
+    full; the caller must then roll back, and the link stays valid.
     """
     token_hash = _hash(token)
     used = None if token_hash is None else await _use(conn, token_hash=token_hash, now=now)
@@ -168,7 +170,7 @@ async def use_link(
             await tell_person(conn, email, account_id, "password.recovered", {}, now=now, seal=seal)
     else:
         if await withdraw(conn, account_id=account_id, email=email) is None:
-            return None  # taken back since it was read
+            return None  # the invitation was withdrawn since it was read
         await add_person(conn, account_id, email, holder.role, password_hash, name=holder.name, now=now)
     if holder.fresh:
         facts = {"person": email, "name": holder.name or name or "", "role": holder.role}
@@ -236,7 +238,7 @@ def _invited(invitation: Invitation) -> LinkHolder:
 
 
 def _hash(token: str) -> bytes | None:
-    """The hash a link is stored as; None for what is no link of ours."""
+    """Returns the hash under which the link is stored; None for a token that has not our form."""
     if len(token) != 43 or not token.isascii():
         return None
     try:

@@ -1,9 +1,10 @@
-"""The people of an account: add, change the role, remove; and what concerns staff as well: passwords, a lost factor.
+"""The people of an account: add them, change roles, remove them. Also for staff: passwords and lost second factors.
 
-Nobody sets another's password: whoever has none, or lost it, chooses one by a mailed link (commands/people/links.py).
+Nobody sets another person's password: a person without one, or who has lost it, chooses one by a mailed link
+(commands/people/links.py).
 
-A change locks all people of the account first, so that of two owners who remove each other one stays.
-Passwords come hashed (runtime/passwords.py): that takes 20 ms, and a transaction is open here.
+A change locks all people of the account first, so that of two owners who remove each other one stays. Callers pass
+passwords hashed (runtime/passwords.py): hashing takes 20 ms, too long for the transaction that is open here.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class _Member(Struct, frozen=True):
 
 
 lock_people = sql.many("people.lock", _Member)
-"""`account_id`: all of an account, locked."""
+"""`account_id`: locks and returns all people of the account."""
 _add = sql.maybe("people.add", str)
 _set_role = sql.run("people.set_role")
 _set_password = sql.run("people.set_password")
@@ -42,7 +43,7 @@ set_name = sql.run("people.set_name")
 """`email, name`; the name was checked."""
 _withdraw_of = sql.run("access.withdraw_of")
 delete_person = sql.run("people.remove")
-"""`email`; whether the person may go has been seen to."""
+"""`email`; the caller has checked that the person may be removed."""
 
 
 async def add_person(
@@ -55,7 +56,8 @@ async def add_person(
     name: str | None = None,
     now: datetime,
 ) -> None:
-    """None as password: one is chosen by a mailed link. An e-mail signs in to one account only.
+    """Add a person. With None as password, the person chooses one by a mailed link. An e-mail signs in to one account
+    only.
 
     Refused(VALIDATION_ERROR) with fields email, role, name or limit.
     """
@@ -72,8 +74,8 @@ async def add_person(
 
 
 async def change_role(conn: Connection, account_id: UUID, email: str, role: str) -> bool:
-    """False when there is no such person here; Refused(VALIDATION_ERROR) with fields.role, also for the last owner.
-    Invitations of an owner who is one no more are withdrawn."""
+    """Change a person's role; False when the account has no such person. Refused(VALIDATION_ERROR) with fields.role,
+    also for the last owner. An owner who becomes something else has their invitations withdrawn."""
     check_role(role, ROLES)
     people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
@@ -86,8 +88,8 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
 
 
 async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
-    """False when there is no such person here; Refused(VALIDATION_ERROR) for the last owner. Ends the sessions,
-    and the invitations that this person made."""
+    """Remove a person, their sessions and the invitations they made; False when the account has no such person.
+    Refused(VALIDATION_ERROR) for the last owner."""
     people = await lock_people(conn, account_id=account_id)
     if not _is_member(people, email):
         return False
@@ -98,12 +100,12 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
 
 
 async def is_member(conn: Connection, account_id: UUID, email: str) -> bool:
-    """Whether this e-mail is of a person of the account; locks all of them."""
+    """Whether this e-mail belongs to a person of the account; locks all people of the account."""
     return _is_member(await lock_people(conn, account_id=account_id), email)
 
 
 async def clear_factor(conn: Connection, email: str) -> None:
-    """Remove the second factor and end all sessions, of a person who lost telephone and recovery codes."""
+    """Remove the second factor and end all sessions of a person who lost telephone and recovery codes."""
     await clear(conn, email=email)
     await end_all_sessions(conn, email)
 
@@ -117,7 +119,7 @@ def check_password(password: str, email: str) -> None:
 
 
 async def change_password(conn: Connection, email: str, password_hash: str) -> None:
-    """The signed-in person's own."""
+    """Set the person's own new password."""
     await _set_password(conn, email=email, password_hash=password_hash)
 
 
@@ -128,20 +130,20 @@ def check_person(email: str, role: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Of a person; Refused(VALIDATION_ERROR) with fields.name."""
-    # It is mailed to whoever is invited, in our name.
+    """Check a person's name; Refused(VALIDATION_ERROR) with fields.name."""
+    # The name goes out in our name, in mails to invited people, so it must hold no link.
     if not name.strip() or len(name) > NAME_MAX or not name.isprintable() or holds_link(name):
         raise Refused(Code.VALIDATION_ERROR, fields={"name": f"must be 1 to {NAME_MAX} printable characters"})
 
 
 def check_email(email: str) -> None:
-    """Of a person; Refused(VALIDATION_ERROR) with fields.email."""
+    """Check a person's e-mail; Refused(VALIDATION_ERROR) with fields.email."""
     if not is_mail_address(email) or email != email.lower():
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "must be an e-mail address in lower case"})
 
 
 def check_role(role: str, roles: Sequence[str]) -> None:
-    """Refused(VALIDATION_ERROR) with fields.role for none of these."""
+    """Refused(VALIDATION_ERROR) with fields.role when the role is none of `roles`."""
     if role not in roles:
         raise Refused(Code.VALIDATION_ERROR, fields={"role": f"must be one of {', '.join(roles)}"})
 

@@ -1,8 +1,8 @@
-"""Networks that somebody signs in from: one where they never were is told by e-mail.
+"""The networks that a person signs in from: a sign-in from a new one is mailed to the person.
 
-A browser that is known is believed to be its person's own (web/painel/auth/devices.py); its cookie may be copied, and
-then it comes from elsewhere. An address changes with every day and every telephone mast, so a place is what an operator
-hands out in a region: 16 bits of an IPv4 address, 32 of an IPv6 one.
+A known browser is assumed to be its person's own (web/painel/auth/devices.py). If its cookie is copied, the copy signs
+in from elsewhere. A mobile address changes daily and with every cell tower, so a place is the range that a network
+operator assigns in a region: 16 bits of an IPv4 address, 32 bits of an IPv6 address.
 """
 
 import ipaddress
@@ -15,14 +15,14 @@ from sql import Connection
 
 REMEMBERED: Final = timedelta(days=180)
 PLACES_MAX: Final = 50
-"""Of one person; that of the longest ago is forgotten first."""
+"""Places remembered of one person; the place used longest ago is forgotten first."""
 _BITS: Final = {4: 16, 6: 32}
 
 _take_place = sql.one("session.take_place", bool)
 
 
 async def take_place(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
-    """Remember where somebody signs in from; whether they have signed in before, and never from there."""
+    """Remember the place of a sign-in; returns whether the person has signed in before, but never from this place."""
     return await _take_place(
         conn,
         email=email,
@@ -34,7 +34,7 @@ async def take_place(conn: Connection, email: str, address: str, *, now: datetim
 
 
 def place_of(address: str) -> str:
-    """The network of an address; what is none is a place of its own."""
+    """Returns the network of an address; text that is no IP address is a place of its own."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which scopes a person may put into a program's hands: those the role may use itself (contract section 16)."""
+"""The scopes that a person may grant to a credential: those that the person's role may use (contract section 16)."""
 
 from collections.abc import Collection
 from typing import Final
@@ -7,7 +7,7 @@ from commands.merchants.merchants import ALL_SCOPES
 from domain.mode import Mode
 
 MONEY_SCOPES: Final = frozenset({"refunds:create", "withdrawals:create", "schedules:write"})
-"""With these a program moves money, or charges people by itself."""
+"""Scopes with which a program moves money, or charges payers by itself."""
 _PRODUCTION: Final = {
     "owner": frozenset(ALL_SCOPES),
     "finance": frozenset({"payments:read", "charges:read"}),
@@ -17,12 +17,13 @@ _TEST: Final = {"owner": frozenset(ALL_SCOPES), "developer": frozenset(ALL_SCOPE
 
 
 def grantable(role: str, mode: Mode) -> frozenset[str]:
-    """What somebody of this role may grant, rotate and keep in a credential of this mode."""
+    """Returns the scopes that a person of this role may grant, rotate and keep in a credential of this mode."""
     return (_TEST if mode.test else _PRODUCTION).get(role, frozenset())
 
 
 def may_revoke(role: str, scopes: Collection[str], mode: Mode) -> bool:
-    """Whoever looks after programs stops any of them; others those they could have made."""
+    """Whether the role may revoke a credential with these scopes: owners and developers any, other roles those that
+    they could have created."""
     return role in ("owner", "developer") or grantable(role, mode).issuperset(scopes)
 
 

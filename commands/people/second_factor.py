@@ -1,8 +1,8 @@
 """The second factor at sign-in: a time-based code (TOTP, RFC 6238), and ten recovery codes for a lost device.
 
-The secret is sealed together with the e-mail it belongs to, so that a sealed secret copied to another row is refused;
-recovery codes are kept as keyed fingerprints. A code works once: the step of the last one accepted is in the
-person's row, and is changed under its lock.
+The secret is sealed together with its person's e-mail, so that a sealed secret copied to another row is refused.
+Recovery codes are stored as keyed fingerprints. A code works once: the person's row holds the time step of the last
+accepted code and is changed under its lock.
 """
 
 from base64 import b32encode
@@ -25,7 +25,7 @@ _RECOVERY_LETTERS = 12  # 60 bits
 
 
 class AcceptedCode(Enum):
-    """Which kind of code was accepted."""
+    """The kind of code that was accepted."""
 
     CODE = "code"
     RECOVERY = "recovery"
@@ -43,7 +43,7 @@ class _Secret(Struct, frozen=True, array_like=True):
 
 
 lock_person = sql.maybe("people.lock_person", LockedPerson)
-"""`email`: the person's row, locked."""
+"""`email`: locks and returns the person's row."""
 _set = sql.run("people.set_second_factor")
 clear = sql.run("people.clear_second_factor")
 """`email`: remove the second factor and its recovery codes."""
@@ -59,7 +59,8 @@ def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:
 
 
 def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
-    """Raises ValueError for what was sealed for another person, InvalidTag for what was not sealed with this key."""
+    """Returns the person's secret. Raises ValueError when it was sealed for another person, InvalidTag when it was not
+    sealed with this key."""
     found = msgspec.json.decode(seal.open(sealed, TOTP, email), type=_Secret)
     if found.email != email:
         raise ValueError("another person's secret")
@@ -69,10 +70,10 @@ def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
 async def enrol(
     conn: Connection, email: str, secret: bytes, code: str, *, now: datetime, seal: Seal, chance: bytes
 ) -> list[str]:
-    """Turn the second factor on with a first code; the recovery codes, shown this once.
+    """Turn the second factor on with a first code; returns the recovery codes, which are shown once.
 
-    Refused(VALIDATION_ERROR) with fields.code when the code is wrong, with fields.totp when one is on: who has the
-    password alone does not replace it.
+    Refused(VALIDATION_ERROR) with fields.code when the code is wrong, with fields.totp when a second factor is on,
+    because the password alone must not suffice to replace it.
     """
     assert len(chance) == RECOVERY_CHANCE
     person = await lock_person(conn, email=email)
@@ -111,7 +112,7 @@ def is_digits(given: str) -> bool:
 
 
 def plain_code(given: str) -> str:
-    """Without the blanks and hyphens people type in between, in capitals."""
+    """Returns the code without the blanks and hyphens that people type, in capitals."""
     return given.replace(" ", "").replace("-", "").upper()
 
 

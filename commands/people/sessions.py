@@ -1,9 +1,9 @@
 """Sessions of people in the dashboard: open, look up, end. Attempts are counted in commands/people/attempts.py.
 
-The cookie is 32 bytes, 244 bits of them random and the others its cell; only its hash is stored. A session ends after
-12 hours without a request, and after seven days in any case.
+The cookie is 32 bytes: 244 random bits, and the number of its cell; only its hash is stored. A session ends after 12
+hours without a request, and after seven days in any case.
 
-Merchants' people and the platform's staff are separate: a session of the one is not valid for the other.
+Merchants' people and the platform's staff are separate: a session of one side is not valid on the other.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from sql import Connection
 IDLE = timedelta(hours=12)
 LIFETIME = timedelta(days=7)
 SESSIONS_MAX = 20
-"""Of one person; a new one ends the oldest."""
+"""Sessions of one person; a new one ends the oldest."""
 PASSWORD_MAX = 200
 
 _SEEN_EVERY = timedelta(minutes=1)
@@ -37,14 +37,14 @@ class Session(Struct, frozen=True):
 
     seen_at: datetime
     proved_at: datetime
-    """When the password, and the code if there is one, was last given in this session."""
+    """When the password, and the code where a second factor is on, was last given in this session."""
     email: str
     role: str
     role_given_at: datetime | None
-    """Of staff, when a colleague gave the role; None when the operator did (domain/merchants/staff.py)."""
+    """For staff: when another member of staff gave the role; None when the operator did (domain/merchants/staff.py)."""
     account_id: UUID
     name: str
-    """The account's."""
+    """The account's name."""
     kyc: str
     second_factor: bool
     ahead_s: int
@@ -52,8 +52,8 @@ class Session(Struct, frozen=True):
 
 
 class Person(Struct, frozen=True):
-    """`password_hash` is None before one was chosen, `totp_sealed` without a second factor; `totp_step` is that of the
-    last code taken."""
+    """A person who signs in. `password_hash` is None before a password was chosen, `totp_sealed` without a second
+    factor; `totp_step` is the time step of the last code accepted."""
 
     email: str
     account_id: UUID
@@ -79,12 +79,13 @@ async def find_person(conn: Connection, email: str, side: Side) -> Person | None
 
 
 def password_is_right(password: str, person: Person | None) -> bool:
-    """Some 20 ms of work and 19 MiB, also for an unknown person. Call it from a thread."""
+    """Whether the password is the person's. Takes some 20 ms and 19 MiB, also for an unknown person; call it from a
+    thread."""
     return is_right(password, None if person is None else person.password_hash)
 
 
 async def open_session(conn: Connection, person: Person, *, now: datetime, chance: bytes) -> str:
-    """The cookie of a new session made of 32 bytes of `chance`; the person's password was right, and the code."""
+    """Open a session after the password and the code were right; returns its cookie, made of the 32 bytes `chance`."""
     assert len(chance) == 32
     chance = marked(chance)
     await _open(
@@ -99,7 +100,7 @@ async def open_session(conn: Connection, person: Person, *, now: datetime, chanc
 
 
 async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime) -> Session | None:
-    """The session of this cookie; None when there is none, or it has ended."""
+    """Returns the session of this cookie; None when there is none, or it has ended."""
     session_hash = hash_of(cookie)
     if session_hash is None:
         return None
@@ -116,13 +117,13 @@ async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime
 
 
 async def person_of_session(conn: Connection, cookie: str) -> str | None:
-    """The e-mail of the merchant's person whose session this is or was; None once it was ended by signing out, or by a
-    new password, and not by time."""
+    """Returns the e-mail of the merchant's person whose session this is or, if it ended by time, was; None for a
+    session that was ended by signing out or by a new password."""
     return await _person_of(conn, session_hash=hash_of(cookie) or b"")
 
 
 async def prove_session(conn: Connection, cookie: str, *, now: datetime) -> None:
-    """The password was given again in the session of `cookie`, and the code."""
+    """Note that the password, and the code, was given again in the session of `cookie`."""
     await _prove(conn, session_hash=hash_of(cookie) or b"", now=now)
 
 
@@ -141,12 +142,12 @@ async def end_all_sessions(conn: Connection, email: str) -> None:
 
 
 async def end_other_sessions(conn: Connection, email: str, cookie: str) -> None:
-    """Of this person, all but that of `cookie`."""
+    """End all sessions of this person but that of `cookie`."""
     await _end_others(conn, email=email, kept=hash_of(cookie) or b"")
 
 
 def hash_of(cookie: str) -> bytes | None:
-    """The hash a cookie is stored as; None for what is no cookie of ours."""
+    """Returns the hash under which the cookie is stored; None for text that has not our form of a cookie."""
     if len(cookie) != 64 or not all(each in "0123456789abcdef" for each in cookie):
         return None
     return hashlib.sha256(bytes.fromhex(cookie)).digest()

@@ -1,8 +1,8 @@
-"""The platform's staff: let in, given a role, removed. What each role opens is in web/plataforma/table.py.
+"""The platform's staff: add them, change their role, remove them. web/plataforma/table.py has the pages of each role.
 
-A change locks all of the staff first, so that of two admins who remove each other one stays. Home's staff are of every
-cell (docs/decisions/0052-staff-over-cells.md), so the last admin is kept at home only: somebody of another cell may
-always go.
+A change locks all staff first, so that of two admins who remove each other one stays. The staff of the home cell work
+in every cell (docs/decisions/0052-staff-over-cells.md), so only home must keep its last admin: staff of another cell
+may always be removed.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ STAFF_MAX: Final = 200
 
 
 class _Member(Struct, frozen=True):
-    """`fresh`: has chosen no password yet."""
+    """A member of staff. `fresh`: has not chosen a password yet."""
 
     email: str
     role: str
@@ -49,8 +49,8 @@ async def add_staff(
     given_at: datetime | None = None,
     now: datetime,
 ) -> None:
-    """None as password: one is chosen by a mailed link. `given_at` is the instant when a colleague lets them in, None
-    when the operator does.
+    """Add a member of staff. With None as password, they choose one by a mailed link. `given_at` is the instant when
+    another member of staff adds them, None when the operator does.
 
     Refused(VALIDATION_ERROR) with fields email (also when a merchant's person has it), role, name or limit.
     """
@@ -66,13 +66,13 @@ async def add_staff(
 
 
 async def is_staff(conn: Connection, email: str) -> bool:
-    """Locks all of them."""
+    """Whether this e-mail belongs to a member of staff; locks all staff."""
     return _find(await _lock(conn), email) is not None
 
 
 async def change_staff_role(conn: Connection, email: str, role: str, *, given_at: datetime | None = None) -> bool:
-    """False for a person not of the staff; Refused(VALIDATION_ERROR) with fields.role, also for the last admin.
-    `given_at` as for `add_staff`."""
+    """Change the role of a member of staff; False for a person who is none. Refused(VALIDATION_ERROR) with fields.role,
+    also for the last admin. `given_at` as for `add_staff`."""
     check_role(role, ROLES)
     staff = await _lock(conn)
     member = _find(staff, email)
@@ -86,13 +86,13 @@ async def change_staff_role(conn: Connection, email: str, role: str, *, given_at
 
 
 async def remove_staff(conn: Connection, email: str) -> bool:
-    """By a colleague: an admin who can sign in stays. False for a person not of the staff, Refused(VALIDATION_ERROR)
-    with fields.role for the last one. Ends the sessions."""
+    """Remove a member of staff and their sessions, on behalf of another one; False for a person who is not staff.
+    Refused(VALIDATION_ERROR) with fields.role unless an admin who can sign in stays."""
     return await _remove(conn, email, lambda other: not other.fresh)
 
 
 async def expel_staff(conn: Connection, email: str) -> bool:
-    """By the operator, who does not wait until another admin has chosen a password; otherwise as `remove_staff`."""
+    """Like `remove_staff`, on behalf of the operator: any other admin suffices, also one without a password yet."""
     return await _remove(conn, email, lambda other: True)
 
 
@@ -107,7 +107,8 @@ async def _remove(conn: Connection, email: str, stays: Callable[[_Member], bool]
 
 
 def _keep_an_admin(staff: list[_Member], leaving: _Member, stays: Callable[[_Member], bool]) -> None:
-    """Somebody who never came in may go as long as there is another admin at all."""
+    """Refuse to lose the last admin of the home cell. An admin who has chosen no password may be removed as long as any
+    other admin stays."""
     others = [each for each in staff if each.role == "admin" and each.email != leaving.email]
     if leaving.role != "admin" or current_cell() != HOME or any(stays(each) or leaving.fresh for each in others):
         return

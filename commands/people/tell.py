@@ -1,11 +1,12 @@
-"""Mail an account's owners, the platform's admins, or one person, what was done with money, access or people (contract
+"""Mail an account's owners, the platform's admins, or one person about changes of money, access or people (contract
 section 16).
 
-Written in the transaction that does it, so that nothing is done untold; what the letter says of each kind is in
-readmodels/documents/people_letter.py. Everything in it is sealed: addresses of the network, amounts, destinations.
+The mail is written in the transaction of the change, so that no change goes without one; its text for each kind is in
+readmodels/documents/people_letter.py. Its whole content is sealed: IP addresses, amounts, destinations.
 
-Nobody can unsubscribe. Kinds that ask for no password can be made many of in little time: of each of them one address
-gets A_DAY_MAX a day, and the last says that it is the last. What moves money or lets people in is mailed always.
+Nobody can unsubscribe. Actions that need no password can be repeated quickly, so one address gets at most A_DAY_MAX
+mails of each such kind a day, and the last mail says that it is the last. Actions that move money or admit people are
+always mailed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +36,8 @@ _BOUNDED: Final = frozenset({
 
 
 class Told(Struct, frozen=True, omit_defaults=True):
-    """What a security mail is about: `kind` is one of the letter's, and so are the names of `facts`. `last`: no more of
-    this kind go to this address today."""
+    """The content of a security mail. The mail's template knows each `kind` and the names of its `facts`. `last`: this
+    address gets no more mails of this kind today."""
 
     kind: str
     at: datetime
@@ -58,13 +59,14 @@ _count = sql.many("session.take_attempts", _Counted)
 async def tell_owners(
     conn: Connection, account_id: UUID, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal
 ) -> None:
-    """`facts`: who did it (`by`), from where (`from`), and the amount or the masked destination."""
+    """Mail the owners of the account. `facts` has the person (`by`), the place (`from`), and the amount or the masked
+    destination."""
     owners = await _owners(conn, account_id=account_id, limit=OWNERS_MAX)
     await _tell(conn, owners, account_id, Told(kind, now, dict(facts)), seal=seal)
 
 
 async def tell_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
-    """Of this cell."""
+    """Mail the platform's admins of this cell."""
     admins = await _admins(conn, limit=OWNERS_MAX)
     await _tell(conn, admins, PLATFORM, Told(kind, now, dict(facts)), seal=seal)
 
@@ -72,7 +74,7 @@ async def tell_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, 
 async def tell_person(
     conn: Connection, email: str, account_id: UUID, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal
 ) -> None:
-    """About their own access; `account_id` is PLATFORM of staff."""
+    """Mail one person about their own access; `account_id` is PLATFORM for staff."""
     await _tell(conn, [email], account_id, Told(kind, now, dict(facts)), seal=seal)
 
 
@@ -100,7 +102,7 @@ async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told:
 
 
 async def _counts(conn: Connection, emails: Sequence[str], told: Told, *, seal: Seal) -> dict[str, int]:
-    """How many of this kind each address was told in a day, with this one."""
+    """Returns how many mails of this kind each address gets in a day, this one included."""
     subjects = {seal.blind(f"told {told.kind} {email}"): email for email in emails}
     counted = await _count(conn, subjects=sorted(subjects), now=told.at, until=told.at + _DAY)
     return {subjects[each.subject]: each.attempts for each in counted}

@@ -1,1 +1,1 @@
-"""What a merchant shows to whoever pays: whom to ask, and its logo."""
+"""The merchant's profile on the payer page: contact and logo."""

@@ -1,4 +1,4 @@
-"""Whom a payer asks about a charge: the merchant's telephone and e-mail, shown on the payer's page."""
+"""The merchant's contact for payers' questions: telephone and e-mail, shown on the payer page."""
 
 import re
 from typing import Final
@@ -13,13 +13,13 @@ from sql import Connection
 
 _MARKS: Final = re.compile(r"[ ().\-]")
 _HERE: Final = re.compile(r"[1-9][0-9]{9,10}")
-"""With its area code; eight digits or nine."""
+"""A Brazilian telephone: the area code and eight or nine digits."""
 _ANYWHERE: Final = re.compile(r"\+[1-9][0-9]{8,14}")
 """E.164."""
 
 
 class Contact(Struct, frozen=True):
-    """`phone` as E.164, `whatsapp`: it also takes messages. Either may be empty."""
+    """`phone` is in E.164; `whatsapp`: the telephone also takes messages. `phone` and `email` may be empty."""
 
     phone: str = ""
     whatsapp: bool = False
@@ -30,8 +30,8 @@ _store = sql.run("account.set_contact")
 
 
 def read_contact(phone: str, email: str, *, whatsapp: bool) -> Contact:
-    """As people type it, the telephone of Brazil with or without +55. Refused(VALIDATION_ERROR) with fields.phone and
-    fields.email."""
+    """Read a contact as people type it; a Brazilian telephone may lack the +55. Refused(VALIDATION_ERROR) with
+    fields.phone and fields.email."""
     wrong = {}
     bare = _MARKS.sub("", phone)
     if _HERE.fullmatch(bare):

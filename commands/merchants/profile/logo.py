@@ -1,4 +1,4 @@
-"""A merchant's logo, as it is kept: what was made of the file that somebody sent (logo_pixels.py)."""
+"""A merchant's logo as it is stored, made from the uploaded file (logo_pixels.py)."""
 
 from datetime import datetime
 from hashlib import sha256
@@ -20,7 +20,7 @@ class KeptLogo(Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """Of both, so that an address stands for the same bytes for ever."""
+        """The digest of both images. It is part of their URL, so a URL always has the same bytes."""
         return sha256(self.image + self.preview).digest()[:16]
 
 
@@ -29,7 +29,7 @@ _remove = sql.maybe("account.remove_logo", UUID)
 
 
 async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: datetime) -> None:
-    """In the place of the one before."""
+    """Store the logo, in place of the previous one."""
     await _store(
         conn,
         account_id=account_id,
@@ -43,5 +43,5 @@ async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: d
 
 
 async def remove_logo(conn: Connection, account_id: UUID) -> bool:
-    """Whether there was one."""
+    """Remove the logo; returns whether there was one."""
     return await _remove(conn, account_id=account_id) is not None

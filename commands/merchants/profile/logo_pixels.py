@@ -1,9 +1,10 @@
-"""A merchant's logo, from the file somebody sent to the pixels that are kept.
+"""Turn an uploaded logo file into the images that are stored.
 
-Pillow is two megabytes of a process: a server imports this when a file has come.
+Pillow adds two megabytes to a process, so a server imports this module only when a file is uploaded.
 
-Of the file nothing but its pixels goes on: they are decoded, put on white and encoded anew, twice: as pages, paper and
-mails show it, and as messengers preview a link. Opaque, because it stands on white paper and on a dark screen alike.
+Nothing but the pixels of the file is used: they are decoded, put on white and encoded anew, once for pages, paper and
+mails, and once for the link previews of messengers. The images are opaque, because they are shown on white paper and on
+dark screens.
 """
 
 import struct
@@ -28,7 +29,7 @@ from domain.merchants.logo import (
     fitted_pixels,
 )
 
-# What Pillow's readers raise of bytes that are no image; a test feeds them with many that are not.
+# The errors that Pillow's readers raise for bytes that are no image; a test feeds them many such files.
 _BROKEN: Final = (
     OSError, SyntaxError, ValueError, TypeError, ArithmeticError, LookupError, EOFError, AssertionError,
     NotImplementedError, struct.error, zlib.error, Image.DecompressionBombError,
@@ -36,17 +37,18 @@ _BROKEN: Final = (
 _READABLE: Final = frozenset(("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"))
 _WHITE: Final = (255, 255, 255)
 _NEARLY_WHITE: Final = 12
-"""Of 255: scans and JPEGs have no pure white around what is drawn."""
+"""Out of 255: scanned images and JPEGs have no pure white around the drawing."""
 _SCANS_MAX: Final = 100
-"""Of a JPEG; programs write ten. A scan of a dozen bytes goes over the whole picture, and one MB holds 65,000."""
+"""Scans of one JPEG; programs write ten. Decoding a scan of a dozen bytes goes over the whole picture, and one MB holds
+65,000 of them."""
 _SCAN: Final = b"\xff\xda"
-"""In what is compressed 255 is followed by 0."""
+"""The marker of a scan. Compressed data cannot contain it, because a byte 255 is followed by 0 there."""
 _SHRUNK: Final = (1.0, 0.75, 0.5, 0.35)
-"""Until it is small enough. 256 colours of the least of these have 10 kB uncompressed."""
+"""The scales tried until the image is small enough. The smallest has 10 kB uncompressed in 256 colours."""
 
 
 def read_logo(raw: bytes) -> KeptLogo:
-    """The file as it is kept; takes up to half a second of CPU. Refused(VALIDATION_ERROR) with fields.logo: `bytes`,
+    """Returns the logo to store; takes up to half a second of CPU. Refused(VALIDATION_ERROR) with fields.logo: `bytes`,
     `kind`, `size` or `blank`."""
     if len(raw) > SENT_BYTES_MAX:
         raise _refused("bytes")
@@ -68,9 +70,9 @@ def _refused(why: str) -> Refused:
 
 
 def _on_white(raw: bytes) -> Image.Image:
-    """The first picture of the file, in an image of our own: profiles, texts and dates stay behind. Its size is looked
-    at before a pixel is decoded, and what may make much work of few bytes before anything is."""
-    if raw.count(_SCAN) > _SCANS_MAX or raw.count(b"iCCP") > 1:  # profiles are unpacked as they are met
+    """Returns the first picture of the file on white, in a new image without profiles, texts and dates. The picture's
+    size is checked before a pixel is decoded, and structures that cost much work for few bytes before anything else."""
+    if raw.count(_SCAN) > _SCANS_MAX or raw.count(b"iCCP") > 1:  # Pillow unpacks each profile as it meets it
         raise _refused("kind")
     opened = Image.open(BytesIO(raw), formats=("PNG", "JPEG"))
     width, height = opened.size
@@ -83,7 +85,7 @@ def _on_white(raw: bytes) -> Image.Image:
         raise _refused("size")
     if opened.mode not in _READABLE:
         raise _refused("kind")
-    # A JPEG is decoded at the size that is wanted, or twice that.
+    # A JPEG is decoded at a reduced size: at least twice the wanted one, or its full size.
     opened.draft("RGB", (2 * WIDTH_MAX, 2 * HEIGHT_MAX))
     turned = ImageOps.exif_transpose(opened)
     if turned.mode == "CMYK":
@@ -95,7 +97,7 @@ def _on_white(raw: bytes) -> Image.Image:
 
 
 def _drawn_bounds(image: Image.Image) -> tuple[int, int, int, int] | None:
-    """Where it is not white; None where it is white all over."""
+    """Returns the bounds of the part that is not white; None for an image that is all white."""
     darker = ImageChops.invert(image.convert("L"))
     coloured = ImageChops.difference(image, Image.new("RGB", image.size, _WHITE)).convert("L")
     return ImageChops.lighter(darker, coloured).point(lambda value: 255 if value > _NEARLY_WHITE else 0).getbbox()
@@ -104,8 +106,8 @@ def _drawn_bounds(image: Image.Image) -> tuple[int, int, int, int] | None:
 def _small_png(
     drawn: Image.Image, size: tuple[int, int], paper: tuple[int, int] | None
 ) -> tuple[bytes, tuple[int, int]]:
-    """In all its colours if that is small enough, else in 256, else in fewer pixels; in the middle of white `paper`,
-    where that is given. With its size."""
+    """Returns a PNG of at most BYTES_MAX and its size: in all colours if that is small enough, else in 256 colours,
+    else in fewer pixels. With `paper`, the image is centred on a white sheet of that size."""
     for share in _SHRUNK:
         smaller = (max(1, round(size[0] * share)), max(1, round(size[1] * share)))
         picture = drawn.resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0) if smaller != drawn.size else drawn
