@@ -26,15 +26,15 @@ def brl(cents: int) -> str:
 
 
 def signed_brl(cents: int) -> str:
-    """Like `brl`, and below zero with a minus of its own: -500 -> "−R$ 5,00"."""
+    """Like `brl`, with a minus sign in front below zero: -500 -> "−R$ 5,00"."""
     return f"−{brl(-cents)}" if cents < 0 else brl(cents)
 
 
 def parse_brl(text: str, *, cents_max: int) -> int:
-    """Cents of an amount as people here type it: "10", "10,5", "1.234,56", with or without R$.
+    """Returns the cents of an amount as people in Brazil type it: "10", "10,5", "1.234,56", with or without R$.
 
-    ValueError for anything else, and outside 0,01 to `cents_max`. "10.50" is refused: it could be
-    thousands or cents.
+    ValueError for anything else, and for amounts outside 0,01 to `cents_max`. "10.50" is refused, because the point
+    could mark thousands or decimals.
     """
     match = _AMOUNT.fullmatch(text.replace(_NO_BREAK, " ").removeprefix("R$").strip())
     if match is None:
@@ -65,12 +65,12 @@ def moment(at: datetime) -> str:
 
 
 def moment_exact(at: datetime) -> str:
-    """Like `moment`, to the second: "21/11/2026 às 18:42:05". To compare with another system's log."""
+    """Like `moment`, to the second: "21/11/2026 às 18:42:05", for comparison with another system's log."""
     return f"{moment(at)}:{at.second:02}"
 
 
 def span(length: timedelta) -> str:
-    """How long, in the one unit that tells it: "45 s", "39 min", "5 h", "3 dias"."""
+    """Returns a duration in its most suitable unit: "45 s", "39 min", "5 h", "3 dias"."""
     seconds = int(length.total_seconds())
     if seconds < 60:
         return f"{seconds} s"
@@ -88,12 +88,13 @@ def moment_near(at: datetime, *, now: datetime) -> str:
 
 
 def short_id(text: str) -> str:
-    """The end of an identifier: "…9b1c0303". Its beginning is the time it was made at, the same for all of an hour."""
+    """Returns the end of an identifier: "…9b1c0303". The beginning is its creation time, the same for all identifiers
+    of one hour."""
     return f"…{text[-8:]}"
 
 
 def document(digits: str) -> str:
-    """A CPF or CNPJ with its name, in full; anything else as it is."""
+    """Returns a CPF or CNPJ with its name, in full; any other text as it is."""
     if len(digits) == 14:
         return f"CNPJ {digits[:2]}.{digits[2:5]}.{digits[5:8]}/{digits[8:12]}-{digits[12:]}"
     if len(digits) == 11:
@@ -102,20 +103,20 @@ def document(digits: str) -> str:
 
 
 def merchant_document(digits: str) -> str:
-    """A company's CNPJ in full, it is public; a person's CPF masked the way the government's own pages do."""
+    """Returns a company's CNPJ in full, since it is public; a person's CPF masked as on the government's own pages."""
     if len(digits) == 11:
         return f"CPF ***.{digits[3:6]}.{digits[6:9]}-**"
     return document(digits) if len(digits) == 14 else ""
 
 
 def phone(e164: str) -> str:
-    """ "+5511987654321" -> "(11) 98765-4321"; one of another country as it is."""
+    """ "+5511987654321" -> "(11) 98765-4321"; a number of another country as it is."""
     match = re.fullmatch(r"\+55([1-9][0-9])([0-9]{4,5})([0-9]{4})", e164)
     return f"({match[1]}) {match[2]}-{match[3]}" if match else e164
 
 
 def boleto_line(digits: str) -> str:
-    """The 47 digits of a boleto in the groups that are printed on it; anything else as it is."""
+    """Returns the 47 digits of a linha digitavel in the groups that are printed; any other text as it is."""
     if len(digits) != 47 or not digits.isascii() or not digits.isdigit():
         return digits
     return (

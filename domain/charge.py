@@ -1,7 +1,7 @@
-"""The life of a charge: its states, what moves it between them, and what a payment means in each of them.
+"""The life of a charge: its statuses, the transitions between them, and the meaning of a payment in each status.
 
-Everything that can change a status is in NEXT; docs and tests read the same table. Functions here
-decide on values and return what is to be stored: no clock, no I/O.
+Every transition is in the table NEXT, which docs and tests read too. Functions in this module take values and return
+the values to store: no clock, no I/O.
 """
 
 from datetime import datetime, timedelta
@@ -17,9 +17,9 @@ from domain.mode import Owner
 from domain.sandbox_clock import on_clock
 
 LIFETIME_MIN: Final = timedelta(seconds=60)
-"""Of a PIX charge (contract section 5): less cannot be paid."""
+"""The shortest lifetime of a PIX charge (contract section 5): a payer needs that long to pay."""
 EXTERNAL_ID_MAX: Final = 255
-"""Characters of the merchant's own reference, here and of schedules, refunds and withdrawals."""
+"""Characters of the merchant's own reference, of charges as of schedules, refunds and withdrawals."""
 DESCRIPTION_MAX: Final = 500
 
 
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
 
 class ChargeTransition(StrEnum):
-    """What can happen to a charge."""
+    """A step in the life of a charge."""
 
     PAID = "paid"
     CANCELLED = "cancelled"
@@ -48,7 +48,7 @@ NEXT: Final[dict[Status, dict[ChargeTransition, Status]]] = {
     Status.PENDING:   {ChargeTransition.PAID: Status.PAID, ChargeTransition.CANCELLED: Status.CANCELLED,
                        ChargeTransition.EXPIRED: Status.EXPIRED, ChargeTransition.FAILED: Status.FAILED,
                        ChargeTransition.REDATED: Status.PENDING},
-    Status.EXPIRED:   {ChargeTransition.PAID: Status.PAID},  # the bank reports it later: money that arrived wins
+    Status.EXPIRED:   {ChargeTransition.PAID: Status.PAID},  # the bank may report a payment after the expiry
     Status.PAID:      {ChargeTransition.REFUNDED_WHOLLY: Status.REFUNDED},
     Status.CANCELLED: {},
     Status.REFUNDED:  {},
@@ -58,11 +58,11 @@ NEXT: Final[dict[Status, dict[ChargeTransition, Status]]] = {
 
 
 DUAL: Final = "boleto_pix"
-"""The payment method of a charge with two legs, a plain boleto and a cob of its own: what is paid first settles it."""
+"""The payment method of a charge with two legs, a plain boleto and a cob: the leg that is paid first settles it."""
 
 
 class Anomaly(StrEnum):
-    """Money that arrived otherwise than asked for. It is credited all the same (contract section 7)."""
+    """The way in which a payment differs from what was charged. It is credited all the same (contract section 7)."""
 
     DUPLICATE = "duplicate"
     PAID_AFTER_CANCEL = "paid_after_cancel"
@@ -75,7 +75,7 @@ class CancelReason(StrEnum):
 
 
 class Charge(Struct, frozen=True, gc=False):
-    """The deciding columns of a charge, as locked for a change. Amounts in cents, instants in UTC."""
+    """The columns of a charge that decisions need, read with its lock. Amounts in cents, instants in UTC."""
 
     account_id: UUID
     charge_id: UUID
@@ -89,11 +89,11 @@ class Charge(Struct, frozen=True, gc=False):
     created_at: datetime
     expires_at: datetime
     ahead_s: int = 0
-    """By how much its account's sandbox is ahead of real time, when it was locked; 0 in production."""
+    """By how much its account's sandbox was ahead of real time when the charge was locked; 0 in production."""
     fees: bytes | None = None
-    """What its account was charged for payments then (domain/merchants/fees.py); None: the platform's default."""
+    """The account's own fee terms at the lock (domain/merchants/fees.py); None: the platform's default."""
     payer_erased: bool = False
-    """Who pays it is not kept: its payer was erased."""
+    """Set when the charge's payer was erased: payers of later payments are not stored."""
 
     @property
     def owner(self) -> Owner:
@@ -101,25 +101,26 @@ class Charge(Struct, frozen=True, gc=False):
 
     @property
     def boleto(self) -> bool:
-        """Whether a bank holds a boleto for it: such a charge is cancelled and re-dated at the bank first."""
+        """Whether a bank holds a boleto for the charge, which is then cancelled and re-dated at the bank first."""
         return self.payment_method != "pix"
 
     @property
     def dual(self) -> bool:
-        """Whether its bank holds a cob beside the boleto: what ends one of the two ends the other."""
+        """Whether the bank holds a cob beside the boleto: when one of them ends, the other is ended too."""
         return self.payment_method == DUAL
 
     def clock(self, now: datetime) -> datetime:
-        """The instant it is for this charge when it is really `now`."""
+        """Returns the time on this charge's clock at the real instant `now`."""
         return on_clock(now, self.ahead_s)
 
     def overdue(self, now: datetime) -> bool:
-        """`now` is on its own clock."""
+        """Whether the charge is pending past its expiry; `now` is on the charge's clock."""
         return self.status == Status.PENDING and self.expires_at <= now
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """Money the bank confirmed. `source` makes it happen once: the endToEndId, or a boleto's receipt."""
+    """Money that the bank confirmed. `source` identifies it, so that it is booked once: the endToEndId, or the boleto
+    and the total it reached."""
 
     source: str
     method: str
@@ -132,13 +133,13 @@ class Receipt(Struct, frozen=True, gc=False):
     fine_cents: int = 0
     discount_cents: int = 0
     asked_cents: int | None = None
-    """What was to be paid on the day of the payment, when that may differ from the charge's amount."""
+    """The amount due on the day of the payment, for a charge with payment terms."""
     late_from: datetime | None = None
-    """From when a payment is late, when the charge can be paid for longer than that."""
+    """The instant from which a payment is late, for a charge with payment terms, which may be payable for longer."""
 
 
 class Payment(Struct, frozen=True, gc=False):
-    """A receipt, judged: whether it settles its charge, and its anomaly."""
+    """A receipt with the decision about it: whether it settles its charge, its anomaly, and its fee."""
 
     payment_id: UUID
     receipt: Receipt
@@ -146,11 +147,11 @@ class Payment(Struct, frozen=True, gc=False):
     anomaly: Anomaly | None
     late: bool
     fee_cents: int
-    """What the platform keeps of it."""
+    """The platform's fee for the payment."""
 
 
 def after(charge: Charge, happened: ChargeTransition) -> Charge:
-    """The charge once this has happened to it, one version on; Refused(CHARGE_NOT_PENDING) if its state forbids it."""
+    """Returns the charge after a transition, one version on; Refused(CHARGE_NOT_PENDING) if its status forbids it."""
     following = NEXT[Status(charge.status)].get(happened)
     if following is None:
         raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
@@ -158,12 +159,11 @@ def after(charge: Charge, happened: ChargeTransition) -> Charge:
 
 
 def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID, fee_cents: int) -> Payment:
-    """What a receipt means for a charge in its present state (contract section 7); its fee is the same in each.
+    """Decide what a receipt means for a charge in its present status (contract section 7); the fee is the same in each.
 
-    Less than what was to be paid that day never settles; more does, and is an anomaly as well. What arrives on a
-    charge that cannot become paid any more is an anomaly and settles nothing. A boleto's money that the bank tells of
-    once the charge has expired is late, on whatever day it was paid (section 6); a PIX that was paid in time is not
-    (section 5).
+    Less than the amount due that day never settles the charge; more settles it and is an anomaly. A payment of a charge
+    that can no longer become paid is an anomaly and settles nothing. A boleto's payment that the bank reports after the
+    charge has expired is late, whatever day it was paid on (section 6); a PIX that was paid in time is not (section 5).
     """
     told_late = charge.status == Status.EXPIRED and receipt.method != "pix"
     late = told_late or receipt.paid_at >= (receipt.late_from or charge.expires_at)

@@ -1,7 +1,7 @@
-"""The client's address behind proxies: the last hop that is none of ours.
+"""Find the client's address behind proxies: the last hop that is not one of our proxies.
 
-Only what our own proxies appended to the header can be trusted. So the hops are read from the right as long as each was
-reported by a trusted address; the first that is not trusted is the client.
+Only the hops that our own proxies appended to the header can be trusted. So the hops are read from the right as long as
+a trusted address reported them; the first hop that is not trusted is the client.
 """
 
 import re
@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Network = IPv4Network | IPv6Network
 HEADERS = ("x-forwarded-for", "forwarded")
-"""One of them is used, by setting: a proxy that writes one passes the other on as the client sent it."""
+"""A setting chooses one of these: a proxy that writes one header passes the other on as the client sent it."""
 HOPS_MAX = 20
 
 # RFC 7239 section 4: for=192.0.2.1, for="192.0.2.1:80", for="[2001:db8::1]:80"; anything else names no address.
@@ -19,10 +19,11 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?
 
 
 def client_address(peer: str, values: Sequence[str], *, header: str, trusted: Sequence[Network]) -> str:
-    """`peer` is the address connected to us, and the answer unless it is trusted; `values` all lines of `header`, in
-    order.
+    """Returns the client's address. `peer` is the address connected to us, which is returned unless it is trusted;
+    `values` are all lines of `header`, in order.
 
-    A hop that cannot be read ends the search at the proxy that reported it: it gets no rate limit of its own.
+    A hop that cannot be parsed ends the search, and the proxy that reported it is returned, so that such hops get no
+    rate limit of their own.
     """
     here = _parse(peer)
     if here is None or not _among(here, trusted):
@@ -39,8 +40,8 @@ def client_address(peer: str, values: Sequence[str], *, header: str, trusted: Se
 
 
 def client_group(address: str) -> str:
-    """What requests from this address are counted under: of IPv6 the network of 64 bits that one customer is given, for
-    single addresses would bound nobody."""
+    """Returns the address or network under which requests are counted. For IPv6 it is the /64 network that one customer
+    gets: a limit for each single address would limit nobody."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -78,7 +79,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(found, IPv6Address):
         if found.scope_id is not None:
             return None
-        # How a dual-stack socket shows IPv4.
+        # A dual-stack socket shows IPv4 addresses as mapped IPv6 addresses.
         return found.ipv4_mapped or found
     return found
 

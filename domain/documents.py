@@ -11,35 +11,36 @@ _DIGITS_OR_LETTERS = re.compile(r"[0-9]{11}|[0-9A-Z]{12}[0-9]{2}")
 
 
 def without_marks(number: str) -> str:
-    """A number as it is stored, from how people write it: no dots, dashes, bars and blanks (123.456.789-09)."""
+    """Returns a number as it is stored: without the dots, dashes, bars and blanks of 123.456.789-09 and the like."""
     return _MARKS.sub("", number)
 
 
 def well_formed(document: str, *, letters: bool) -> bool:
-    """Whether this has the shape of a CPF or CNPJ; `letters` also lets in the CNPJ of July 2026.
+    """Whether the text has the shape of a CPF or CNPJ; `letters` also accepts the CNPJ with letters of July 2026.
 
-    Shape only: what sandbox asks for. Lower case, masks, blanks and digits of other scripts are refused.
+    Only the shape is checked, which is all that the sandbox requires. Lower case, masks, blanks and digits of other
+    scripts are refused.
     """
     return (_DIGITS_OR_LETTERS if letters else _DIGITS).fullmatch(document) is not None
 
 
 def check_digits_hold(document: str) -> bool:
-    """Whether the check digits are right: what production asks for on top of `well_formed`.
+    """Whether the check digits are right, which production requires on top of `well_formed`.
 
-    A text of another shape has none, so False. Also False for one digit repeated: 111.111.111-11 passes the
-    arithmetic of the Receita Federal, but it never issues such numbers.
+    False for a text of another shape. Also False for one repeated digit: 111.111.111-11 passes the arithmetic of the
+    Receita Federal, but the Receita never issues such numbers.
     """
     if not well_formed(document, letters=True) or document == document[0] * len(document):
         return False
-    # well_formed comes first: stdnum forgives what we do not (masks, lower case, digits of other scripts).
+    # well_formed comes first: stdnum accepts masks, lower case and digits of other scripts, which we refuse.
     return cpf.is_valid(document) if len(document) == 11 else cnpj.is_valid(document)
 
 
 def masked(document: str) -> str:
-    """The document as others than its owner may see it.
+    """Returns the document masked for readers other than its owner.
 
-    CPF 12345678909 -> "***.456.789-**", the form the payer's own bank shows on PIX receipts.
-    CNPJ 12345678000195 -> "12.***.***/0001-**": the branch stays, which distinguishes two receipts.
+    CPF 12345678909 -> "***.456.789-**", the form that the payer's own bank shows on PIX receipts.
+    CNPJ 12345678000195 -> "12.***.***/0001-**": the branch stays visible, because it distinguishes two receipts.
     """
     assert well_formed(document, letters=True), "only a document that was checked on its way in is masked"
     if len(document) == 11:

@@ -13,7 +13,7 @@ class Code(Enum):
     """One refusal: HTTP status, whether repeating the same request may succeed later, and its message."""
 
     # fmt: off
-    # What the spec names.
+    # The codes of the spec.
     IDEMPOTENCY_KEY_REQUIRED   = 400, False, "This operation needs an Idempotency-Key header."
     AMOUNT_INVALID             = 400, False, "The amount must be a string such as \"10.50\", greater than 0."
     INVALID_DUE_DATE           = 400, False, "The due date must be an existing date that is not too early."
@@ -35,7 +35,7 @@ class Code(Enum):
     REFUND_EXCEEDS             = 422, False, "The refund is larger than what remains of the payment."
     MERCHANT_ADDRESS_REQUIRED  = 422, False, "The account's own address is incomplete."
     BANK_UNAVAILABLE           = 502, True,  "The bank did not confirm; nothing was changed. Try again."
-    # What the contract adds.
+    # The codes that the contract adds.
     UNAUTHENTICATED            = 401, False, "The access token is missing, invalid or expired."
     INSUFFICIENT_SCOPE         = 403, False, "The access token lacks the scope this operation needs."
     VALIDATION_ERROR           = 400, False, "The request is not of the documented shape."
@@ -73,8 +73,8 @@ class Code(Enum):
         self.message = message
 
 
-# What a refusal says that knows more than its code: the first sentence whose facts are all there. Amounts are facts in
-# cents, and told in reais.
+# Messages for refusals that carry facts: the first sentence whose facts are all given is used. Facts that are amounts
+# are given in cents and printed in reais.
 _SENTENCES: Final[dict[Code, tuple[str, ...]]] = {
     Code.CHARGE_NOT_PENDING: ("The charge is no longer pending: it is {status}.",),
     Code.CHARGE_NOT_REFUNDABLE: (
@@ -91,10 +91,11 @@ _SENTENCES: Final[dict[Code, tuple[str, ...]]] = {
 
 
 class Refused(Exception):
-    """The request is understood and declined. `code` says why; `facts` say with which values.
+    """The request is understood and declined. `code` gives the reason; `facts` give the values.
 
-    `message` says it in a sentence, where the code's own, or that of its facts, would leave open which of its causes it
-    was. `fields` (a dict of field name to message) becomes `error.fields`; `retry_after_s` the header.
+    `message` replaces the code's own sentence, or that of its facts, where these would leave open which of several
+    causes applies. `fields` (a dict of field name to message) becomes `error.fields`; `retry_after_s` becomes the
+    Retry-After header.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ def _sentence(code: Code, facts: dict[str, object]) -> str:
 
 
 def required(found: Found | None, code: Code) -> Found:
-    """What was looked for; Refused(code) when there is no such thing."""
+    """Returns `found`; Refused(code) when it is None."""
     if found is None:
         raise Refused(code)
     return found

@@ -1,7 +1,7 @@
-"""The kinds of event, and the bytes of each: those of the webhook's body are also the feed item's.
+"""The kinds of events, and the body of each. The bytes of the webhook's body are also those of the feed item.
 
-Fields are in the order of the spec's table, our own after them. `external_id` is omitted when the charge has none
-(contract section 8).
+Fields are in the order of the spec's table, with our own fields after them. `external_id` is omitted when the charge
+has none (contract section 8).
 """
 
 from datetime import datetime
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def payment_body(kind: EventKind, charge: Charge, payment: Payment, *, event_id: UUID) -> bytes:
-    """payment.received or payment.anomaly: `amount` is what arrived."""
+    """Returns the body of payment.received or payment.anomaly; `amount` is the amount that was paid."""
     body = _about(kind, charge, event_id, payment.receipt.amount_cents)
     body["paid_at"] = iso(payment.receipt.paid_at)
     body["payment_id"] = str(payment.payment_id)
@@ -92,9 +92,9 @@ def refund_body(
     return_id: str | None,
     failure_code: str | None,
 ) -> bytes:
-    """refund.succeeded or refund.failed: `status` is the charge's, `amount` the refund's.
+    """Returns the body of refund.succeeded or refund.failed: `status` is the charge's, `amount` the refund's.
 
-    `external_id` is the charge's too; the refund's own stands in `refund_external_id` when it has one.
+    `external_id` is the charge's too; `refund_external_id` is the refund's own, if it has one.
     """
     body = _about(kind, charge, event_id, refund.amount_cents)
     body["refund_id"] = str(refund.refund_id)
@@ -131,7 +131,8 @@ def withdrawal_body(
     end_to_end_id: str | None,
     failure_code: str | None,
 ) -> bytes:
-    """withdrawal.succeeded or withdrawal.failed: about no charge, so it has no `charge_id`; `status` is its own."""
+    """Returns the body of withdrawal.succeeded or withdrawal.failed, without a `charge_id`; `status` is the
+    withdrawal's."""
     body: dict[str, object] = {
         "event": kind,
         "event_id": str(event_id),
@@ -151,7 +152,7 @@ def withdrawal_body(
 
 
 def feed_item(body: bytes, *, kind: str, sequence: int, created_at: datetime) -> bytes:
-    """The webhook's bytes, plus type, sequence and created_at."""
+    """Returns the feed item: the webhook's bytes, plus type, sequence and created_at."""
     return b'%b,"type":"%b","sequence":%d,"created_at":"%b"}' % (
         body[:-1],
         kind.encode(),

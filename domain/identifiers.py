@@ -1,4 +1,4 @@
-"""Ids as they stand in addresses: a UUID in its one canonical spelling."""
+"""Ids in URLs: a UUID in its canonical spelling only."""
 
 import re
 from typing import Final
@@ -9,5 +9,5 @@ _UUID = re.compile(UUID_REGEX)
 
 
 def parse_id(text: str) -> UUID | None:
-    """None for any other text: another spelling of an id names nothing."""
+    """Returns the id, or None for any other text, also for another spelling of a UUID."""
     return UUID(text) if _UUID.fullmatch(text) else None

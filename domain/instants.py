@@ -9,7 +9,8 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def to_millisecond(at: datetime) -> datetime:
-    """What is stored and shown is the same instant, so cursors and comparisons never disagree with the answer."""
+    """Cut an instant to milliseconds. Stored and shown instants are then equal, so cursors and comparisons never
+    disagree with the answer."""
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
@@ -19,18 +20,19 @@ def iso(at: datetime) -> str:
 
 
 def parse_day(text: str) -> date:
-    """A strict `YYYY-MM-DD`; raises ValueError for anything else, also for what date.fromisoformat is lenient about."""
+    """Parse a strict `YYYY-MM-DD`; raises ValueError for anything else, also for other forms that date.fromisoformat
+    accepts."""
     if not _DAY.fullmatch(text):
         raise ValueError(f"not a date: {text!r}")
     return date.fromisoformat(text)
 
 
 def day_begins(day: date) -> datetime:
-    """The instant (UTC) at which a São Paulo day begins; days outside year 2..9998 are clamped to those bounds."""
+    """Returns the instant (UTC) at which a São Paulo day begins; days outside year 2..9998 are clamped to that range."""
     safe = min(max(day, date(2, 1, 1)), date(9998, 12, 31))
     return datetime(safe.year, safe.month, safe.day, tzinfo=SAO_PAULO).astimezone(UTC)
 
 
 def day_ends(day: date) -> datetime:
-    """The first instant (UTC) after a São Paulo day."""
+    """Returns the first instant (UTC) after a São Paulo day."""
     return day_begins(min(day, date(9998, 12, 30)) + timedelta(days=1))

@@ -7,16 +7,16 @@ from msgspec import Struct
 
 
 class Mode(StrEnum):
-    """Ordered as the column `test` is: production first. Rows are locked in this order."""
+    """Production or sandbox. Ordered like the column `test`, production first; rows are locked in this order."""
 
     PRODUCTION = "production"
     SANDBOX = "sandbox"
 
-    __hash__ = str.__hash__  # Enum's own is written in Python: 50 ns more for each look-up
+    __hash__ = str.__hash__  # Enum's own hash is written in Python and costs 50 ns more for each look-up
 
     @staticmethod
     def of(test: bool) -> "Mode":
-        """What a column or field `test` says."""
+        """Returns the mode for the value of a column or field `test`."""
         return _BY_TEST[test]
 
     @property
@@ -28,7 +28,7 @@ _BY_TEST = (Mode.PRODUCTION, Mode.SANDBOX)  # naming a member takes 200 ns in Py
 
 
 class Owner(Struct, frozen=True, gc=False, order=True, cache_hash=True):
-    """An account in one mode: what has charges, a balance, events and Idempotency-Keys."""
+    """An account in one mode: the owner of charges, a balance, events and Idempotency-Keys."""
 
     account_id: UUID
     mode: Mode

@@ -7,16 +7,16 @@ PIX_CENTS_MAX = 999_999_999_999
 # The value field of the boleto's barcode has ten digits, cents included.
 BOLETO_CENTS_MAX = 9_999_999_999
 WHOLE_BPS = 10_000
-"""Hundredths of a percent in the whole."""
+"""Basis points (hundredths of a percent) in the whole."""
 
-# [0-9] and not \d: the digits of other scripts are no amount.
+# [0-9] and not \d, which would accept the digits of other scripts.
 _AMOUNT = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,2}))?")
 
 
 def parse_amount(text: object, *, cents_max: int) -> int:
-    """Cents of an amount in reais as a merchant writes it: "12", "12.3" or "12.34" (contract, section 2).
+    """Returns the cents of an amount in reais as a merchant writes it: "12", "12.3" or "12.34" (contract, section 2).
 
-    ValueError when it is no such text (JSON numbers included), is zero, or is above `cents_max`.
+    ValueError for any other value (JSON numbers included), for zero, and above `cents_max`.
     """
     match = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -29,17 +29,17 @@ def parse_amount(text: object, *, cents_max: int) -> int:
 
 
 def percent_of(cents: int, bps: int) -> int:
-    """So many hundredths of a percent of them, half a cent up."""
+    """Returns `bps` hundredths of a percent of `cents`; half a cent is rounded up."""
     return rounded(cents * bps, WHOLE_BPS)
 
 
 def rounded(numerator: int, denominator: int) -> int:
-    """Half up, of numbers that are not negative."""
+    """Returns the quotient of two non-negative numbers, rounded half up."""
     return (2 * numerator + denominator) // (2 * denominator)
 
 
 def reais(cents: int) -> str:
-    """Reais with exactly two decimals, no thousands mark: 123456 -> "1234.56", -5 -> "-0.05"."""
+    """Returns reais with exactly two decimals and no thousands mark: 123456 -> "1234.56", -5 -> "-0.05"."""
     if cents < 0:
         return "-" + reais(-cents)  # divmod rounds down, which would print -5 as -1.95
     return "%d.%02d" % divmod(cents, 100)  # noqa: UP031 - a quarter faster than an f-string, on the hot path

@@ -1,7 +1,7 @@
-"""The life of a refund: what of a payment may be refunded, how, until when; what remains (contract section 11).
+"""The life of a refund: how much of a payment may be refunded, by which method and until when (contract section 11).
 
-A refund holds its amount from the moment it is asked for until the bank has carried it out or refused: what is held
-cannot be asked for again. Functions here decide on values and return what is to be stored: no clock, no I/O.
+A refund reserves its amount from the request until the bank has carried it out or refused it: the reserved amount
+cannot be refunded again. Functions in this module take values and return the values to store: no clock, no I/O.
 """
 
 import re
@@ -21,10 +21,10 @@ from domain.instants import SAO_PAULO
 RETURN_WITHIN: Final = timedelta(days=90)
 """A PIX goes back the way it came up to 90 days after its settlement (API Pix, devolucao)."""
 TRANSFER_WITHIN: Final = timedelta(days=180)
-"""Of a boleto's payment: our own bound (contract section 11), for no bank sets one."""
+"""The bound for a boleto's payment is our own (contract section 11), because no bank sets one."""
 
 DESTINATION_DOCUMENT: Final = "destination.document"
-"""The field that a refusal of the destination names."""
+"""The field named by a refusal of the destination."""
 
 REASON_MAX: Final = 140
 PIX_KEY_CHARACTERS_MAX: Final = 77
@@ -46,31 +46,31 @@ class RefundStatus(StrEnum):
 
 
 class RefundMethod(StrEnum):
-    """How the money goes back."""
+    """The way in which the money goes back."""
 
     RETURN = "return"
-    """The devolucao of the PIX received, to the account it came from."""
+    """A devolucao of the PIX received, to the account it came from."""
     TRANSFER = "transfer"
-    """A PIX of our own to the key the merchant names: a boleto paid on its line came from no PIX."""
+    """A new PIX to the key that the merchant names, for a boleto paid by its line, which no PIX can be returned for."""
 
 
 class FailureCode(StrEnum):
-    """Why a refund failed, for programs. The money is back in the wallet in each case."""
+    """The reason why a refund failed, for programs. The money is back in the wallet in each case."""
 
     BANK_REFUSED = "BANK_REFUSED"
-    """The bank did not take it."""
+    """The bank did not accept the refund."""
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
-    """The bank took it and could not carry it out (NAO_REALIZADO): for example, the account is closed."""
+    """The bank accepted the refund and could not carry it out (NAO_REALIZADO): for example, the account is closed."""
     NOT_RELEASED = "NOT_RELEASED"
-    """It was held, and the platform's staff refused it; the bank was not asked."""
+    """The refund was held, and the platform's staff refused it; the bank was not asked."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
-    """The account's bank sends no PIX for us, so that a boleto paid on its line cannot go back through it."""
+    """The account's bank sends no PIX for us, so a boleto paid by its line cannot be refunded through it."""
 
 
 class RefundablePayment(Struct, frozen=True, gc=False):
-    """A payment as far as refunds go, read while its charge is locked. Cents.
+    """The columns of a payment that refunds need, read while its charge is locked. Cents.
 
-    `refunded_cents` is back with the payer; `refunding_cents` is on its way, and may come back to us.
+    `refunded_cents` is back with the payer; `refunding_cents` is in pending refunds, which may fail.
     """
 
     account_id: UUID
@@ -83,50 +83,51 @@ class RefundablePayment(Struct, frozen=True, gc=False):
     paid_at: datetime
     end_to_end_id: str | None
     reversed_cents: int = 0
-    """Taken back by the bank."""
+    """Cents that the bank has reversed."""
 
     @property
     def remaining_cents(self) -> int:
-        """What can still be asked for. What the bank took back while a refund was on its way counts twice until that
-        has failed."""
+        """The amount that can still be refunded. Money that the bank reversed during a pending refund counts twice
+        until that refund has failed."""
         return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
 
 
 class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """What a merchant asks of a refund. No amount: all that remains. No payment: the one that settled the charge."""
+    """A merchant's request for a refund. Without an amount it is for all that remains, without a payment for the one
+    that settled the charge."""
 
     amount_cents: int | None
     payment_id: UUID | None
     destination_hash: str | None
-    """A keyed fingerprint of the document of the key's owner; None when the merchant names no destination."""
+    """The keyed fingerprint of the destination's document; None when the merchant names no destination."""
 
 
 class Hold(StrEnum):
-    """Why a transfer waits for staff before it is sent."""
+    """The reason why a transfer waits for staff before it is sent."""
 
     NOT_APPROVED = "not_approved"
     """The account's registration is not approved (any more)."""
     OVER_BOUND = "over_bound"
-    """More than the account's transfers of a day may come to without anybody looking at them."""
+    """The transfer exceeds the sum that an account may transfer in a day without a release by staff."""
 
 
 class TransferTerms(Struct, frozen=True, gc=False, kw_only=True):
-    """What decides where a transfer may go, and whether staff look at it first. Cents."""
+    """The facts that decide where a transfer may go, and whether it is held for staff. Cents."""
 
     payer_document_hash: str | None
-    """Of the charge's payer, the same fingerprint; None when the charge has no payer's document (any more)."""
+    """The keyed fingerprint of the document of the charge's payer; None when the charge has none (any more)."""
     freed: bool
-    """Staff freed the account of the rule that a transfer goes to the payer."""
+    """Whether staff have freed the account from the rule that a transfer goes to the payer."""
     approved: bool
-    """The account's registration."""
+    """Whether the account's registration is approved."""
     sent_cents: int
-    """Of the account and day, by transfers that were not held and have not failed."""
+    """The sum of the account's transfers of this day that were not held and have not failed."""
     sent_cents_max: int
-    """What these may come to."""
+    """The most that this sum may reach."""
 
 
 class Refund(Struct, frozen=True, gc=False, kw_only=True):
-    """The deciding columns of a refund. Cents; instants in UTC."""
+    """The columns of a refund that decisions need. Cents; instants in UTC."""
 
     account_id: UUID
     refund_id: UUID
@@ -137,17 +138,17 @@ class Refund(Struct, frozen=True, gc=False, kw_only=True):
     status: str
     created_at: datetime
     transfer_day: date | None = None
-    """The day in Sao Paulo on which it counts towards the account's bound on transfers; None for what counts towards
-    none: devolucoes, what is held, and the sandbox's."""
+    """The day in Sao Paulo on which the refund counts towards the account's bound on transfers; None when it does not
+    count: a devolucao, a held refund, or one in the sandbox."""
 
 
 class BegunRefund(Struct, frozen=True, gc=False, kw_only=True):
     refund: Refund
     fund: RefundablePayment
-    """What the refund leaves of its payment."""
+    """The payment after the refund has begun."""
     way: RefundMethod
     hold: Hold | None
-    """Why the bank is not asked until staff say so."""
+    """The reason why the refund waits for a release by staff; None when it is sent at once."""
 
 
 def begin(
@@ -159,10 +160,10 @@ def begin(
     refund_id: UUID,
     now: datetime,
 ) -> BegunRefund:
-    """The refund asked for and what it means; `fund` is None when there is no such payment.
+    """Begin a requested refund; `fund` is None when the payment does not exist.
 
-    Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX, or one that
-    is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
+    Refused: CHARGE_NOT_REFUNDABLE (no payment, or too long ago), VALIDATION_ERROR (a destination for a PIX, or a
+    destination that is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
     """
     if fund is None:
         if asked.payment_id is None:
@@ -194,7 +195,8 @@ def begin(
 
 
 def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
-    """A transfer goes to the payer (contract section 16): else whoever can refund can pay out to anybody."""
+    """Refuse a transfer to another person than the payer (contract section 16); otherwise anybody who can refund could
+    pay out to anybody."""
     if asked.destination_hash is None:
         raise Refused(Code.REFUND_DESTINATION_REQUIRED)
     if terms.freed:
@@ -209,15 +211,16 @@ def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
 
 
 def _hold(terms: TransferTerms, amount_cents: int) -> Hold | None:
-    """Money that nobody looked at leaves only an approved account, and up to the bound (contract section 16)."""
+    """Returns why staff must release the transfer, or None. Without a release money leaves only an approved account,
+    and only up to the bound (contract section 16)."""
     if not terms.approved:
         return Hold.NOT_APPROVED
     return Hold.OVER_BOUND if terms.sent_cents + amount_cents > terms.sent_cents_max else None
 
 
 def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:
-    """A PIX goes back the way it came while the bank allows it; other money, of a boleto, to a key the merchant
-    names."""
+    """Returns the method of the refund: a devolucao of a PIX while the bank allows one; for a boleto's money otherwise
+    a transfer to a key that the merchant names. Refused(CHARGE_NOT_REFUNDABLE) when it is too late for both."""
     age = now - fund.paid_at
     if fund.end_to_end_id is not None and age <= RETURN_WITHIN:
         return RefundMethod.RETURN
@@ -227,17 +230,20 @@ def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> Refun
 
 
 def _of_boleto(charge: Charge, fund: RefundablePayment) -> bool:
-    """A PIX charge has a payment without an endToEndId when staff assigned money of a boleto to it."""
+    """Whether the payment may be a boleto's. A PIX charge has a payment without an endToEndId when staff assigned a
+    boleto's money to it."""
     return charge.boleto or fund.end_to_end_id is None
 
 
 def succeed(
     charge: Charge, refund: Refund, fund: RefundablePayment, *, outstanding_cents: int
 ) -> tuple[Charge, Charge | None, Refund, RefundablePayment]:
-    """The money is back with the payer: the charge, the charge when that makes it `refunded`, refund and fund.
+    """End a refund whose money is back with the payer; returns the charge, the charge as `refunded` if it becomes so,
+    the refund and the payment.
 
-    `outstanding_cents` is what was not back before this, of all payments of the charge: only when every cent of each
-    is back is the charge refunded. One that is not paid (a duplicate after a cancellation) stays what it is.
+    `outstanding_cents` is the part of all payments of the charge that was not refunded before: the charge becomes
+    refunded only when every cent of every payment is back. A charge that is not paid (as with a payment after its
+    cancellation) keeps its status.
     """
     assert refund.status == RefundStatus.PENDING, "a refund ends once"
     assert refund.amount_cents <= outstanding_cents
@@ -258,7 +264,7 @@ def succeed(
 
 
 def fail(refund: Refund, fund: RefundablePayment) -> tuple[Refund, RefundablePayment]:
-    """The money stayed with us: the refund failed, and its amount can be asked for again."""
+    """End a refund that failed; its amount can be refunded again."""
     assert refund.status == RefundStatus.PENDING, "a refund ends once"
     return (
         replace(refund, status=RefundStatus.FAILED),
@@ -267,12 +273,12 @@ def fail(refund: Refund, fund: RefundablePayment) -> tuple[Refund, RefundablePay
 
 
 def is_pix_key(text: str) -> bool:
-    """Whether this is a PIX key as the DICT writes it: bare digits, +55 before a telephone, lower case elsewhere."""
+    """Whether the text is a PIX key in the form of the DICT: bare digits, +55 before a telephone, else lower case."""
     return len(text) <= PIX_KEY_CHARACTERS_MAX and _PIX_KEY.fullmatch(text) is not None
 
 
 def pix_key_fault(text: str) -> str | None:
-    """Why this cannot be a key that money is sent to or received under; None when it may be one."""
+    """Returns why the text cannot be a PIX key to send money to or receive money under; None when it can."""
     if not is_pix_key(text):
         return "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail in lower case or random key"
     return "has wrong check digits" if text.isdigit() and not check_digits_hold(text) else None

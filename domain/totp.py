@@ -26,25 +26,25 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS, digest: str = "sh
 
 
 def step_of(secret: bytes, code: str, *, now: datetime, after: int) -> int | None:
-    """The step a code belongs to, later than `after` (that of the last code accepted) and DRIFT_STEPS from now at most;
-    None when it is no code, a wrong one, or one that was used."""
+    """Returns the time step of a code, which must be later than `after` (the step of the last accepted code) and at
+    most DRIFT_STEPS from now; None for a wrong or used code, or any other text."""
     here = step_at(now)
     found = None
     for step in range(here - DRIFT_STEPS, here + DRIFT_STEPS + 1):
-        # All of them are compared, so that the time it takes reveals nothing.
+        # The code is compared with every step, so that the duration reveals nothing.
         if hmac.compare_digest(code_at(secret, step).encode(), code.encode()) and step > after:
             found = step
     return found
 
 
 def in_text(secret: bytes) -> str:
-    """For people who type it: Base32 in groups of four."""
+    """Returns the secret for people who type it: Base32 in groups of four."""
     text = b32encode(secret).decode().rstrip("=")
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
 def otpauth(secret: bytes, *, issuer: str, account: str) -> str:
-    """What the QR code holds for authenticator applications (otpauth://totp/..., ASCII)."""
+    """Returns the text of the QR code for authenticator applications (otpauth://totp/..., ASCII)."""
     label = f"{quote(issuer)}:{quote(account)}"
     text = b32encode(secret).decode().rstrip("=")
     return f"otpauth://totp/{label}?{urlencode({'secret': text, 'issuer': issuer}, quote_via=quote)}"

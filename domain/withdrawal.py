@@ -1,8 +1,9 @@
 """The life of a withdrawal: a merchant's balance on its way to its own PIX key (contract section 13).
 
-The wallet is debited when it begins, by its fee as well, and credited back when it is cancelled or fails: what is on
-its way is never in the balance. It can be cancelled until the bank is asked; from `processing` on the bank decides.
-Functions here decide on values and return what is to be stored: no clock, no I/O.
+The wallet is debited by the amount and the fee when a withdrawal begins, and credited back when it is cancelled or
+fails, so the balance never contains money that is being sent. A withdrawal can be cancelled until the bank is asked;
+from `processing` on the bank decides. Functions in this module take values and return the values to store: no clock, no
+I/O.
 """
 
 from datetime import datetime
@@ -24,38 +25,38 @@ MINIMUM_CENTS: Final = 100
 
 class WithdrawalStatus(StrEnum):
     PENDING = "pending"
-    """The bank was not asked: it can be cancelled."""
+    """The bank was not asked yet: the withdrawal can be cancelled."""
     PROCESSING = "processing"
-    """The bank is asked, or about to be: the money may have gone."""
+    """The bank was asked, or is about to be: the money may have been sent."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
 class WithdrawalFailure(StrEnum):
-    """Why a withdrawal failed, for programs. The money is back in the wallet in each case."""
+    """The reason why a withdrawal failed, for programs. The money is back in the wallet in each case."""
 
     BANK_REFUSED = "BANK_REFUSED"
-    """The bank did not take it."""
+    """The bank did not accept the transfer."""
     NOT_CARRIED_OUT = "NOT_CARRIED_OUT"
-    """The bank took it and could not carry it out (NAO_REALIZADO): for example, the key no longer exists."""
+    """The bank accepted the transfer and could not carry it out (NAO_REALIZADO): the key no longer exists, say."""
     TRANSFER_UNAVAILABLE = "TRANSFER_UNAVAILABLE"
     """The bank sends no PIX for us."""
 
 
-# What may follow; the terminal states are visible as empty.
+# The statuses that may follow each status; terminal statuses have none.
 NEXT: Final[dict[str, frozenset[str]]] = {
     WithdrawalStatus.PENDING: frozenset({WithdrawalStatus.PROCESSING, WithdrawalStatus.CANCELLED}),
     WithdrawalStatus.PROCESSING: frozenset({WithdrawalStatus.SUCCEEDED, WithdrawalStatus.FAILED}),
     WithdrawalStatus.SUCCEEDED: frozenset(),
-    # The bank said no, and lists it as sent: the money went after all.
+    # The bank first refused the transfer, and later lists it as sent.
     WithdrawalStatus.FAILED: frozenset({WithdrawalStatus.SUCCEEDED}),
     WithdrawalStatus.CANCELLED: frozenset(),
 }
 
 
 class Withdrawal(Struct, frozen=True, gc=False):
-    """The deciding columns of a withdrawal. Cents; instants in UTC. Production only: it has no mode."""
+    """The columns of a withdrawal that decisions need. Cents; instants in UTC. Withdrawals exist in production only."""
 
     account_id: UUID
     withdrawal_id: UUID
@@ -64,25 +65,25 @@ class Withdrawal(Struct, frozen=True, gc=False):
     amount_cents: int
     created_at: datetime
     fee_cents: int
-    """Debited beside the amount, and given back with it."""
+    """The fee, debited beside the amount and credited back with it."""
 
 
 class WithdrawalTerms(Struct, frozen=True, gc=False):
-    """What of an account decides whether it may withdraw, and where to."""
+    """The facts of an account that decide whether it may withdraw, and where to."""
 
     account_id: UUID
     approved: bool
     pix_key: str
     document: str
     fees: bytes | None
-    """The account's own (domain/merchants/fees.py); None: the platform's default."""
+    """The account's own fee terms (domain/merchants/fees.py); None: the platform's default."""
 
 
 def begin(
     terms: WithdrawalTerms, *, withdrawal_id: UUID, amount_cents: int, fees: FeeTerms, now: datetime
 ) -> Withdrawal:
-    """The withdrawal asked for; whether the balance covers it and its fee is known only under the clock's lock. `fees`
-    are the platform's default.
+    """Begin a requested withdrawal. Whether the balance covers the amount and the fee is known only under the lock of
+    the account's clock (commands/journal.py). `fees` are the platform's default.
 
     Refused: KYC_REQUIRED, VALIDATION_ERROR (no PIX key is registered), WITHDRAWAL_BELOW_MINIMUM.
     """
@@ -104,23 +105,23 @@ def begin(
 
 
 def cancel(withdrawal: Withdrawal) -> Withdrawal:
-    """Refused(WITHDRAWAL_NOT_CANCELLABLE) once the bank may have been asked, and when it is cancelled already."""
+    """Cancel a pending withdrawal; Refused(WITHDRAWAL_NOT_CANCELLABLE) for any other, also for a cancelled one."""
     if WithdrawalStatus.CANCELLED not in NEXT[withdrawal.status]:
         raise Refused(Code.WITHDRAWAL_NOT_CANCELLABLE, status=withdrawal.status)
     return after(withdrawal, WithdrawalStatus.CANCELLED)
 
 
 def after(withdrawal: Withdrawal, status: WithdrawalStatus) -> Withdrawal:
-    """The withdrawal one version on."""
+    """Returns the withdrawal with its new status, one version on."""
     assert status in NEXT[withdrawal.status], f"{withdrawal.status} is never followed by {status}"
     return replace(withdrawal, status=status, version=withdrawal.version + 1)
 
 
 def masked_key(pix_key: str) -> str:
-    """A PIX key as programs and people may see it: enough to recognise one's own.
+    """Returns a PIX key masked for programs and people: enough for its owner to recognise it.
 
-    Of a CPF or CNPJ as documents are masked; of an e-mail the first letter and the domain; of a telephone and of a
-    random key the first and last four characters.
+    A CPF or CNPJ is masked like any document; an e-mail keeps its first letter and its domain; a telephone and a random
+    key keep their first and last four characters.
     """
     assert is_pix_key(pix_key), "only a key that was checked on its way in is masked"
     if pix_key.isdigit():
@@ -132,6 +133,6 @@ def masked_key(pix_key: str) -> str:
 
 
 def logged_key(key: str) -> str:
-    """A masked key as audit logs have it: they keep it for ever, and the domain of an e-mail may name its holder
-    (domain/payer.py)."""
+    """Returns a masked key for audit logs, without the domain of an e-mail: the logs are kept for ever, and a domain
+    may name its holder (domain/payer.py)."""
     return key.partition("@")[0]

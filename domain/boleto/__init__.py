@@ -1,1 +1,1 @@
-"""Boletos: barcode and line, the numbers on them, bank business days."""
+"""Boletos: barcode and linha digitavel, payment terms, second copies, bank business days."""

@@ -1,8 +1,8 @@
 """The FEBRABAN boleto: barcode of 44 digits, linha digitavel of 47, and the factor that carries the due date.
 
 Carta-Circular BCB 2.926/2000. Positions, as the manuals count them: bank 1-3, currency 4 (always 9, reais), general
-check digit 5, due factor 6-9, cents 10-19, free field 20-44, which belongs to the bank. What we write is asserted;
-what is read may come from anyone, and raises ValueError with the reason.
+check digit 5, due factor 6-9, cents 10-19, free field 20-44, whose content the bank defines. Functions that write
+assert their arguments; functions that parse take text from anyone, and raise ValueError with the reason.
 """
 
 import re
@@ -21,20 +21,21 @@ LAST_DUE: Final = date(2049, 10, 13)
 
 _FIRST_FACTOR: Final = 1000
 
-_BARCODE = re.compile(r"[0-9]{44}")  # [0-9] and not \d: the digits of other scripts are no digits here
+_BARCODE = re.compile(r"[0-9]{44}")  # [0-9] and not \d, which would accept the digits of other scripts
 _LINE = re.compile(r"[0-9]{47}")
 _FIELD = re.compile(r"[0-9]{1,46}")
 _WITHOUT_CHECK_DIGIT = re.compile(r"[0-9]{43}")
 _BANK = re.compile(r"[0-9]{3}")
 _FREE_FIELD = re.compile(r"[0-9]{25}")
 
-# 2 to 9 again and again from the right, written from the left.
+# The weights 2 to 9 repeat from the right; here they are listed from the left.
 _MODULO_11_WEIGHTS: Final = tuple(2 + place % 8 for place in reversed(range(43)))
-_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # digits of the product added up: 7 * 2 = 14 -> 5
+_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # the digit sum of twice the digit: 7 * 2 = 14 -> 5
 
 
 class Barcode(Struct, frozen=True, gc=False):
-    """What a barcode says. On boletos of others `due_factor` may be 0, no due date, and `amount_cents` 0, no amount."""
+    """The content of a barcode. On boletos of other issuers `due_factor` may be 0 (no due date) and `amount_cents` 0
+    (no amount)."""
 
     bank: str
     due_factor: int
@@ -43,24 +44,25 @@ class Barcode(Struct, frozen=True, gc=False):
 
 
 def due_factor(due: date) -> int:
-    """1000 on 2025-02-22 up to 9999 on 2049-10-13; ValueError for any other day, which no boleto of ours can carry."""
+    """Returns the factor of a due date, from 1000 on 2025-02-22 to 9999 on 2049-10-13; ValueError for any other day,
+    which no boleto of ours can carry."""
     if not FIRST_DUE <= due <= LAST_DUE:
         raise ValueError(f"no barcode carries {due}: its due factor reaches from {FIRST_DUE} to {LAST_DUE}")
     return _FIRST_FACTOR + (due - FIRST_DUE).days
 
 
 def field_check_digit(field: str) -> int:
-    """Modulo 10 of one field of the line, without its check digit: weights 2, 1, 2, 1... from the right."""
+    """Returns the check digit of one field of the line: modulo 10, with the weights 2, 1, 2, 1... from the right."""
     assert _FIELD.fullmatch(field), "a field is digits"
     doubled = sum(_DOUBLED[int(digit)] for digit in field[::-2])
     return -(doubled + sum(map(int, field[-2::-2]))) % 10
 
 
 def general_check_digit(others: str) -> int:
-    """Modulo 11 of the 43 other digits of a barcode: 1 to 9.
+    """Returns the general check digit, 1 to 9: modulo 11 of the 43 other digits of a barcode.
 
-    It is never 0: what comes out as 0, 10 or 11 is written 1. So a change of one digit that moves the sum from
-    one of these three to another is not noticed by anyone; that is the standard's minimum and no fault of ours.
+    It is never 0: a result of 0, 10 or 11 is written as 1. So the check digit misses a change of one digit that moves
+    the result from one of these three to another; that is a limit of the standard.
     """
     assert _WITHOUT_CHECK_DIGIT.fullmatch(others), "a barcode without its check digit has 43 digits"
     digit = 11 - sum(map(mul, map(int, others), _MODULO_11_WEIGHTS)) % 11
@@ -68,7 +70,7 @@ def general_check_digit(others: str) -> int:
 
 
 def barcode(*, bank: str, free_field: str, due: date, amount_cents: int) -> str:
-    """The 44 digits of a boleto; ValueError when its factor cannot carry `due`."""
+    """Returns the 44 digits of a boleto's barcode; ValueError when the due factor cannot carry `due`."""
     assert _BANK.fullmatch(bank), "a bank has three digits"
     assert _FREE_FIELD.fullmatch(free_field), "a free field has 25 digits"
     assert 0 < amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits of cents, and 0 would mean any amount"
@@ -77,7 +79,7 @@ def barcode(*, bank: str, free_field: str, due: date, amount_cents: int) -> str:
 
 
 def parse_barcode(barcode: str) -> Barcode:
-    """What 44 digits say; ValueError unless they are a boleto in reais whose check digit holds."""
+    """Parse the 44 digits of a barcode; ValueError unless they are a boleto in reais whose check digit holds."""
     if _BARCODE.fullmatch(barcode) is None:
         raise ValueError("a barcode has 44 digits")
     if barcode[3] != "9":
@@ -93,7 +95,7 @@ def parse_barcode(barcode: str) -> Barcode:
 
 
 def line(barcode: str) -> str:
-    """The linha digitavel, 47 digits without marks; ValueError when the barcode does not hold."""
+    """Returns the linha digitavel, 47 digits without marks; ValueError for an invalid barcode."""
     parse_barcode(barcode)
     fields = (barcode[:4] + barcode[19:24], barcode[24:34], barcode[34:44])
     checked = "".join(f"{field}{field_check_digit(field)}" for field in fields)
@@ -101,9 +103,9 @@ def line(barcode: str) -> str:
 
 
 def barcode_of_line(line: str) -> str:
-    """The barcode behind a linha digitavel of 47 digits; ValueError unless all four check digits hold.
+    """Returns the barcode of a linha digitavel of 47 digits; ValueError unless all four check digits hold.
 
-    Marks are not read here. Bills of utilities and taxes (48 digits, an 8 in front) are no boletos.
+    The line must be without marks. Bills of utilities and taxes (48 digits, an 8 in front) are not boletos.
     """
     if _LINE.fullmatch(line) is None:
         raise ValueError("a linha digitavel has 47 digits")
@@ -116,9 +118,9 @@ def barcode_of_line(line: str) -> str:
 
 
 def printed_line(line: str) -> str:
-    """The line as it stands on paper: `AAAAA.AAAAA BBBBB.BBBBBB CCCCC.CCCCCC K UUUUVVVVVVVVVV`.
+    """Returns the line as it is printed: `AAAAA.AAAAA BBBBB.BBBBBB CCCCC.CCCCCC K UUUUVVVVVVVVVV`.
 
-    ValueError for a line that does not hold: nothing is printed that a payer's bank would refuse.
+    ValueError for an invalid line, so that nothing is printed that a payer's bank would refuse.
     """
     barcode_of_line(line)
     return boleto_line(line)

@@ -1,4 +1,4 @@
-"""Interleaved 2 of 5, the symbology of boletos: how wide the bars and spaces of a barcode are (ISO/IEC 16390).
+"""Interleaved 2 of 5, the symbology of boletos: the widths of the bars and spaces of a barcode (ISO/IEC 16390).
 
 FEBRABAN prints 44 digits as 405 modules of 0.254 mm, 103 mm in all, with 5 mm of white on each side.
 """
@@ -7,12 +7,12 @@ import re
 from itertools import chain
 from typing import Final
 
-QUIET_MODULES: Final = 10  # white on each side, at the least
+QUIET_MODULES: Final = 10  # the least white space on each side
 
 _DIGITS = re.compile(r"([0-9]{2})+")
 _NARROW: Final = 1
-_WIDE: Final = 3  # the widest ratio that is allowed, and the easiest to read
-# Of five elements two are wide; the first digit of a pair is the bars, the second the spaces between them.
+_WIDE: Final = 3  # the largest ratio allowed, and the easiest to read
+# Two of five elements are wide; the first digit of a pair gives the bars, the second the spaces between them.
 _CODES: Final = ("nnwwn", "wnnnw", "nwnnw", "wwnnn", "nnwnw", "wnwnn", "nwwnn", "nnnww", "wnnwn", "nwnwn")
 _PAIRS: Final = {
     f"{a}{b}": tuple(
@@ -26,9 +26,9 @@ _STOP: Final = (_WIDE, _NARROW, _NARROW)
 
 
 def bars(digits: str) -> tuple[list[tuple[int, int]], int]:
-    """The bars as (where it begins, how wide it is) in modules from the first one's edge, and how wide all are.
+    """Returns the bars as (offset, width) in modules, counted from the edge of the first bar, and the total width.
 
-    `digits` come in pairs, and no check digit is added to them.
+    The number of `digits` must be even; no check digit is added.
     """
     assert _DIGITS.fullmatch(digits), "interleaved digits come in pairs"
     pairs = chain.from_iterable(_PAIRS[digits[at : at + 2]] for at in range(0, len(digits), 2))

@@ -1,10 +1,10 @@
-"""What a boleto costs on the day it is paid: fine and interest once it is overdue, a discount for paying early.
+"""The amount due of a boleto on a given day: fine and interest when it is overdue, a discount for paying early.
 
-The rules are counted from the effective due date: what falls due on a weekend or a holiday is paid on the next business
-day without charges (Lei 7.089/1983, and API Pix for cobv: "validade, juros, multa e desconto" follow the moved date).
-The last day of a discount moves in the same way. Interest is simple, by calendar days, on the boleto's own amount; a
-month has 30 days (Banco do Brasil, jurosMora tipo 2). Fine, interest and discount are each rounded once, half a cent
-up.
+All terms are counted from the effective due date: a boleto that falls due on a weekend or a holiday is paid on the next
+business day without charges (Lei 7.089/1983, and API Pix for cobv: "validade, juros, multa e desconto" follow the moved
+date). The last day of a discount moves in the same way. Interest is simple, by calendar days, on the boleto's own
+amount; a month has 30 days (Banco do Brasil, jurosMora tipo 2). Fine, interest and discount are each rounded once, half
+a cent up.
 """
 
 from datetime import date, datetime, timedelta
@@ -18,31 +18,31 @@ from domain.money import WHOLE_BPS, percent_of, reais, rounded
 
 DISCOUNTS_MAX: Final = 3
 PAYABLE_DAYS_DEFAULT: Final = 30
-"""How long an overdue boleto with a fine or interest can be paid, unless said: what API Pix takes for a cobv."""
+"""How long an overdue boleto with a fine or interest can be paid by default, as API Pix has it for a cobv."""
 PAYABLE_DAYS_MIN: Final = 2
-"""Banco do Brasil has a fine begin strictly before the last day on which the boleto is taken."""
+"""Banco do Brasil requires that a fine begins strictly before the last day on which the bank accepts the boleto."""
 PAYABLE_DAYS_MAX: Final = 365
 PERCENT_BPS_MAX: Final = 9_999
-"""Of a fine, of interest and of a discount: the whole is none of them."""
+"""The most of a fine, of interest and of a discount: less than the whole amount."""
 _MONTH_DAYS: Final = 30
 
 
 class Fine(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Multa, added once. One of the two is above 0; percents are in hundredths of a percent."""
+    """Multa, added once. One of the two fields is above 0; percents are in hundredths of a percent."""
 
     percent_bps: int = 0
     amount_cents: int = 0
 
 
 class Interest(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Juros de mora for each day late. One of the two is above 0."""
+    """Juros de mora for each day late. One of the two fields is above 0."""
 
     month_bps: int = 0
     day_cents: int = 0
 
 
 class Discount(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Desconto for paying on `until` or before. One of the two others is above 0."""
+    """Desconto for paying on `until` or before. One of the two other fields is above 0."""
 
     until: date
     percent_bps: int = 0
@@ -50,68 +50,69 @@ class Discount(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 class PaymentTerms(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """What was agreed beside amount and due date. Discounts are in the order of their days, and all of one kind:
-    Banco do Brasil takes the kind of the first for all of them."""
+    """The terms agreed beside amount and due date. Discounts are in the order of their last days, and all percents or
+    all amounts: Banco do Brasil applies the kind of the first discount to all of them."""
 
     fine: Fine | None = None
     interest: Interest | None = None
     discounts: tuple[Discount, ...] = ()
     payable_days: int = 0
-    """Calendar days after the effective due date in which it can still be paid."""
+    """Calendar days after the effective due date in which the boleto can still be paid."""
 
 
 class AmountDue(Struct, frozen=True, gc=False, kw_only=True):
-    """What is to be paid on a day, in cents: total = amount + fine + interest - discount."""
+    """The amount due on a day, in cents: total = amount + fine + interest - discount."""
 
     total_cents: int
     fine_cents: int = 0
     interest_cents: int = 0
     discount_cents: int = 0
     discount_until: date | None = None
-    """The day of the discount that is given."""
+    """The last day of the discount that applies."""
 
 
 class TermsLimit(Struct, frozen=True):
-    """The most that may be agreed, in hundredths of a percent."""
+    """The highest fine and monthly interest that may be agreed, in hundredths of a percent."""
 
     fine_bps: int
     month_bps: int
 
 
 PERSON_LIMIT: Final = TermsLimit(fine_bps=200, month_bps=100)
-"""Of a consumer: 2 % (Codigo de Defesa do Consumidor, art. 52 par. 1), and 1 % a month."""
+"""For a consumer: 2 % (Codigo de Defesa do Consumidor, art. 52 par. 1), and 1 % a month."""
 COMPANY_LIMIT: Final = TermsLimit(fine_bps=1000, month_bps=200)
 """Between companies: 10 % and twice the legal 1 % a month (Decreto 22.626/1933, arts. 9 and 1)."""
 
 
 def last_day(terms: PaymentTerms | None, due: date) -> date:
-    """The last day to pay: a business day, as in the Banco Central's examples for cobv."""
+    """Returns the last day to pay: a business day, as in the Banco Central's examples for cobv."""
     ends = effective_due_date(due)
     return ends if terms is None else effective_due_date(ends + timedelta(days=terms.payable_days))
 
 
 def expires_at(terms: PaymentTerms | None, due: date) -> datetime:
-    """The instant (UTC) at which an unpaid boleto expires: 00:00 in São Paulo of the day after the last one to pay."""
+    """Returns the instant (UTC) at which an unpaid boleto expires: 00:00 in São Paulo on the day after the last day to
+    pay."""
     return day_ends(last_day(terms, due))
 
 
 def days_taken_late(terms: PaymentTerms | None, due: date) -> int:
-    """The same as banks have it: days counted from the due date itself; 0 when it is not taken late."""
+    """Returns how long banks accept the boleto late, in days counted from the due date itself; 0 when they do not."""
     return 0 if terms is None or not terms.payable_days else (last_day(terms, due) - due).days
 
 
 def cuts_discount(terms: PaymentTerms | None, due: date) -> bool:
-    """Whether a new due date would fall before the last day of a discount: discounts keep the days they have."""
+    """Whether a new due date would fall before the last day of a discount, because discounts keep their days."""
     return terms is not None and any(due < each.until for each in terms.discounts)
 
 
 def fine_begins(due: date) -> date:
-    """The first day on which the boleto is late."""
+    """Returns the first day on which the boleto is late."""
     return effective_due_date(due) + timedelta(days=1)
 
 
 def amount_due(terms: PaymentTerms | None, *, amount_cents: int, due: date, on: date) -> AmountDue:
-    """What a boleto of `amount_cents` costs when it is paid on the São Paulo day `on`."""
+    """Returns the amount due of a boleto of `amount_cents` on the São Paulo day `on`."""
     if terms is None:
         return AmountDue(total_cents=amount_cents)
     days_late = (on - effective_due_date(due)).days
@@ -143,7 +144,7 @@ def discount_of(discount: Discount, amount_cents: int) -> int:
 
 
 def wrong_terms(terms: PaymentTerms, *, amount_cents: int, due: date, company: bool) -> dict[str, str]:
-    """What is wrong with them, by the field's path in a body; empty when they may be registered."""
+    """Returns the faults of the terms by the field's path in a body; empty when they may be registered."""
     limit = COMPANY_LIMIT if company else PERSON_LIMIT
     payer = "a company" if company else "a person"
     wrong = {}

@@ -1,1 +1,1 @@
-"""What decides about merchants themselves."""
+"""Rules about merchants, partners and staff: fees, shares, payout keys, logos, passwords."""

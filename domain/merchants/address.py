@@ -1,4 +1,4 @@
-"""Whether an account's own address is complete: no boleto is issued without (spec, MERCHANT_ADDRESS_REQUIRED)."""
+"""Check that an account's own address is complete: no boleto is issued otherwise (spec, MERCHANT_ADDRESS_REQUIRED)."""
 
 from typing import Final
 
@@ -8,6 +8,6 @@ _PARTS: Final = ("street", "city", "state", "zip_code")
 
 
 def is_complete(address: bytes | None) -> bool:
-    """Of an address as it is stored; None where there is none."""
+    """Whether the stored address is complete; `address` is None when the account has none."""
     given = {} if address is None else msgspec.json.decode(address, type=dict[str, object])
     return all(isinstance(text := given.get(part), str) and bool(text.strip()) for part in _PARTS)

@@ -1,8 +1,8 @@
-"""What the platform charges a merchant for payments and withdrawals.
+"""The fees that the platform charges a merchant for payments and withdrawals.
 
-A payment costs by how it was paid: by PIX a percentage, an amount, or both, within a least and a most; by a boleto's
-line an amount. The percentage is rounded once, half a cent up. A fee never takes more than the payment it is for. A
-withdrawal costs an amount beside what is sent.
+The fee of a payment depends on its method. A PIX costs a percentage, a fixed amount, or both, between a minimum and a
+maximum; a payment by a boleto's line costs a fixed amount. The percentage is rounded once, half a cent up. A fee never
+exceeds its payment. A withdrawal costs a fixed amount beside the amount that is sent.
 """
 
 from typing import Any, Final
@@ -13,34 +13,34 @@ from msgspec import Struct
 from domain.money import percent_of, reais
 
 PIX_BPS_MAX: Final = 2_000
-"""20 %: more is a slip of the keyboard."""
+"""20 %: a higher value is taken for a typing error."""
 FEE_CENTS_MAX: Final = 100_000
 
 
 class FeeTerms(Struct, frozen=True, gc=False, kw_only=True):
-    """Cents, and hundredths of a percent (119 is 1.19 %)."""
+    """Fee terms, in cents and in hundredths of a percent (119 is 1.19 %)."""
 
     pix_bps: int = 0
     pix_cents: int = 0
     pix_cents_min: int = 0
     pix_cents_max: int | None = None
-    """None: no more than the payment."""
+    """The maximum; None: only the payment's amount bounds the fee."""
     boleto_cents: int = 0
     withdrawal_cents: int = 0
 
 
 NO_FEES: Final = FeeTerms()
 read_fees = msgspec.json.Decoder(FeeTerms).decode
-"""As an account keeps them."""
+"""Reads terms in the form that an account stores."""
 
 
 def terms_in_force(own: bytes | None, default: FeeTerms) -> FeeTerms:
-    """`own` are an account's, which stand in the place of all of the platform's."""
+    """Returns the account's `own` terms if it has any, which replace all of the platform's `default` terms."""
     return default if own is None else read_fees(own)
 
 
 def payment_fee(terms: FeeTerms, *, method: str, amount_cents: int) -> int:
-    """Cents, 0 to `amount_cents`; `method` is how it was paid, pix or boleto."""
+    """Returns the fee of a payment in cents, 0 to `amount_cents`; `method` is pix or boleto."""
     assert amount_cents > 0
     if method == "boleto":
         return min(terms.boleto_cents, amount_cents)
@@ -52,7 +52,8 @@ def payment_fee(terms: FeeTerms, *, method: str, amount_cents: int) -> int:
 
 
 def agreed_for(terms: FeeTerms, method: str) -> dict[str, Any]:
-    """What a fee was made of, as it is journaled with it: of these terms those of the method that are no default."""
+    """Returns the terms that a fee was computed from, to be journaled with it: those of the method, without values of
+    0 or None."""
     if method == "boleto":
         return {"method": method, "cents": terms.boleto_cents}
     parts = {
@@ -65,7 +66,7 @@ def agreed_for(terms: FeeTerms, method: str) -> dict[str, Any]:
 
 
 def fee_faults(terms: FeeTerms) -> dict[str, str]:
-    """What cannot be, by field."""
+    """Returns the faults of the terms, by field."""
     wrong = {}
     if not 0 <= terms.pix_bps <= PIX_BPS_MAX:
         wrong["pix_bps"] = f"must be 0 to {reais(PIX_BPS_MAX)} percent"

@@ -1,17 +1,18 @@
-"""Which passwords are guessed first.
+"""Refuse passwords that are easily guessed.
 
-NIST SP 800-63B, 5.1.1.2, asks that leaked passwords, common words, repetitions, sequences and what the account itself
-suggests be refused. zxcvbn (MIT) knows the thirty thousand most often leaked, words and names in English, rows of
-keyboards, dates, and letters written as digits or signs; here it is told the words that Brazilians begin with.
+NIST SP 800-63B, 5.1.1.2, requires that leaked passwords, common words, repetitions, sequences and words related to the
+account are refused. zxcvbn (MIT) knows the thirty thousand passwords leaked most often, English words and names,
+keyboard rows, dates, and letters written as digits or signs; this module adds the words most frequent in Brazil.
 """
 
 from typing import Final
 
 GUESSES_MIN: Final = 10**8
-"""Tries that a password must withstand. The pages that ask for one count tries (docs/dashboard.md)."""
+"""Guesses that a password must withstand. The pages that ask for a password limit the attempts (docs/dashboard.md)."""
 _LOOKED_AT_MAX: Final = 72
-"""Characters of it that are looked at: the time grows with their square, and so many withstand guessing by the rest."""
-# What is left of leaked passwords in Portuguese without the digits and signs at their ends, the most frequent first.
+"""Characters of a password that are checked: the time grows with the square of their number, and a longer password is
+no more guessable for its rest."""
+# Leaked passwords in Portuguese without the digits and signs at their ends, the most frequent first.
 _WORDS: Final = tuple(
     """
     senha mudar brasil flamengo amor deus jesus teamo amovoce corinthians palmeiras gabriel fernanda familia princesa
@@ -26,8 +27,8 @@ _WORDS: Final = tuple(
 
 
 def is_guessable(password: str, email: str = "") -> bool:
-    """Whether fewer than GUESSES_MIN tries find it, by somebody who knows the e-mail."""
-    # Its lists take 10 MB, which a process that is never asked is spared.
+    """Whether an attacker who knows the e-mail finds the password with fewer than GUESSES_MIN guesses."""
+    # Imported here because its lists take 10 MB, which a process that never checks passwords need not spend.
     from zxcvbn import zxcvbn
 
     found = zxcvbn(password[:_LOOKED_AT_MAX], user_inputs=[email, *email.split("@"), *_WORDS])

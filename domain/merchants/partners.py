@@ -1,4 +1,4 @@
-"""What one member of staff may give a partner alone (contract section 16)."""
+"""The partner shares that one member of staff may set alone, and the confirmation of others (contract section 16)."""
 
 from datetime import datetime
 from typing import Final
@@ -9,11 +9,12 @@ from msgspec import Struct
 from domain.errors import Code, Refused
 
 ALONE_BPS_MAX: Final = 2_000
-"""20 %. A merchant and a partner who are one person, and a member of staff, could live of more."""
+"""20 %. With a larger share a member of staff could, together with a person who is both merchant and partner, live on
+the platform's money."""
 
 
 class ShareProposal(Struct, frozen=True, gc=False):
-    """A share that one member of staff wants and another has to confirm; in basis points."""
+    """A share, in basis points, that one member of staff proposes and another has to confirm."""
 
     proposal_id: UUID
     integrador_code: str
@@ -24,12 +25,14 @@ class ShareProposal(Struct, frozen=True, gc=False):
 
 
 def needs_second(share_bps: int, *, now_bps: int) -> bool:
-    """Whether this share, of a partner who has `now_bps`, takes two. What stays as it is takes none."""
+    """Whether this share, for a partner whose share is `now_bps`, needs a second member of staff. An unchanged share
+    does not."""
     return share_bps > ALONE_BPS_MAX and share_bps != now_bps
 
 
 def check_confirmable(proposal: ShareProposal | None, *, by: str) -> ShareProposal:
-    """Refused(VALIDATION_ERROR) with the field `by` for the one who proposed it, with `proposal` when none is open."""
+    """Returns the proposal if `by` may confirm it. Refused(VALIDATION_ERROR) with the field `by` for the proposer, with
+    `proposal` when none is open."""
     if proposal is None or proposal.state != "open":
         raise Refused(Code.VALIDATION_ERROR, fields={"proposal": "does not wait any more"})
     if proposal.proposed_by == by:

@@ -1,7 +1,9 @@
-"""The key withdrawals go to: asked for, confirmed, in force a day later (contract section 16).
+"""The payout key, which receives withdrawals: a change is requested, confirmed, and in force a day later (contract
+section 16).
 
-Whoever changes it takes the balance, so a change waits long enough for every owner to read of it and cancel. Until then
-money goes to the key before it. Functions here decide on values and return what is to be stored: no clock, no I/O.
+A person who can change the key can take the balance, so a change waits long enough for every owner to read about it and
+cancel it. Until then money goes to the previous key. Functions in this module take values and return the values to
+store: no clock, no I/O.
 """
 
 from datetime import datetime, timedelta
@@ -19,15 +21,16 @@ WAIT: Final = timedelta(hours=24)
 
 
 class PayoutKey(Struct, frozen=True, gc=False):
-    """Where an account's withdrawals go; `document` is the CPF or CNPJ of the key's owner. The key is empty when none
-    is registered."""
+    """The key that receives an account's withdrawals; `document` is the CPF or CNPJ of the key's owner. `pix_key` is
+    empty when none is registered."""
 
     pix_key: str
     document: str
 
 
 class PayoutChange(Struct, frozen=True, gc=False):
-    """`effective_at` is None while one that staff asked for waits for a colleague."""
+    """A change of the payout key. `effective_at` is None while a change that staff requested waits for confirmation by
+    another member of staff."""
 
     change_id: UUID
     account_id: UUID
@@ -42,7 +45,7 @@ class PayoutChange(Struct, frozen=True, gc=False):
     cancelled_at: datetime | None = None
 
     def waits(self, now: datetime) -> bool:
-        """Whether it is still to come into force."""
+        """Whether the change has yet to come into force."""
         return self.cancelled_at is None and (self.effective_at is None or self.effective_at > now)
 
 
@@ -57,9 +60,9 @@ def ask(
     by_staff: bool,
     now: datetime,
 ) -> PayoutChange:
-    """The change asked for; `before` is the key in force and `waiting` a change that is to come.
+    """Request a change; `before` is the key in force and `waiting` a change that waits already.
 
-    Refused(VALIDATION_ERROR) with the fields `pix_key`, `document`, or `change` when another one waits.
+    Refused(VALIDATION_ERROR) with the fields `pix_key`, `document`, or `change` when another change waits.
     """
     wrong = {}
     if waiting is not None:
@@ -87,9 +90,10 @@ def ask(
 
 
 def confirm(change: PayoutChange, *, by: str, now: datetime) -> PayoutChange:
-    """A second member of staff agrees, and the day begins.
+    """Confirm a change as the second member of staff, which begins its waiting day.
 
-    Refused(VALIDATION_ERROR) with the field `by` for the one who asked, with `change` when there is nothing to confirm.
+    Refused(VALIDATION_ERROR) with the field `by` for the person who requested it, with `change` when there is nothing
+    to confirm.
     """
     if not change.by_staff or change.effective_at is not None or change.cancelled_at is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"change": "does not wait for a confirmation"})
@@ -99,7 +103,7 @@ def confirm(change: PayoutChange, *, by: str, now: datetime) -> PayoutChange:
 
 
 def cancel(change: PayoutChange, *, by: str, now: datetime) -> PayoutChange:
-    """Refused(VALIDATION_ERROR) with the field `change` for one that is in force or was cancelled."""
+    """Cancel a change; Refused(VALIDATION_ERROR) with the field `change` when it is in force or was cancelled."""
     if not change.waits(now):
         raise Refused(Code.VALIDATION_ERROR, fields={"change": "does not wait any more"})
     return replace(change, cancelled_by=by, cancelled_at=now)

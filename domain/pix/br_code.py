@@ -1,7 +1,7 @@
 """BR Code: the text of a PIX QR (EMV QRCPS-MPM, Manual do BR Code 2.0.1).
 
-Every object is an id of two digits, a length of two digits and a value. Lengths count characters, so all
-that is written is ASCII; payers' banks refuse the rest.
+Every object is an id of two digits, a length of two digits and a value. Lengths count characters, so everything is
+written in ASCII; payers' banks refuse other characters.
 """
 
 import unicodedata
@@ -18,11 +18,11 @@ _GUI = "br.gov.bcb.pix"
 
 
 def dynamic_br_code(*, location: str, amount_cents: int | None, name: str, city: str) -> str:
-    """The BR Code of one charge: at most 220 characters, all ASCII (contract, section 5).
+    """Returns the BR Code of one charge: at most 220 characters, all ASCII (contract, section 5).
 
-    `location` is host and path without a scheme; `name` and `city` are the merchant's as registered and are
-    folded here. The amount is only displayed: a payer's bank uses the signed payload at the location. None of what
-    costs another amount another day.
+    `location` is host and path without a scheme; `name` and `city` are the merchant's as registered and are folded
+    here. The amount is only displayed: a payer's bank uses the signed payload at the location. It is None for a charge
+    whose amount depends on the day.
     """
     assert 0 < len(location) <= LOCATION_CHARACTERS_MAX, "a location has 1 to 77 characters"
     assert "://" not in location, "a location carries no scheme"
@@ -38,8 +38,7 @@ def dynamic_br_code(*, location: str, amount_cents: int | None, name: str, city:
 
 
 def is_br_code(text: str) -> bool:
-    """Whether a text that somebody else made begins as a BR Code does and ends with its own check sum, the last four
-    of its characters."""
+    """Whether a text from outside begins like a BR Code and ends with its own checksum (its last four characters)."""
     begins = text.isascii() and text.startswith("000201") and text[-8:-4] == "6304"
     return begins and text[-4:].upper() == _crc(text[:-4])
 
@@ -48,7 +47,7 @@ def _crc(text: str) -> str:
     return f"{crc_hqx(text.encode('ascii'), 0xFFFF):04X}"
 
 
-@lru_cache(maxsize=16_384)  # about 4 MB; one entry per merchant, whose name is folded once and not per charge
+@lru_cache(maxsize=16_384)  # about 4 MB; one entry for each merchant, so that names are not folded for every charge
 def _merchant_objects(name: str, city: str) -> str:
     name = ascii_fold(name, NAME_CHARACTERS_MAX, otherwise="RECEBEDOR")
     city = ascii_fold(city, CITY_CHARACTERS_MAX, otherwise="BRASIL")
@@ -56,10 +55,10 @@ def _merchant_objects(name: str, city: str) -> str:
 
 
 def ascii_fold(text: str, length_max: int, *, otherwise: str) -> str:
-    """Printable ASCII of 1 to `length_max` characters: "São  Paulo" -> "Sao Paulo".
+    """Returns printable ASCII of 1 to `length_max` characters: "São  Paulo" -> "Sao Paulo".
 
-    Accents go, letters without an ASCII form go, every other sign becomes a blank; blanks collapse.
-    `otherwise` stands in when nothing is left (a name in another script).
+    Accents and letters without an ASCII form are removed, every other sign becomes a blank; blanks collapse.
+    `otherwise` is used when nothing is left (a name in another script).
     """
     signs = []
     for sign in unicodedata.normalize("NFKD", text):
@@ -67,5 +66,5 @@ def ascii_fold(text: str, length_max: int, *, otherwise: str) -> str:
             signs.append(sign)
         elif unicodedata.category(sign)[0] not in "LM":  # neither letter nor mark: a dash, a tab, an emoji
             signs.append(" ")
-    # Cut first, strip after: the cut may fall right behind a word.
+    # Cut first, then strip: the cut may leave a blank at the end.
     return " ".join("".join(signs).split())[:length_max].rstrip() or otherwise[:length_max]

@@ -1,15 +1,15 @@
-"""QR symbols of BR Codes and their PNG, a few hundred times faster than encoding each anew.
+"""QR symbols of BR Codes and their PNG, a few hundred times faster than encoding each symbol anew.
 
-At a fixed version, error level and mask, a symbol is affine over GF(2) in the bits of its payload: error
-correction is a linear code, placement a permutation, masking adds a constant. So the symbol of a payload is
-the symbol of as many zero bytes, XORed with one precomputed integer per (position, byte). Symbol of zeros,
-placement and error correction come from segno; of ISO 18004 only the interleaving is written again.
+At a fixed version, error level and mask, a symbol is affine over GF(2) in the bits of its payload: error correction is
+a linear code, placement a permutation, and masking adds a constant. So the symbol of a payload is the symbol of as many
+zero bytes, XORed with one precomputed integer for each (position, byte). The symbol of zeros, placement and error
+correction come from segno; of ISO 18004 this module implements only the interleaving.
 
-The same goes for the image. A pixel is one bit and the scale is 4, so two modules make a byte out of 00, 0f, f0
-and ff. In a deflate block (RFC 1951) whose Huffman code gives these four bytes the codes 100, 101, 110 and 111, a
-module is one bit at a fixed place of the compressed stream; a row of modules is its first scanline and "the same
-three times more". So the integers XORed are the compressed pixels themselves, and nothing is left to compress: half
-of the time of writing scanlines and giving them to zlib, and a smaller file.
+The image is affine too. A pixel is one bit and the scale is 4, so two modules make one of the bytes 00, 0f, f0 and ff.
+In a deflate block (RFC 1951) whose Huffman code gives these four bytes the codes 100, 101, 110 and 111, a module is one
+bit at a fixed place of the compressed stream; a row of modules is its first scanline and a match that repeats it three
+times. So the XORed integers are the compressed pixels themselves, and nothing is left to compress. That takes half the
+time of passing scanlines to zlib, and the file is smaller.
 """
 
 import struct
@@ -27,13 +27,13 @@ from segno import consts, encoder
 BYTES_MAX = 512  # of a BR Code; version 18 holds 560
 SCALE = 4  # pixels per module; the stream above knows no other
 QUIET_MODULES = 4  # ISO 18004: white on each side
-# Chosen once and for all: choosing is 80 % of segno's time. Of the eight, 2 has by far the lowest penalty for
-# BR Codes: segno, left to itself, chooses it too (40 of 40 tried).
+# A fixed mask, because choosing one takes 80 % of segno's time. Of the eight masks, 2 has by far the lowest penalty for
+# BR Codes: segno chooses it too (40 of 40 tried).
 MASK = 2
 
 _BYTE_MODE = "0100"
-_RUN = 8  # bytes of the payload looked up together
-_RUNS_MAX = 512  # kept of each place: at most 5 MB for version 9
+_RUN = 8  # bytes of the payload that are looked up together
+_RUNS_MAX = 512  # runs cached for each place: at most 5 MB for version 9
 # Codes are written with their most significant bit first.
 _LITERALS = {0x00: "100", 0x0F: "101", 0xF0: "110", 0xFF: "111"}
 _DARK_IS_ONE = bytes.maketrans(b"0f", b"\1\0")
@@ -53,53 +53,54 @@ class Symbol(NamedTuple):
 
 
 def symbol(payload: bytes) -> Symbol:
-    """The symbol of 1 to 512 bytes: byte mode, error level M, the smallest version that holds them."""
+    """Returns the symbol of 1 to 512 bytes: byte mode, error level M, the smallest version that holds them."""
     stream, frame = _stream(payload)
     layout = frame.layout
     pixels = zlib.decompress(stream.to_bytes(layout.stream_bytes, "little"), _RAW, layout.pixel_bytes)
     step = layout.row_bytes * SCALE
     starts = range(step * QUIET_MODULES, step * (QUIET_MODULES + layout.size), step)
     digits = (pixels[start : start + layout.row_bytes].hex().encode() for start in starts)
-    first = 2 + QUIET_MODULES  # behind the byte of the scanline's filter
+    first = 2 + QUIET_MODULES  # after the filter byte of the scanline
     return Symbol(layout.size, tuple(row[first : first + layout.size].translate(_DARK_IS_ONE) for row in digits))
 
 
 def png(payload: str) -> bytes:
-    """The symbol of 1 to 512 ASCII characters as PNG: 1 bit greyscale, 4 pixels a module, quiet zone of 4.
+    """Returns the symbol of 1 to 512 ASCII characters as PNG: 1 bit greyscale, 4 pixels a module, quiet zone of 4.
 
-    UnicodeEncodeError, a ValueError, for other characters: a BR Code has none.
+    UnicodeEncodeError, a ValueError, for other characters, which no BR Code contains.
     """
     stream, frame = _stream(payload.encode("ascii"))
     deflated = stream.to_bytes(frame.layout.stream_bytes, "little")
-    # The one sum that is not affine. Unpacking what was never packed is still the cheapest way to it.
+    # The checksum is the only part that is not affine. Decompressing the stream is the cheapest way to the pixels that
+    # it covers.
     checksum = zlib.adler32(zlib.decompress(deflated, _RAW, frame.layout.pixel_bytes))
     data = b"IDAT" + _ZLIB + deflated + checksum.to_bytes(4, "big")
     return frame.head + data + zlib.crc32(data).to_bytes(4, "big") + _IEND
 
 
-@lru_cache(maxsize=4096)  # 6 MB: a charge just made is looked up again and again until it is paid
+@lru_cache(maxsize=4096)  # 6 MB: a new charge is looked up again and again until it is paid
 def png_data_uri(payload: str) -> str:
-    """`png` as a data: URI, ready for an <img>."""
+    """Returns `png` as a data: URI, ready for an <img>."""
     return "data:image/png;base64," + b2a_base64(png(payload), newline=False).decode("ascii")
 
 
 def side(payload: str) -> int:
-    """Width and height of the image of `png`, in pixels."""
+    """Returns the width, equal to the height, of the image of `png`, in pixels."""
     _, frame = _stream(payload.encode("ascii"))
     return SCALE * (frame.layout.size + 2 * QUIET_MODULES)
 
 
 def prepare(lengths: range) -> None:
-    """Make the tables for payloads of these lengths at start, and not during a request."""
+    """Make the tables for payloads of these lengths, so that no request has to."""
     for length in lengths:
         _blank(length)
 
 
 class _Contribution(dict[int, int]):
-    """The change of the stream that each byte makes at one position of the payload.
+    """The change that each byte at one position of the payload makes to the stream.
 
-    Made from its bits when a byte is first seen there: most positions of a BR Code only ever hold a few
-    characters, and all 256 at every position would be 22 MB for version 9.
+    An entry is made from the byte's bits when the byte is first seen at the position: most positions of a BR Code only
+    ever hold a few characters, and all 256 at every position would take 22 MB for version 9.
     """
 
     __slots__ = ("_bits",)
@@ -114,9 +115,9 @@ class _Contribution(dict[int, int]):
 
 
 class _Run(dict[bytes, int]):
-    """The change of the stream that a run of bytes makes at one place of the payload.
+    """The change that a run of bytes at one place of the payload makes to the stream.
 
-    Two thirds of a BR Code are the same in all charges of a merchant: those runs are found here, ready.
+    Two thirds of a BR Code are the same in all charges of a merchant, so most runs are cached here.
     """
 
     __slots__ = ("_contributions",)
@@ -127,13 +128,13 @@ class _Run(dict[bytes, int]):
     def __missing__(self, run: bytes) -> int:
         made = reduce(xor, map(getitem, self._contributions, run), 0)
         if len(self) >= _RUNS_MAX:
-            self.clear()  # what every charge has comes back at once, what only one had does not
+            self.clear()  # the runs that every charge has come back at once, those of single charges do not
         self[run] = made
         return made
 
 
 class _Layout(NamedTuple):
-    """Where things stand in the compressed pixels of one version. Bits count from the first of the stream."""
+    """The layout of the compressed pixels of one version. Bits count from the first bit of the stream."""
 
     size: int  # modules a side
     row_bytes: int  # of a scanline, its filter included
@@ -144,24 +145,24 @@ class _Layout(NamedTuple):
     stride: int  # bits from one row of modules to the next
 
     def bit(self, i: int, j: int) -> int:
-        """The bit, as a power of two, that is 1 where module j of row i is light."""
+        """Returns, as a power of two, the bit that is 1 when module j of row i is light."""
         byte, low = divmod(QUIET_MODULES + j, 2)
         return 1 << (self.first + i * self.stride + 3 * byte + low)
 
 
 class _Frame(NamedTuple):
-    """All that symbols of one version have in common."""
+    """The data that all symbols of one version have in common."""
 
     layout: _Layout
     empty: int  # the stream of a symbol all of whose data bits are 0
     columns: tuple[int, ...]  # the bits of the stream that each data bit flips
     first: int  # the data bit at which the payload begins
     runs: tuple[_Run, ...]  # by place in the payload, _RUN bytes each
-    head: bytes  # of the PNG, up to the length of its pixels
+    head: bytes  # of the PNG, up to and including the length of its pixel data
 
 
 def _stream(payload: bytes) -> tuple[int, _Frame]:
-    """The compressed pixels of a payload, as a little-endian integer."""
+    """Returns the compressed pixels of a payload, as a little-endian integer, and the frame of its version."""
     stream, frame = _blank(len(payload))
     for start, run in zip(range(0, len(payload), _RUN), frame.runs, strict=False):
         stream ^= run[payload[start : start + _RUN]]
@@ -170,7 +171,7 @@ def _stream(payload: bytes) -> tuple[int, _Frame]:
 
 @lru_cache(maxsize=BYTES_MAX)  # bounded by the lengths there are
 def _blank(length: int) -> tuple[int, _Frame]:
-    """The stream of that many zero bytes: length field, padding, mask and function patterns are in here."""
+    """Returns the stream of `length` zero bytes, including length field, padding, mask and function patterns."""
     assert 0 < length <= BYTES_MAX, "a BR Code has 1 to 512 characters"
     capacity = _consts.SYMBOL_CAPACITY  # in bits
     frame = _frame(next(each for each in range(1, 41) if _first(each) + 8 * length <= capacity[each][_ERROR_LEVEL]))
@@ -178,16 +179,16 @@ def _blank(length: int) -> tuple[int, _Frame]:
 
 
 def _first(version: int) -> int:
-    """The data bit at which a payload begins, behind its mode and its length."""
+    """Returns the data bit at which a payload begins, after its mode and its length."""
     length_bits: int = _consts.CHAR_COUNT_INDICATOR_LENGTH[_consts.MODE_BYTE][_segno.version_range(version)]
     return len(_BYTE_MODE) + length_bits
 
 
 def _zeros(length: int, columns: Sequence[int], first: int) -> int:
-    """What that many zero bytes, the first of which begins at data bit `first`, change of a symbol without data."""
+    """Returns the change that `length` zero bytes, beginning at data bit `first`, make to a symbol without data."""
     stream = _changes(columns[:first], f"{_BYTE_MODE}{length:0{first - len(_BYTE_MODE)}b}")
-    # ISO 18004, 7.4.9 and 7.4.10: four zero bits end the data, and with it a codeword; two codewords fill by turns what
-    # is left. segno writes one of zeros before them, which no reader looks at.
+    # ISO 18004, 7.4.9 and 7.4.10: four zero bits end the data, and with it a codeword; two alternating codewords fill
+    # the rest. segno writes one codeword of zeros before them, which readers ignore.
     for at, codeword in zip(range(first + 8 * length + 12, len(columns), 8), cycle((0xEC, 0x11)), strict=False):
         stream ^= _changes(columns[at : at + 8], f"{codeword:08b}")
     return stream
@@ -202,9 +203,9 @@ def _frame(version: int) -> _Frame:
     layout = _layout(_segno.calc_matrix_size(version))
     side = (layout.size + 2 * QUIET_MODULES) * SCALE
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
-    data_bytes = len(_ZLIB) + layout.stream_bytes + 4  # and its checksum
+    data_bytes = len(_ZLIB) + layout.stream_bytes + 4  # 4 bytes of checksum
     columns = tuple(_columns(version, layout))
-    first = _first(version)  # no multiple of 8: payload bytes straddle two codewords
+    first = _first(version)  # not a multiple of 8, so payload bytes straddle two codewords
     starts = range(first, len(columns) - 7, 8)
     contributions = tuple(_Contribution(tuple(columns[start : start + 8])) for start in starts)
     code = segno.make_qr(bytes(1), version=version, error="m", mode="byte", mask=MASK, boost_error=False)
@@ -236,16 +237,17 @@ def _layout(size: int) -> _Layout:
         pixel_bytes=row_bytes * SCALE * (size + 2 * QUIET_MODULES),
         stream_bytes=(len(bits) + 7) // 8,
         light=int(bits[::-1], 2),
-        first=len(head + quiet) + len(_LITERALS[0x00]) + 1,  # behind the filter and the 1 every literal begins with
+        first=len(head + quiet) + len(_LITERALS[0x00]) + 1,  # after the filter, and the 1 that begins every literal
         stride=len(row + again),
     )
 
 
 def _block(row_bytes: int) -> tuple[str, str, str]:
-    """RFC 1951, 3.2.7: bits of the block's head, of "the last scanline three times more", and of the block's end.
+    """Returns the bits of the block's head, of the match that repeats the last scanline three times, and of the block's
+    end (RFC 1951, 3.2.7).
 
-    The code: EOB 00, the one length 01, the four literals 1xx (two bits and three bits use the code up, as readers
-    demand), the one distance 0.
+    The Huffman code: EOB 00, the only length 01, the four literals 1xx, the only distance 0. The code is complete, as
+    readers demand.
     """
     length_symbol, length_extra = _extra(row_bytes * (SCALE - 1) - 3, 4, 257)
     distance_symbol, distance_extra = _extra(row_bytes - 1, 2, 0)
@@ -254,7 +256,7 @@ def _block(row_bytes: int) -> tuple[str, str, str]:
         lengths[literal] = 3
     lengths[256] = lengths[length_symbol] = 2
     lengths[-1] = 1
-    # How code lengths are written: 2 as 00, 3 as 01, eleven and more zeros as 10, 1 as 110, up to ten zeros as 111.
+    # The code lengths are written so: 2 as 00, 3 as 01, eleven and more zeros as 10, 1 as 110, up to ten zeros as 111.
     of_lengths = {18: 2, 2: 2, 17: 3, 3: 2, 1: 3}
     order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
     bits = "1" + _number(2, 2) + _number(length_symbol - 256, 5) + _number(distance_symbol, 5)
@@ -273,18 +275,19 @@ def _block(row_bytes: int) -> tuple[str, str, str]:
 
 
 def _extra(value: int, per_step: int, first: int) -> tuple[int, str]:
-    """The symbol of a length less 3 (four for each number of extra bits) or of a distance less 1 (two); its bits."""
+    """Returns the symbol and the extra bits of `value`: a length less 3 (four symbols for each number of extra bits),
+    or a distance less 1 (two symbols)."""
     extra = max(0, (value // per_step).bit_length() - 1)
     return first + extra * per_step + (value >> extra), _number(value & ((1 << extra) - 1), extra)
 
 
 def _number(value: int, bits: int) -> str:
-    """Numbers, unlike codes, stand in the stream with their least significant bit first."""
+    """Returns a number with its least significant bit first, as the stream has numbers, unlike codes."""
     return f"{value:0{bits}b}"[::-1] if bits else ""
 
 
 def _columns(version: int, layout: _Layout) -> list[int]:
-    """The columns of the linear map: the bits of the stream each data bit flips, parity included."""
+    """Returns the columns of the linear map: the bits of the stream that each data bit flips, parity included."""
     ec_infos = _consts.ECC[version][_ERROR_LEVEL]
     infos = [info for info in ec_infos for _ in range(info.num_blocks)]
     blocks: list[range] = []  # the data codewords of each block, numbered through
@@ -310,12 +313,12 @@ def _columns(version: int, layout: _Layout) -> list[int]:
 
 
 def _parities(info: Any) -> list[bytes]:
-    """For each data bit of a block: its error correction codewords when that bit alone is set."""
+    """Returns, for each data bit of a block, the error correction codewords when that bit alone is set."""
     of_last = [_parity(info, 8 * info.num_data - 1 - bit) for bit in range(8)]  # least significant first
     codewords = info.num_total - info.num_data
     parities = of_last[:]
-    # A codeword moved ahead by one place: its parity is multiplied by x, modulo the generator. What comes out at the
-    # top is a data codeword at the last place again.
+    # Moving a codeword ahead by one place multiplies its parity by x, modulo the generator. The codeword that comes out
+    # at the top counts as a data codeword at the last place.
     for _ in range(8 * (info.num_data - 1)):
         top, rest = divmod(parities[-8] << 8, 1 << 8 * codewords)
         parities.append(reduce(xor, (of_last[bit] for bit in range(8) if top >> bit & 1), rest))
@@ -330,12 +333,12 @@ def _parity(info: Any, bit: int) -> int:
 
 
 def _flips(version: int, layout: _Layout, codewords: int) -> list[int]:
-    """For each bit of the message: the bit of the module that shows it, as a power of two."""
+    """Returns, for each bit of the message, the bit of the module that shows it, as a power of two."""
     size = layout.size
     matrix = _segno.make_matrix(size, size)
     _segno.add_finder_patterns(matrix, size, size)
     _segno.add_alignment_patterns(matrix, size, size)
-    # segno places whatever it is given wherever the matrix says 2, so it is given serial numbers, from 3 on.
+    # segno places the given values where the matrix has a 2, so it is given serial numbers from 3 on.
     numbered = [list(row) for row in matrix]
     _segno.add_codewords(numbered, range(3, 3 + 8 * codewords), version)
     flips = [0] * (8 * codewords)
@@ -351,5 +354,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 _IEND = _chunk(b"IEND", b"")
-_ZLIB = b"\x78\x01"  # RFC 1950: deflate, 32 KiB of window, and the check of these two bytes
-_RAW = -zlib.MAX_WBITS  # that window, without that head
+_ZLIB = b"\x78\x01"  # the RFC 1950 header: deflate, a window of 32 KiB, and the check of these two bytes
+_RAW = -zlib.MAX_WBITS  # the same window, without the header

@@ -1,1 +1,1 @@
-"""When a schedule charges, and when a payer is reminded."""
+"""Charge schedules: due dates, payment terms, and reminders to payers."""

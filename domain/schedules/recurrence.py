@@ -1,7 +1,7 @@
-"""When the charges of a schedule are due, and when they are issued.
+"""The due dates of a schedule's charges, and the instants at which they are issued.
 
-Charges are numbered from 1. The day of the month is kept from the first due date: a month that lacks it gives its last
-day, and the next month has it again (31 January, 28 February, 31 March).
+Charges are numbered from 1. The day of the month is kept from the first due date: in a month without that day the last
+day is used, and the next month has the kept day again (31 January, 28 February, 31 March).
 """
 
 from calendar import monthrange
@@ -29,12 +29,12 @@ MONTHS: Final = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.SEMIANN
 CHARGES_MAX: Final = 1_000
 ISSUE_DAYS_BEFORE_MAX: Final = 30
 ISSUED_AT: Final = time(6)
-"""In São Paulo: e-mails to payers arrive in the morning, not at midnight."""
+"""The time in São Paulo: payers get the e-mail about the charge in the morning, not at midnight."""
 
 
 class Recurrence(Struct, frozen=True, kw_only=True):
-    """At most one of `end_date` (inclusive, at most LAST_DUE) and `max_charges`; with neither it goes on until it is
-    cancelled."""
+    """The rule of a schedule's due dates. At most one of `end_date` (inclusive, at most LAST_DUE) and `max_charges` is
+    given; with neither the schedule goes on until it is cancelled."""
 
     frequency: Frequency
     first_due_date: date
@@ -42,7 +42,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
     max_charges: int | None = None
 
     def due_date(self, number: int) -> date | None:
-        """The day charge `number` is due; None when the schedule has ended before it."""
+        """Returns the due date of charge `number`; None when the schedule ends before it."""
         assert number >= 1, "charges are numbered from 1"
         if self.max_charges is not None and number > self.max_charges:
             return None
@@ -51,7 +51,7 @@ class Recurrence(Struct, frozen=True, kw_only=True):
 
 
 def issue_at(due: date, *, days_before: int) -> datetime:
-    """The instant (UTC) from which the charge that is due then is to be issued."""
+    """Returns the instant (UTC) from which the charge with this due date is issued."""
     return datetime.combine(due - timedelta(days=days_before), ISSUED_AT, SAO_PAULO).astimezone(UTC)
 
 

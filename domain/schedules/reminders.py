@@ -1,4 +1,4 @@
-"""When a payer is reminded of a pending charge: three days before it is due and on the day, at nine in São Paulo."""
+"""Reminders of a pending charge to its payer: three days before the due date and on the day, at nine in São Paulo."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
@@ -15,22 +15,22 @@ class Reminder(StrEnum):
 DAYS_BEFORE: Final = {Reminder.BEFORE_DUE: 3, Reminder.DUE_DAY: 0}
 AT: Final = time(9)
 APART: Final = timedelta(hours=12)
-"""From the first mail about the charge: not two on the same morning."""
+"""The least time between the first mail about the charge and a reminder, so that they are not sent on one morning."""
 
 
 def due_day(due_date: date | None, expires_at: datetime) -> date:
-    """A boleto's due date; of a PIX charge, which has none, the day of its last moment."""
+    """Returns a boleto's due date; for a PIX charge, which has none, the last day on which it can be paid."""
     return due_date or (expires_at - timedelta(milliseconds=1)).astimezone(SAO_PAULO).date()
 
 
 def reminder_at(reminder: Reminder, due: date) -> datetime:
-    """The instant (UTC)."""
+    """Returns the instant (UTC) of the reminder."""
     day = due - timedelta(days=DAYS_BEFORE[reminder])
     return datetime.combine(day, AT, SAO_PAULO).astimezone(UTC)
 
 
 def reminder_now(due: date, *, begun_at: datetime, now: datetime) -> Reminder | None:
-    """The reminder that is due at this moment. One that was missed is made up for until its day is over."""
+    """Returns the reminder that is due now. A missed reminder stays due until its day is over."""
     for reminder in Reminder:
         at = reminder_at(reminder, due)
         if at <= now < day_ends(at.astimezone(SAO_PAULO).date()) and at >= begun_at + APART:
@@ -39,6 +39,6 @@ def reminder_now(due: date, *, begun_at: datetime, now: datetime) -> Reminder | 
 
 
 def next_reminder_at(due: date, *, after: datetime) -> datetime | None:
-    """The next instant at which there may be something to remind of."""
+    """Returns the next instant at which a reminder may be due; None after the last one."""
     coming = [at for at in (reminder_at(each, due) for each in Reminder) if at > after]
     return min(coming, default=None)

@@ -1,6 +1,7 @@
-"""Fine, interest and discounts of a schedule's boletos, said once for charges whose due dates come one after another.
+"""Fine, interest and discounts of a schedule's boletos, agreed once for all its charges.
 
-A discount's last day is so many days before each charge's due date; the rest counts from it anyway.
+A discount's last day is given as a number of days before each charge's due date; the other terms count from the due
+date anyway.
 """
 
 from datetime import date, timedelta
@@ -11,11 +12,11 @@ from msgspec import Struct
 from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, wrong_terms
 
 _ANY_DUE: Final = date(2027, 12, 31)
-"""What is wrong with terms does not depend on the due date, once discounts are counted from it."""
+"""Any due date will do to check the terms, because the discounts are counted from it."""
 
 
 class RelativeDiscount(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """Desconto for paying `days_before` the due date or earlier. One of the two others is above 0."""
+    """Desconto for paying `days_before` days before the due date or earlier. One of the two other fields is above 0."""
 
     days_before: int
     percent_bps: int = 0
@@ -23,7 +24,7 @@ class RelativeDiscount(Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
 
 
 class ScheduleTerms(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """As PaymentTerms, whose discounts are in the order of their days: the one with the most days before goes first."""
+    """Like PaymentTerms. Discounts are in the order of their last days: the one with the most days before is first."""
 
     fine: Fine | None = None
     interest: Interest | None = None
@@ -32,8 +33,8 @@ class ScheduleTerms(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 
 
 def terms_of_charge(terms: ScheduleTerms | None, due: date, *, issued_on: date) -> PaymentTerms | None:
-    """Of the charge that is due then. A discount whose last day has passed when the charge is issued is nobody's any
-    more, and left out."""
+    """Returns the terms of the charge with this due date. A discount whose last day has passed when the charge is
+    issued is left out."""
     if terms is None:
         return None
     agreed = _on(terms, due)
@@ -45,7 +46,7 @@ def terms_of_charge(terms: ScheduleTerms | None, due: date, *, issued_on: date) 
 def wrong_schedule_terms(
     terms: ScheduleTerms, *, amount_cents: int, issue_days_before: int, company: bool
 ) -> dict[str, str]:
-    """What is wrong with them for any charge of the schedule, by the field's path in a body."""
+    """Returns the faults of the terms for any charge of the schedule, by the field's path in a body."""
     wrong = {}
     for path, fault in wrong_terms(
         _on(terms, _ANY_DUE), amount_cents=amount_cents, due=_ANY_DUE, company=company

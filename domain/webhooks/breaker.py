@@ -1,10 +1,10 @@
-"""How many requests a lane (an endpoint in one mode) may have in flight: breaker, slow start, pause and recovery.
+"""The concurrency limit of a lane (an endpoint in one mode): circuit breaker, slow start, pause and recovery.
 
-The result of each attempt is folded into its lane. Every failure counts towards the notices and the pause. Only
-failures of the receiver as a whole (no answer, 429, 5xx) open the breaker, and only those of three deliveries: an event
-that a healthy receiver cannot process must not stop others.
+The result of each attempt updates its lane. Every failure counts towards the notices and the pause. Only failures of
+the receiver as a whole (no answer, 429, 5xx) open the breaker, and only failures of three different deliveries: an
+event that a healthy receiver cannot process must not stop others.
 
-While the breaker is open the due deliveries wait without using up their retries; one at a time is sent as a probe,
+While the breaker is open, due deliveries wait without using up their retries; one at a time is sent as a probe,
 alternating between the oldest and the newest.
 """
 
@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from domain.webhooks.retry import RETRY_AFTER_S_MAX
 
 CONCURRENCY_FIRST = 2
-"""Requests at once of a new lane: an endpoint that never answers must not occupy many."""
+"""Concurrent requests of a new lane: an endpoint that never answers must not occupy many."""
 FAILURES_TOLD = 5
-"""Failures in a row after which the merchant is told (contract section 9), and the breaker may open."""
+"""Consecutive failures after which the merchant is notified (contract section 9), and the breaker may open."""
 STRAINED_DELIVERIES = 3
 GONE_ANSWERS = 3
 GONE_FOR = timedelta(minutes=10)
-"""A 410 is retried like any refusal; only several over this time pause the lane."""
+"""A 410 is retried like any failure; only GONE_ANSWERS of them over this time pause the lane."""
 
 _TOO_MANY, _UNAVAILABLE, _GONE = 429, 503, 410
 _DOUBLINGS_MAX = 30
@@ -50,8 +50,8 @@ class Transition(StrEnum):
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """`concurrency`: how many requests may be in flight. `failures`: in a row. `probes`: failed ones since it broke or
-    was paused."""
+    """The state of a lane. `concurrency`: how many requests may be in flight. `failures`: consecutive failures.
+    `probes`: failed probes since the breaker opened or the lane was paused."""
 
     state: LaneState = LaneState.OPEN
     concurrency: int = CONCURRENCY_FIRST
@@ -69,7 +69,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 class AttemptResult(Struct, frozen=True, kw_only=True):
-    """An attempt that ended. `outcome` as workers/webhooks/attempt.py names it, `retry_after_s` the Retry-After."""
+    """The result of an attempt. workers/webhooks/attempt.py names `outcome`; `retry_after_s` is the Retry-After."""
 
     delivery_id: UUID
     outcome: str
@@ -79,7 +79,8 @@ class AttemptResult(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """The numbers of an installation, in seconds. `pause_after_s`: without a success."""
+    """The settings of an installation, in seconds. `pause_after_s`: the time without a success after which a lane is
+    paused."""
 
     cap: int
     probe_s_min: float
@@ -89,7 +90,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 def on_result(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
-    """The lane after this attempt, and the notices its merchant gets."""
+    """Returns the lane after this attempt, and the notices for its merchant."""
     if result.outcome == "delivered":
         return _succeeded(lane, rules), ((Transition.RECOVERED,) if lane.noticed else ())
     return _failed(lane, result, rules, now=now)
@@ -97,9 +98,10 @@ def on_result(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime)
 
 def _succeeded(lane: Lane, rules: Rules) -> Lane:
     if lane.state is not LaneState.OPEN:
-        # Slow start: one more for each success, so that a receiver that just recovered is not flooded.
+        # Slow start: the concurrency grows by one for each success, so that a receiver that just recovered is not
+        # flooded.
         return Lane(concurrency=1)
-    # A Retry-After holds, even when a request sent before it succeeds.
+    # A Retry-After stays in force, even when a request that was sent before it succeeds.
     return Lane(concurrency=min(rules.cap, lane.concurrency + 1), blocked_until=lane.blocked_until)
 
 
@@ -116,7 +118,7 @@ def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -
         gone=lane.gone + 1 if gone else 0,
         gone_since=(lane.gone_since or now) if gone else None,
         probes=lane.probes + result.probe,
-        # Each unanswered request occupies a place for ten seconds: one at a time until one is answered.
+        # Each unanswered request occupies a slot for ten seconds, so one at a time is sent until one is answered.
         concurrency=1 if result.outcome in ("timeout", "dns_error") else lane.concurrency,
     )
     if lane.state is LaneState.PAUSED:
@@ -132,7 +134,7 @@ def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -
 
 
 def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> Lane:
-    """Open the breaker if its conditions hold, and set when the lane may be asked next."""
+    """Open the breaker if its conditions hold, and set the instant from which the lane may send again."""
     breaks = (
         lane.state is LaneState.OPEN
         and counts_as_failure(result)
@@ -155,12 +157,12 @@ def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datet
 
 
 def counts_as_failure(result: AttemptResult) -> bool:
-    """Whether a failure is one of the receiver as a whole, and not of this event."""
+    """Whether a failure concerns the receiver as a whole, and not only this event."""
     return result.status is None or result.status == _TOO_MANY or result.status >= 500
 
 
 def _reason_to_pause(lane: Lane, rules: Rules, *, now: datetime) -> PausedReason | None:
-    # Judged when an attempt fails, never by the clock alone: time without attempts is no failure.
+    # Decided only when an attempt fails: time without attempts is no failure.
     assert lane.failing_since is not None
     if lane.failures >= FAILURES_TOLD and now - lane.failing_since >= timedelta(seconds=rules.pause_after_s):
         return PausedReason.NO_SUCCESS
@@ -186,8 +188,8 @@ def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) ->
 
 
 def resumed(lane: Lane) -> Lane:
-    """The lane after its merchant resumed it: as new, but a success still sends the notice of recovery. One that is
-    open waits for its Retry-After no longer, and is as it was."""
+    """Returns the lane after its merchant resumed it: like a new lane, but a success still sends the notice of
+    recovery. An open lane only stops waiting for its Retry-After."""
     if lane.state is LaneState.OPEN:
         return replace(lane, blocked_until=None)
     return Lane(concurrency=1, noticed=lane.noticed)

@@ -1,11 +1,11 @@
-"""Which IP addresses the public internet routes: those alone may be what a merchant's webhook address leads to."""
+"""Decide which IP addresses are public: only these may be reached through a merchant's webhook address."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-# All of IPv6 that IANA gives to the internet. Outside are local addresses and those that embed one of IPv4: translated
-# ones (NAT64, SIIT), also of 127.0.0.1.
+# The part of IPv6 that IANA assigns to the internet. Outside it are local addresses, and addresses that embed an IPv4
+# address, possibly 127.0.0.1, for translation (NAT64, SIIT).
 _IPV6 = IPv6Network("2000::/3")
-# What `ipaddress.is_global` wrongly allows in some Python versions. Ranges that embed IPv4 addresses are refused whole.
+# Ranges that `ipaddress.is_global` wrongly allows in some Python versions. Those that embed IPv4 are refused whole.
 _REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ip_network(each)
     for each in (
@@ -21,7 +21,7 @@ _REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address, as text, is one the public internet routes. False for what is no address."""
+    """Whether the public internet routes this IP address, given as text. False for text that is no address."""
     try:
         ip: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""When a failed webhook is retried (contract section 9)."""
+"""The delays between retries of a failed webhook (contract section 9)."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ _DATE_LENGTH = 64
 def next_delay_s(
     delays_s: Sequence[float], step: int, *, jitter: float, chance: float, retry_after_s: float | None
 ) -> float | None:
-    """Seconds until the next attempt, or None when the schedule is used up.
+    """Returns the seconds until the next attempt, or None when the schedule is used up.
 
-    `step` counts the attempts so far; `chance` in [0, 1) spreads the delay over plus and minus `jitter`, so that what
-    failed together is not retried together. A Retry-After makes the delay longer, up to an hour, never shorter.
+    `step` counts the attempts so far; `chance` in [0, 1) spreads the delay over plus and minus `jitter`, so that
+    deliveries that failed together are not retried together. A Retry-After makes the delay longer, up to an hour, never
+    shorter.
     """
     assert step >= 1
     assert 0 <= chance < 1
@@ -30,7 +31,7 @@ def next_delay_s(
 
 
 def retry_after_s(value: str | None, *, now: datetime) -> float | None:
-    """Seconds a Retry-After header asks for (RFC 9110 10.2.3: seconds or an HTTP date), or None."""
+    """Returns the seconds that a Retry-After header asks for (RFC 9110 10.2.3: seconds or an HTTP date), or None."""
     if value is None:
         return None
     value = value.strip()
@@ -42,7 +43,7 @@ def retry_after_s(value: str | None, *, now: datetime) -> float | None:
         date = parsedate_to_datetime(value)
     except (ValueError, OverflowError, IndexError):
         return None
-    if date.tzinfo is None:  # "-0000": in universal time, of unknown zone
+    if date.tzinfo is None:  # "-0000" means universal time without a known zone
         date = date.replace(tzinfo=UTC)
     seconds = (date - now).total_seconds()
     return seconds if seconds > 0 else None

@@ -1,7 +1,7 @@
-"""What a webhook request carries besides its body: the signatures and the headers (contract section 9).
+"""The signatures and headers of a webhook request (contract section 9).
 
-Both schemes sign the raw bytes of the body. Our key is the text of the secret as shown; that of Standard Webhooks
-is what follows `whsec_`, base64-decoded. Receivers often mix up the two.
+Both schemes sign the raw bytes of the body. Our key is the text of the secret as shown; the key of Standard Webhooks is
+the part after `whsec_`, base64-decoded. Receivers often mix up the two.
 """
 
 import hmac
@@ -14,18 +14,18 @@ USER_AGENT = "Quita-Webhooks/1.0"
 
 
 def secret_text(chance: bytes) -> str:
-    """The text of a secret made of 32 random bytes."""
+    """Returns the text of a secret made of 32 random bytes."""
     assert len(chance) == 32
     return SECRET_PREFIX + b64encode(chance).decode()
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """HMAC-SHA256 over `<timestamp>.<body>`, lowercase hex."""
+    """Returns the HMAC-SHA256 over `<timestamp>.<body>`, in lowercase hex."""
     return hmac.digest(secret.encode(), b"%d.%b" % (timestamp, body), "sha256").hex()
 
 
 def standard_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """`v1,<base64>` over `<id>.<timestamp>.<body>`, as Standard Webhooks has it."""
+    """Returns `v1,<base64>` over `<id>.<timestamp>.<body>`, as Standard Webhooks defines it."""
     key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     signed = hmac.digest(key, b"%b.%d.%b" % (event_id.encode(), timestamp, body), "sha256")
     return "v1," + b64encode(signed).decode()
@@ -42,8 +42,8 @@ def delivery_headers(
     secret: str,
     old_secrets: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The headers of one attempt. `timestamp`, in unix seconds, is the attempt's, not the event's: receivers
-    refuse what is older than five minutes. `old_secrets`, newest first, sign along after rotations."""
+    """Returns the headers of one attempt. `timestamp`, in Unix seconds, is the attempt's, not the event's, because
+    receivers refuse timestamps older than five minutes. `old_secrets`, newest first, sign too after rotations."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -57,7 +57,7 @@ def delivery_headers(
         "webhook-signature": standard_signature(secret, str(event_id), timestamp, body),
     }
     if old_secrets:
-        # A header of its own: a receiver may compare the whole of X-Service-Signature.
+        # In a header of their own, because a receiver may compare the whole of X-Service-Signature.
         headers["X-Service-Signature-Previous"] = ", ".join(
             "sha256=" + sign(each, timestamp, body) for each in old_secrets
         )
