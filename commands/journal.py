@@ -74,7 +74,7 @@ class JournalRow(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     """A journal row as the statement reads it: one JSON object costs the client less than twelve arrays do.
 
     `events_back`, `entries_back` and `cents_back` are subtracted from the clock's counters as they stand after this
-    transaction. A row therefore names its numbers before they are known, and is encoded before the clock is locked.
+    transaction. So all rows are encoded before their numbers are known, that is before the clock is locked.
     """
 
     account_id: UUID

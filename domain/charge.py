@@ -62,7 +62,7 @@ DUAL: Final = "boleto_pix"
 
 
 class Anomaly(StrEnum):
-    """The way in which a payment differs from what was charged. It is credited all the same (contract section 7)."""
+    """The way in which a payment differs from its charge. The payment is credited all the same (contract section 7)."""
 
     DUPLICATE = "duplicate"
     PAID_AFTER_CANCEL = "paid_after_cancel"

@@ -11,7 +11,7 @@ _DIGITS_OR_LETTERS = re.compile(r"[0-9]{11}|[0-9A-Z]{12}[0-9]{2}")
 
 
 def without_marks(number: str) -> str:
-    """Returns a number as it is stored: without the dots, dashes, bars and blanks of 123.456.789-09 and the like."""
+    """Returns a number as it is stored: without dots, dashes, bars and blanks, as people write 123.456.789-09."""
     return _MARKS.sub("", number)
 
 

@@ -28,7 +28,7 @@ def parse_day(text: str) -> date:
 
 
 def day_begins(day: date) -> datetime:
-    """Returns the instant (UTC) at which a São Paulo day begins; days outside year 2..9998 are clamped to that range."""
+    """Returns the instant (UTC) at which a São Paulo day begins; days outside year 2..9998 are clamped to it."""
     safe = min(max(day, date(2, 1, 1)), date(9998, 12, 31))
     return datetime(safe.year, safe.month, safe.day, tzinfo=SAO_PAULO).astimezone(UTC)
 

@@ -51,7 +51,7 @@ class RefundMethod(StrEnum):
     RETURN = "return"
     """A devolucao of the PIX received, to the account it came from."""
     TRANSFER = "transfer"
-    """A new PIX to the key that the merchant names, for a boleto paid by its line, which no PIX can be returned for."""
+    """A new PIX to the key that the merchant names: a boleto paid by its line brought no PIX that could be returned."""
 
 
 class FailureCode(StrEnum):

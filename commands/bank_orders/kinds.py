@@ -75,7 +75,7 @@ class PixLeg(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     pix_key: str
     name: str
     city: str
-    """The merchant's city, for the BR Code, as is `name`."""
+    """`name` and `city` are the merchant's, for the BR Code."""
     lifetime_s: int | None = None
 
 

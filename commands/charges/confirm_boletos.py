@@ -225,8 +225,8 @@ def _confirmation(
 
 
 def _paid_at(state: BoletoState, now: datetime) -> datetime:
-    """The bank reports only the day. The payment is dated `now` when that is today, else at the nearest end of the
-    day."""
+    """Returns the instant of a payment of which the bank reports only the day: `now` when that day is today, else the
+    instant of that day nearest to `now`."""
     if state.paid_on is None:
         return now
     return max(day_begins(state.paid_on), min(now, day_ends(state.paid_on) - _INSTANT))

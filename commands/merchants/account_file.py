@@ -1,4 +1,5 @@
-"""The file of an exported account: JSON Lines, one a row, between a head and an end (docs/operations/accounts.md).
+"""The file of an exported account (docs/operations/accounts.md): JSON Lines, a line for each row, between a head and an
+end.
 
     {"head": {"format": "quita-account", "version": 1, "account_id": "...", "schema": "...", "keys": {...}, ...}}
     {"table": "charge", "row": {...}}

@@ -33,8 +33,8 @@ _set = sql.maybe("account.set_fees", UUID)
 
 
 def fee_beside(posting: Posting, cents: int) -> list[Posting]:
-    """Returns the fee's posting beside a withdrawal's posting, none without an entry or a fee. The fee is debited (and
-    covered) where the withdrawal is debited, and given back where the withdrawal is."""
+    """Returns the posting of a withdrawal's fee, to be posted with `posting`; an empty list without an entry or a fee.
+    The fee is debited (and covered) where the withdrawal is debited, and given back where the withdrawal is."""
     if posting.entry is None or not cents:
         return []
     charged = posting.entry.amount_cents < 0

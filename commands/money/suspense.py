@@ -33,8 +33,8 @@ from sql import Connection
 ASSIGNED: Final = "suspense.assigned"
 INCOMPATIBLE: Final = (f"merchant.{Kyc.APPROVED}", FREED)
 """Actions that one member of staff decides alone: approving an account, and freeing its refunds from the payer's
-document. Whoever did either may not assign money to that account's charges (segregation of duties), or one person could
-approve an account, credit it and empty it."""
+document. A person who did either may not assign money to that account's charges (segregation of duties), or one person
+could approve an account, credit it and empty it."""
 
 
 class SuspendedMoney(Struct, frozen=True, gc=False, kw_only=True):
@@ -195,7 +195,7 @@ def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
 
 
 def _returned(returns: Iterable[tuple[str, BankReturn]]) -> list[_Returned]:
-    """Returns the returns summed by their PIX or boleto."""
+    """Returns the sum of the returns of each PIX or boleto."""
     found: dict[str, _Returned] = {}
     for of, each in returns:
         before = found[of].cents if of in found else 0

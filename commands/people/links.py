@@ -238,7 +238,7 @@ def _invited(invitation: Invitation) -> LinkHolder:
 
 
 def _hash(token: str) -> bytes | None:
-    """Returns the hash under which the link is stored; None for a token that has not our form."""
+    """Returns the hash under which the link is stored; None for text that does not have the form of our tokens."""
     if len(token) != 43 or not token.isascii():
         return None
     try:

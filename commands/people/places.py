@@ -1,7 +1,7 @@
 """The networks that a person signs in from: a sign-in from a new one is mailed to the person.
 
 A known browser is assumed to be its person's own (web/painel/auth/devices.py). If its cookie is copied, the copy signs
-in from elsewhere. A mobile address changes daily and with every cell tower, so a place is the range that a network
+in from elsewhere. An IP address may change every day and with every mobile mast, so a place is the range that a network
 operator assigns in a region: 16 bits of an IPv4 address, 32 bits of an IPv6 address.
 """
 

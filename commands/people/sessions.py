@@ -147,7 +147,7 @@ async def end_other_sessions(conn: Connection, email: str, cookie: str) -> None:
 
 
 def hash_of(cookie: str) -> bytes | None:
-    """Returns the hash under which the cookie is stored; None for text that has not our form of a cookie."""
+    """Returns the hash under which the cookie is stored; None for text that does not have the form of our cookies."""
     if len(cookie) != 64 or not all(each in "0123456789abcdef" for each in cookie):
         return None
     return hashlib.sha256(bytes.fromhex(cookie)).digest()

@@ -107,8 +107,8 @@ async def _remove(conn: Connection, email: str, stays: Callable[[_Member], bool]
 
 
 def _keep_an_admin(staff: list[_Member], leaving: _Member, stays: Callable[[_Member], bool]) -> None:
-    """Refuse to lose the last admin of the home cell. An admin who has chosen no password may be removed as long as any
-    other admin stays."""
+    """Refused(VALIDATION_ERROR) when `leaving` is the last admin of the home cell. An admin who has chosen no password
+    may be removed as long as any other admin stays."""
     others = [each for each in staff if each.role == "admin" and each.email != leaving.email]
     if leaving.role != "admin" or current_cell() != HOME or any(stays(each) or leaving.fresh for each in others):
         return

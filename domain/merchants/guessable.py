@@ -10,8 +10,8 @@ from typing import Final
 GUESSES_MIN: Final = 10**8
 """Guesses that a password must withstand. The pages that ask for a password limit the attempts (docs/dashboard.md)."""
 _LOOKED_AT_MAX: Final = 72
-"""Characters of a password that are checked: the time grows with the square of their number, and a longer password is
-no more guessable for its rest."""
+"""Characters of a password that are checked: the time grows with the square of their number, and the rest of a longer
+password does not make it easier to guess."""
 # Leaked passwords in Portuguese without the digits and signs at their ends, the most frequent first.
 _WORDS: Final = tuple(
     """
