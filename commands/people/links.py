@@ -31,7 +31,7 @@ from sql import Connection
 
 HOLDS: Final = timedelta(minutes=30)
 _KEPT: Final = timedelta(days=7)
-"""How long used links are kept: longer than a mail is retried, so that no retry renews a used link."""
+"""How long links are kept after their expiry: longer than a mail is retried, so that no retry renews a used link."""
 
 
 class LinkAsked(Struct, frozen=True):
