@@ -136,8 +136,7 @@ class QueueRedis(ArqRedis):
         self.read_at = 0.0
         """When Redis last answered, by time.monotonic()."""
         self.run_now: Callable[[str], None] = lambda lane: None
-        """Called with a lane as soon as it is asked for. The lane's job comes when the queue is read, and joins the
-        run."""
+        """Called with a lane as soon as it is asked for. Its job comes when the queue is read, and joins that run."""
 
     async def zrangebyscore(self, *args: Any, **kwargs: Any) -> Any:
         began = time.monotonic()

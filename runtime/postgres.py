@@ -69,8 +69,7 @@ class _Acquired(_Acquire):
     async def __aexit__(self, *given: Any) -> None:
         self.pool.in_use -= 1
         if isinstance(given[1], asyncpg.ReadOnlySQLTransactionError):
-            # The server was demoted behind a proxy that kept the connection open: the next connection finds the
-            # primary.
+            # The server was demoted behind a proxy that kept the connection open: the next one finds the primary.
             cast(Any, self.connection).terminate()
         elif isinstance(given[1], asyncio.CancelledError | TimeoutError) and (conn := self._pooled()) is not None:
             conn.cut_off = True
