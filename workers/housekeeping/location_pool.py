@@ -226,8 +226,7 @@ class LocationPool:
                 each.cancel()
 
     def _calls_of(self, size: int) -> Sequence[int]:
-        """How many locations each call asks for. The simulated bank, in this process, makes a slice by one
-        statement."""
+        """How many locations each call asks for. The simulated bank in this process makes all by one statement."""
         return [size] if self._mode is Mode.SANDBOX else [1] * size
 
     async def _ask(self, count: int, made: list[Location], refusals: list[Rejected | Unknown]) -> None:

@@ -121,8 +121,7 @@ async def forget_mails(context: Context) -> int:
 
 
 class MailSender:
-    """Sends mails to the mail server of the settings, or to the mail catcher of local work. With neither, mails
-    wait."""
+    """Sends mails to the mail server of the settings, or to the mail catcher of local work. With neither they wait."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

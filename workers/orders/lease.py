@@ -90,8 +90,7 @@ def read_scenario(request: bytes) -> str | None:
 
 
 class Later(Struct, frozen=True, kw_only=True):
-    """Not known yet, or not possible yet: the order is asked again. `detail` names what was seen, never what was
-    sent."""
+    """Not known yet, or not possible yet: ask again. `detail` names what was seen, never what was sent."""
 
     detail: str
     at: datetime | None = None

@@ -143,8 +143,7 @@ def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
 async def settle_known(
     conn: Connection, known: Sequence[tuple[MoneyOrder, Known]], *, now: datetime
 ) -> list[tuple[MoneyOrder, Known]]:
-    """End the orders; returns those still under this lease. The others are left to the workers that hold their
-    leases."""
+    """End the orders; returns those still under this lease. The others are left to whichever worker has their lease."""
     settled = await settle(
         conn,
         [

@@ -346,8 +346,7 @@ class _CallbackKeys:
         self._rest_until: dict[tuple[str, str], float] = {}  # keys that the bank did not take
 
     def to_register(self, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
-        """Keys, each after its bank's code, that the bank does not call back for yet; none while a call is under
-        way."""
+        """Keys, each after its bank's code, for which the bank does not call back yet; none during a call."""
         if self._under_way:
             return []
         url = callback_url(self._context)

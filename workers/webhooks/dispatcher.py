@@ -172,8 +172,7 @@ class WebhookDispatcher:
     async def _claim_page(self, now: datetime) -> int:
         """Claim from the lanes of one look; returns how many. `_after` is back at the start when all lanes were gone
         through."""
-        # By the loop's clock, which nobody sets: PostgreSQL's clock rules the lease, and may differ from this
-        # machine's.
+        # By the loop's clock, which nobody sets: the lease goes by PostgreSQL's clock, not by this machine's.
         leased_until = asyncio.get_running_loop().time() + self._lease.total_seconds()
         lanes_max = min(LANES_MAX, self._capacity())
         async with transaction(self._context.pool) as conn:

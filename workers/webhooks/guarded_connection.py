@@ -155,8 +155,7 @@ def connection_was_kept() -> bool:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves by c-ares: threads for lookups run out, and forty dead zones would delay every delivery by many
-    seconds."""
+    """Resolves by c-ares: threads for lookups run out, and forty dead zones would delay every delivery by seconds."""
 
     def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
         self._allow_private = allow_private
