@@ -13,7 +13,7 @@ from runtime.cells.number import current_cell
 
 _BLOCK = 4096
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-# The UUIDs that rows have, which are like others but in C: one is made in 0.1 us, a UUID in Python in 1.4 us.
+# The UUID class of asyncpg's rows: like Python's, but in C. One is made in 0.1 us, one of Python's in 1.4 us.
 _uuid: Final[type[UUID]] = pgproto.UUID
 
 

@@ -30,7 +30,7 @@ _SALT_KEPT: Final = 1_000
 OPENED_AT_ONCE: Final = 100
 """Rows opened before other work of the process has its turn: opening and reading these takes some 2 ms."""
 _CIPHERS_KEPT: Final = 1_024
-"""Of the 65,536 ciphers that each key has: rows sealed under one salt are often opened together."""
+"""Ciphers kept, of the 65,536 that each key has: rows sealed under one salt are often opened together."""
 
 
 # The kinds of sealed content, each with the id of the row that it belongs to.

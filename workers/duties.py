@@ -250,7 +250,8 @@ class Runner:
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks and wait, at most 3 s. Cancels repeatedly: the Redis client can swallow it while it connects."""
+    """Cancel the tasks and wait, at most 3 s. Cancels repeatedly, because the Redis client can swallow a cancellation
+    while it connects."""
     left = set(tasks)
     for _ in range(_CANCELS_MAX):
         if not left:

@@ -40,7 +40,7 @@ from workers.webhooks.guarded_connection import guarded_session
 _CALENDAR_AFTER_S = 3.0
 _LEAVE_S = 1.0
 _CLOCK_S = 5.0
-"""How far a cron's next run may be off its interval before the machine's clock is taken to have been set."""
+"""How far beyond its interval a cron's next run may lie before the machine's clock is taken to have been set."""
 # fmt: off
 _INTERVALS: dict[int, dict[str, Any]] = {
     1:    {"second": set(range(60))},

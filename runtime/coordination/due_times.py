@@ -10,9 +10,9 @@ _OWNERS: Final = 1_000
 
 
 class DueTimes:
-    """Virtual start times of fair queueing. An owner's orders are due `per_s` a second, from now on, and further ones
-    after that, although these may be taken up before they are due when nothing else is. The state is of one process:
-    with several processes, an owner gets as many times as much.
+    """Virtual start times of fair queueing: an owner's orders become due at `per_s` a second. An order may be taken up
+    before it is due when nothing else is due. The state is of one process: with several processes, an owner gets as
+    many times as much.
     """
 
     def __init__(self, per_s: int) -> None:

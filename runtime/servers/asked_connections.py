@@ -1,7 +1,7 @@
 """HTTP connections of a client, kept for the next request, which take no data that was not asked for.
 
 aiohttp queues any amount of data that comes on an idle connection, and takes it for the answer to the next request: to
-another bank order, or another event. The second answer of a server that answers twice would so confirm or refuse it.
+another bank order, or another event. So a server that answers twice would confirm or refuse the wrong one.
 """
 
 import asyncio

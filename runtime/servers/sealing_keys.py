@@ -1,6 +1,6 @@
 """The keys of SECRET_KEY that a database was written with. A process that holds others must not write into it.
 
-It could open nothing that is there, and would seal data that no other process opens, under a key id they all have.
+It could open nothing that is there, and would seal data that no other process opens, under a key id that all have.
 """
 
 from collections.abc import Mapping

@@ -78,7 +78,8 @@ async def look_at_boletos(
     states = await ask_all(context.banks.production[bank].boletos.find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
-        # Read after the bank was asked: its total has no more payments than these, but for callbacks on their way.
+        # Read after the bank was asked: the bank's totals have no more payments than are reported here, except payments
+        # whose callbacks are on their way.
         reported = await find_reported(conn, bank=bank, numbers=[state.number for state in paid])
     announced = {each.number: each.payments for each in reported}
     booked = await book_boletos(context, bank, paid, announced, patient=patient, request_ids=request_ids)

@@ -96,7 +96,7 @@ async def _drain(context: Context, *, of_boleto: bool) -> int:
 
 
 class _Checks:
-    """Checks under way. What they find at the same moment is booked together; so are their verdicts stored."""
+    """Checks under way. Findings of the same moment are booked together, and their verdicts stored together."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -182,7 +182,7 @@ class BoletoOrderWorker:
             case Done() | Rejected(code="WRITTEN_OFF"):
                 return OrderEnded(change=change)
             case Rejected(code) if code == NOT_FOUND:
-                # A bank in trouble says so of boletos it has: the charge is cancelled, and the boleto is reconciled.
+                # A bank in trouble denies boletos that it has: the charge is cancelled, and the boleto is reconciled.
                 _log.error("boleto_not_at_bank", number=order.number)
                 return OrderEnded(change=change, undo=True)
             case Rejected(code) if code == PAID:

@@ -80,7 +80,7 @@ async def claim_money(context: Context, lane: OrderLane, mode: Mode, limit: int)
 async def found_sent(
     order: MoneyOrder, find: Callable[[], Awaitable[Sent | NotFound | Unknown]]
 ) -> Done[Sent] | Unknown | None:
-    """What became of earlier attempts; None when the bank does not have the money's id, so that it may be sent."""
+    """What became of earlier attempts; None when the bank has no such transfer, so that the money may be sent."""
     if order.attempts == 1:
         return None
     match await find():

@@ -40,8 +40,9 @@ _BEGAN_BYTES = 512  # interim answers (1xx) included
 _END = b"\r\n\r\n"
 _HEADER_BYTES_MAX = 32 * 1024
 _ANSWER_BYTES_MAX = 64 * 1024
-"""Interim answers, head, body and its framing. More is not parsed: interim answers (1xx), empty lines or one-byte
-chunks without end kept the event loop busy for the whole attempt, and all other deliveries and bank orders waited."""
+"""The bound of interim answers, head, body and framing. More is not parsed: interim answers (1xx), empty lines or
+one-byte chunks without end kept the event loop busy for the whole attempt, while all other deliveries and bank orders
+waited."""
 _STATUS = re.compile(rb"(?:\A|\r\n\r\n)HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 
 
