@@ -48,7 +48,7 @@ def main():
 
 
 def _fingerprint():
-    """What is installed stays good until a lock, the Python or the place changes."""
+    """A hash of the locks, the Python and the place: as long as none of them changes, the installation stays good."""
     files = (UV_LOCK, LOCK, os.path.abspath(__file__))
     parts = [sys.version, VENV] + [_read(path) for path in files]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -101,7 +101,7 @@ def _sync():
         if subprocess.run(sync, env=environment).returncode == 0:
             return True
         _say("uv could not; trying pip, which is slower and reads its own configuration")
-    # The lock is complete: what it leaves out is left out (pyproject.toml, [tool.uv]).
+    # The lock is complete: packages that it leaves out are not to be installed (pyproject.toml, [tool.uv]).
     return subprocess.run(pip + ["--require-hashes", "--no-deps", "-r", LOCK], env=environment).returncode == 0
 
 

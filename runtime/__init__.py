@@ -1,4 +1,4 @@
-"""What the other packages run on: settings, PostgreSQL, Redis, log, batching, sealing, embedded servers."""
+"""The infrastructure of the other packages: settings, PostgreSQL, Redis, log, batching, sealing, embedded servers."""
 
 VERSION = "1.0.0"
-"""Of the service and its API; pyproject.toml and quita-cli have the same (tests/unit/test_shipping.py)."""
+"""The version of the service and its API; pyproject.toml and quita-cli have the same (tests/unit/test_shipping.py)."""

@@ -1,12 +1,12 @@
 """Natural batching: items submitted while a flush runs are flushed together after it.
 
-There is no timer: a lone item is flushed at once. But while each turn of the event loop brings more items, they are
-waited for: who was answered by the last flush asks again right behind it, and a statement costs its beginning and its
-commit however many it serves (docs/decisions/0028-speed.md).
+There is no timer: a lone item is flushed at once. But while each turn of the event loop brings more items, the flush
+waits for them: callers that the last flush answered submit again right behind it, and a statement costs its beginning
+and its commit however many items it serves (docs/decisions/0028-speed.md).
 
 Each item has its own outcome; when a flush of several fails as a whole, each is retried alone, so that one bad item
-fails no other. The retries are bounded in time, or a hundred items would wait for a silent database one after the
-other.
+fails no other. The retries are bounded in time; otherwise a hundred items would wait for a silent database one after
+the other.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ and time for the others."""
 
 
 class Batcher(Generic[Item, Outcome]):
-    """`flush(items)` answers one outcome (or exception) per item, in order.
+    """`flush(items)` returns one outcome (or exception) per item, in order.
 
     `lanes` flushes may run at once, each of at most `batch_max` items. The item of a cancelled caller is flushed all
-    the same. After a failure of `alone_again` items are retried alone until `alone_s` after the flush began; the rest
-    get a TimeoutError.
+    the same. After a failure of the kinds `alone_again`, items are retried alone until `alone_s` after the flush began;
+    the rest get a TimeoutError.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Batcher(Generic[Item, Outcome]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, item: Item) -> "asyncio.Future[Outcome]":
-        """The outcome of this item, or what its flush raised for it. OverflowError when too many wait."""
+        """A future of the item's outcome, or of what its flush raised for it. OverflowError when too many wait."""
         if len(self._waiting) >= self._waiting_max:
             raise OverflowError("too many waiting")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -62,18 +62,18 @@ class Batcher(Generic[Item, Outcome]):
         return future
 
     async def _run(self) -> None:
-        # A task starts in the loop's next iteration: all items of this one are in its first batch.
+        # A task starts in the loop's next iteration, so its first batch has all items of this iteration.
         try:
             while self._waiting:
                 await self._gather()
                 batch, self._waiting = self._waiting[: self._batch_max], self._waiting[self._batch_max :]
-                if batch:  # or another lane has taken what both had waited for
+                if batch:  # another lane may have taken the items that both waited for
                     await self._serve(batch)
         finally:
             self._lanes_free += 1
 
     async def _gather(self) -> None:
-        """Until a turn of the loop brings nothing more, or the batch is full."""
+        """Wait until a turn of the loop brings no more items, or the batch is full."""
         seen = 0
         while seen < len(self._waiting) < self._batch_max:
             seen = len(self._waiting)

@@ -1,7 +1,7 @@
 """Jobs for the workers: "there is work in this lane". Asked for after a commit, never inside a transaction.
 
-A job carries the name of a lane and nothing else: what is to be done, who holds it and what became of it stands in
-PostgreSQL. So a lost job costs time only (crons look each second), and `wake` costs its caller nothing and cannot fail.
+A job carries the name of a lane and nothing else: PostgreSQL holds what is to be done, by whom, and with what result.
+So a lost job costs time only (crons look each second), and `wake` costs its caller nothing and cannot fail.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ _JOB_KEPT_MS = 86_400_000
 _WAIT_S_MIN = 0.001  # 0 would be for ever
 _COALESCED_S = 0.002
 _PAUSE_S = 0.2
-"""After a wake-up that failed: Redis is away, and asking it more often helps nobody."""
+"""The pause after a wake-up that failed: Redis is away, and asking it more often helps nobody."""
 _SOCKET_S = 2.0
 
-# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane: one
-# that waits or runs covers this request too. The name goes to the list in any case: whoever reads it looks after this
-# request.
+# arq's enqueue_job (four round trips) in one, with the wake-up of a worker that waits. The job's id is its lane, so a
+# job that waits or runs covers this request too. The lane's name goes to the list in any case: the worker that reads it
+# looks at the lane after this request.
 _ENQUEUE = """
 if redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[2]) == 1 then
   redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
@@ -78,7 +78,7 @@ class Jobs:
         self._stopped = False
 
     def wake(self, lane: str) -> None:
-        """Have a worker run this lane. Never waits, never raises; calls for one lane that meet become one."""
+        """Have a worker run this lane. Never waits, never raises; simultaneous calls for one lane become one."""
         if lane in self._again:
             self._again[lane] = True
         elif not self._stopped:
@@ -88,7 +88,7 @@ class Jobs:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Let what is under way end (commands have timeouts) and take no more."""
+        """Let wake-ups under way end (commands have timeouts) and take no more."""
         self._stopped = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
@@ -122,10 +122,10 @@ class Jobs:
 
 
 class QueueRedis(ArqRedis):
-    """The client of an arq worker. Before the queue is read, each POLL_S, lanes begin as their names arrive.
+    """The client of an arq worker. Until the queue is read, each POLL_S, lanes begin as their names arrive.
 
     A job costs a worker nine round trips, and each reading of the queue three more for each job that runs: too much for
-    every wake-up of a busy lane, and polling for it costs a worker at rest 5 % of a core (decision 0015).
+    every wake-up of a busy lane. Polling for wake-ups costs a worker at rest 5 % of a core (decision 0015).
     Messages are msgpack: arq's default, pickle, would run whatever somebody manages to write into Redis.
     """
 
@@ -136,7 +136,7 @@ class QueueRedis(ArqRedis):
         self.read_at = 0.0
         """When Redis last answered, by time.monotonic()."""
         self.run_now: Callable[[str], None] = lambda lane: None
-        """Called with a lane as soon as it is asked for. Its job comes when the queue is read, and joins it."""
+        """Called with a lane as soon as it is asked for. Its job comes when the queue is read, and joins that run."""
 
     async def zrangebyscore(self, *args: Any, **kwargs: Any) -> Any:
         began = time.monotonic()

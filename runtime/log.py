@@ -4,11 +4,11 @@
 
 A line never carries a secret, a document or a payload. That is why an exception is written as its
 type, its own first argument and the places it came through, and not as `str(error)`: PostgreSQL's
-DETAIL, for one, quotes the row. Of data that does not fit (SQLSTATE class 22) the first argument
+DETAIL, for one, quotes the row. When data do not fit (SQLSTATE class 22), the first argument
 quotes the value itself, and is left out.
 
-Logging never raises and never waits: a disk that is full, a closed pipe or a reader that stalls costs lines, which are
-counted, and not the request, the duty or the transaction that had something to say.
+Logging never raises and never waits: a full disk, a closed pipe or a reader that stalls costs lines, which are counted,
+and never the request, the duty or the transaction that logs.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from runtime.tracing.ids import sampled
 _PLACES = 30
 _REASON = 300
 _PIPE_BYTES = 4096
-"""What a pipe that is ready takes without waiting (PIPE_BUF)."""
+"""The bytes that a ready pipe takes without waiting (PIPE_BUF)."""
 _QUOTES_DATA = "22"  # the SQLSTATE class of data exceptions
 _QUIET = {
-    "arq": logging.ERROR,  # it logs what it runs
+    "arq": logging.ERROR,  # arq logs each job that it runs
     "asyncio": logging.ERROR,
-    "asyncpg": logging.ERROR,  # it repeats an outage of PostgreSQL
+    "asyncpg": logging.ERROR,  # asyncpg repeats an outage of PostgreSQL
     "aiohttp.access": logging.CRITICAL,
 }
 
@@ -46,14 +46,14 @@ _Fields = MutableMapping[str, Any]
 def setup(process_name: str, *, traced: float | None = None) -> None:
     """Write the events of this process, structlog's and the standard library's, to stderr; info and above.
 
-    `traced` is the share of traces that are recorded, where any are: lines with a request_id then name its trace.
+    `traced` is the share of traces that are recorded, if any are: a line with a request_id then names its trace.
     """
 
     def stamp(_: object, level: str, fields: _Fields) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         level = "error" if level == "exception" else level
         head: dict[str, Any] = {"ts": now, "level": level, "process": process_name, "event": fields.pop("event", "")}
-        return {**head, **fields, **head}  # a field of one of these names never replaces what the line itself says
+        return {**head, **fields, **head}  # a field of one of these names never replaces the line's own
 
     def render(_: object, __: str, fields: _Fields) -> bytes:
         try:
@@ -86,7 +86,7 @@ def setup(process_name: str, *, traced: float | None = None) -> None:
 
 
 class Lines:
-    """Whole lines on a descriptor, at once. `lost` counts those since the last one that it took."""
+    """Writes whole lines to a descriptor at once. `lost` counts the lines lost since the last one that was written."""
 
     def __init__(self, descriptor: int) -> None:
         self.lost = 0
@@ -120,7 +120,7 @@ class Lines:
 
 
 class _Forward(logging.Handler):
-    """Lines of libraries, in the same shape. Their arguments are left out: they may hold personal data."""
+    """Writes lines of libraries, in the same shape. Their arguments are left out: they may hold personal data."""
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = {"logger": record.name, "message": str(record.msg)[:_REASON], "exc_info": record.exc_info}
@@ -156,7 +156,7 @@ def _reason(error: BaseException) -> str:
 
 
 class AccessLog:
-    """Lines gathered in memory and written every 100 ms or 64 KiB, off the event loop.
+    """Gathers lines in memory and writes them every 100 ms or 64 KiB, off the event loop.
 
     A reader that stalls costs lines (`dropped` counts them), never requests.
     """
@@ -189,7 +189,7 @@ class AccessLog:
             self._full.set()
 
     def trace_of(self, request_id: str) -> str:
-        """The trace of a request as a field of its line; nothing where it is not recorded."""
+        """The field that names the request's trace in its line; nothing where the trace is not recorded."""
         if self._traced is None or (ids := sampled(request_id, self._traced)) is None:
             return ""
         return f'"trace_id":"{ids.trace}",'

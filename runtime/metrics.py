@@ -1,5 +1,4 @@
-"""What is counted: Prometheus metrics, of this process (cli/run/metrics_port.py adds up those of several), and the
-access log.
+"""Prometheus metrics of this process (cli/run/metrics_port.py adds up those of several processes), and the access log.
 
 Labels are bounded: route templates, methods, status codes. Never an account, a charge or a key.
 """
@@ -28,7 +27,7 @@ requests_total = Counter(
 
 
 class Often:
-    """A counter for each request: counted here, and handed on once a second, since the shared one takes 3 us."""
+    """A counter for each request: counted here, and handed on once a second, because the shared counter takes 3 us."""
 
     __slots__ = ("_count", "_counter")
     _all: ClassVar[list["Often"]] = []
@@ -50,7 +49,7 @@ class Often:
 
 
 class ManyTimes(Histogram):
-    """A histogram that takes many values at once: one addition to each shared counter, and not one for each value."""
+    """A histogram that takes many values at once, by one addition to each shared counter instead of one a value."""
 
     def observe_all(self, values: Sequence[float]) -> None:
         places = TallyOf(bisect_left(self._upper_bounds, value) for value in values)
@@ -84,7 +83,7 @@ _HAND_ON_S = 1.0
 
 
 class Meter:
-    """Counts and logs requests. The shared counters are slow: counts are added to them once a second."""
+    """Counts and logs requests. Counts are added to the shared counters once a second, because these are slow."""
 
     def __init__(self, access_log: AccessLog | None) -> None:
         self._access_log = access_log
@@ -97,7 +96,7 @@ class Meter:
         return time.perf_counter()
 
     def finish(self, method: str, route: str, status: int, started: float, request_id: str) -> float:
-        """Count the request; answers how many seconds it took."""
+        """Count the request; returns how many seconds it took."""
         took_s = time.perf_counter() - started
         key = (route, method, status)
         self._counted[key] = self._counted.get(key, 0) + 1
@@ -107,7 +106,7 @@ class Meter:
             asyncio.get_running_loop().call_later(_HAND_ON_S, self.hand_on)
         if self._access_log is not None:
             second, ms = divmod(time.time_ns() // 1_000_000, 1000)
-            if second != self._second:  # written once a second: writing it for each line costs half of the line
+            if second != self._second:  # formatted once a second: for each line it would cost half of the line
                 self._second, self._stamp = second, datetime.fromtimestamp(second, UTC).isoformat()[:19]
             trace = self._access_log.trace_of(request_id)
             line = (
@@ -129,11 +128,11 @@ class Meter:
 
 
 class DatabaseMeter:
-    """What statements take and pools hold, counted where they are used and handed on once a second: beside a statement
-    of 200 us a shared counter, of 5 us, would show."""
+    """Counts what statements take and pools hold. Counts are kept where they arise and handed on once a second: beside
+    a statement of 200 us, a shared counter of 5 us would show."""
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs for ever."""
         while True:
             self.hand_on()
             await asyncio.sleep(_HAND_ON_S)
@@ -157,7 +156,7 @@ class DatabaseMeter:
 
 
 def forget(*gauges: Gauge) -> None:
-    """Show nothing that another worker knows better. Where processes share a folder the most recent value is shown."""
+    """Clear gauges that another worker knows better. Where processes share a folder, the most recent value is shown."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         for gauge in gauges:
             gauge.clear()

@@ -16,7 +16,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Field `x_y` is the variable X_Y."""
 
     bank_pix_calls: int = 256
-    """Orders about cobs under way at one mode's bank."""
+    """Orders about cobs under way at the bank of one mode."""
     bank_location_calls: int = 128
     """Locations asked for at once, by the one process of the installation that fills the pool."""
     bank_hint_calls: int = 192
@@ -28,9 +28,9 @@ class Pace(Struct, frozen=True, kw_only=True):
     bank_refund_calls: int = 32
     bank_withdrawal_calls: int = 16
     bank_share_per_s: int = 20
-    """Orders of one account and mode, in a second and process, that no other account's come before."""
+    """Orders that one account and mode may place a second, in a process, before other accounts' orders go first."""
     webhook_requests: int = 10
-    """Webhooks under way to one address at most, over all workers; `sandbox_webhook_requests` of test events."""
+    """Webhooks under way to one address at most, over all workers; `sandbox_webhook_requests` is for test events."""
     sandbox_webhook_requests: int = 5
     orders_claimed: int = 100
     """Orders taken up by one statement."""
@@ -42,18 +42,18 @@ class Pace(Struct, frozen=True, kw_only=True):
     """The reserve for a burst, filled in the background."""
     pix_locations_max: int = 300_000
     pix_locations_per_s: float = 100.0
-    """How fast the background fills; whatever is needed for `pix_locations_s` is made as fast as the bank answers."""
+    """How fast the background fills the reserve; `pix_locations_s` of supply is made as fast as the bank answers."""
     sandbox_locations_min: int = 20_000
     api_pool_size: int = 12
-    """Connections to PostgreSQL of an API process; `web_pool_size` of the pages in the same process."""
+    """Connections to PostgreSQL of an API process; `web_pool_size` is for the pages in the same process."""
     web_pool_size: int = 4
     worker_pool_size: int = 16
     list_pool_size: int = 8
     """Connections of an API process for lists and sums, apart from those of creations and look-ups."""
     list_statement_s: int = 2
-    """After which a list or sum is given up."""
+    """The time after which a list or sum is given up."""
     people_pool_size: int = 4
-    """For the pages of people who are signed in, apart from those of payers."""
+    """Connections for the pages of people who are signed in, apart from those for payers."""
     account_at_once: int = 3
     """Lists, sums and pages of one account and mode at work at the same time in a process."""
 

@@ -13,18 +13,18 @@ from argon2.exceptions import InvalidHashError, VerificationError
 _PASSES, _MEMORY_KIB = 2, 19 * 1024
 _HASHER: Final = PasswordHasher(time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=1)
 _SCRYPT_MEMORY_MAX = 64 * 1024 * 1024
-# Verified for unknown e-mails, so that the time it takes does not reveal whether a person exists. It is no
-# password's: the time goes into the hash that is compared with it.
+# Verified for unknown e-mails, so that the time does not reveal whether a person exists. It is no password's hash: the
+# time goes into hashing the password that is compared with it.
 _NOBODY: Final = f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p=1${'A' * 22}${'A' * 43}"
 
 
 def hash_password(password: str) -> str:
-    """All parameters and a salt of its own are in the text. Some 20 ms of work: call it from a thread."""
+    """The hash, as text with all parameters and its own salt. Takes some 20 ms: call it from a thread."""
     return _HASHER.hash(password)
 
 
 def is_right(password: str, kept: str | None) -> bool:
-    """Whether `kept` is this password's hash; None is false, in the same time. Call it from a thread."""
+    """Whether `kept` is this password's hash; None gives False, in the same time. Call it from a thread."""
     if kept is not None and kept.startswith("scrypt$"):
         return _scrypt_is_right(password, kept)
     try:
@@ -34,7 +34,7 @@ def is_right(password: str, kept: str | None) -> bool:
 
 
 def is_outdated(kept: str) -> bool:
-    """Whether a new hash would have other parameters."""
+    """Whether a new hash would use other parameters."""
     return kept.startswith("scrypt$") or _HASHER.check_needs_rehash(kept)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     _Connection = asyncpg.Connection[asyncpg.Record]
     Connection = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
-    # The stubs know these as generic; the classes themselves are not.
+    # The stubs declare these classes as generic; at run time they are not.
     _Pool = asyncpg.Pool
     _Acquire = asyncpg.pool.PoolAcquireContext
     _Connection = asyncpg.Connection
@@ -28,27 +28,27 @@ else:
 
 
 class Pool(_Pool):
-    """What its callers wait for is counted; the counts are handed on once a second (runtime/metrics.py)."""
+    """A pool that counts its callers' waits; the counts are handed on once a second (runtime/metrics.py)."""
 
     name: str
     size_max: int
     in_use = 0
     waits = 0
-    """How often all connections were in use when one was wanted."""
+    """How often a caller found all connections in use."""
     waited_s = 0.0
 
     def acquire(self, *, timeout: float | None = None) -> "_Acquired":
         return _Acquired(self, timeout)
 
     def taken(self) -> tuple[int, float]:
-        """Waits and seconds since this was asked last."""
+        """Waits, and seconds waited, since the last call."""
         found = self.waits, self.waited_s
         self.waits, self.waited_s = 0, 0.0
         return found
 
 
 class _Acquired(_Acquire):
-    """A connection for the time of a block; counted while it lasts."""
+    """A connection for the time of a block; counted as in use for as long."""
 
     pool: Pool
 
@@ -69,7 +69,7 @@ class _Acquired(_Acquire):
     async def __aexit__(self, *given: Any) -> None:
         self.pool.in_use -= 1
         if isinstance(given[1], asyncpg.ReadOnlySQLTransactionError):
-            # The server was demoted behind a proxy that kept the connection open: the next one goes to the primary.
+            # The server was demoted behind a proxy that kept the connection open: the next one finds the primary.
             cast(Any, self.connection).terminate()
         elif isinstance(given[1], asyncio.CancelledError | TimeoutError) and (conn := self._pooled()) is not None:
             conn.cut_off = True
@@ -77,26 +77,26 @@ class _Acquired(_Acquire):
             await super().__aexit__(*given)
         except Exception:
             if not isinstance(given[1], asyncio.CancelledError):
-                raise  # in place of a cancellation it would leave the task running
+                raise  # raised in place of a cancellation, the error would leave the task running
 
     def _pooled(self) -> "_PooledConnection | None":
-        """None of one that was closed meanwhile."""
+        """The connection in the pool; None when it was closed meanwhile."""
         return cast(Any, self.connection)._con  # type: ignore[no-any-return]
 
 
 class _PooledConnection(_Connection):
     cut_off = False
-    """Its last work was ended before it was done. asyncpg has a statement prepared by one message and executed by
-    another, which is the one that ends the transaction that the first began. Without it that goes on for whoever is
-    next: it keeps its lock on the table, and what comes later fails by the time limit of a statement that nobody waits
-    for."""
+    """Its last work was cancelled or timed out. asyncpg prepares a statement by one message and executes it by another,
+    and only the second ends the transaction that the first began. Without the second, the transaction goes on for the
+    connection's next user: it keeps its lock on the table, and later statements fail by the time limit of a statement
+    that nobody waits for."""
 
 
 OPENED: "WeakSet[Pool]" = WeakSet()
 """The pools of this process."""
 
-# What a connection can fail with while PostgreSQL restarts or is unreachable; the work was not
-# acknowledged, and whether it was done is found out by asking again with the same key.
+# The errors of a connection while PostgreSQL restarts or is unreachable. The work was not acknowledged; whether it was
+# done is found out by asking again with the same key.
 DB_UNAVAILABLE = (
     OSError,
     asyncpg.PostgresConnectionError,
@@ -124,8 +124,9 @@ _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 
 
 async def _keep(conn: _PooledConnection) -> None:
-    """Nothing to reset: no session state is ever set on a pooled connection, so the round trip is saved. What was cut
-    off is ended by another statement, or by the end of the connection if that fails."""
+    """Nothing is reset: no session state is ever set on a pooled connection, so the round trip is saved. A connection
+    whose work was cut off may still be inside a transaction. One more statement ends that transaction; if it fails, the
+    pool closes the connection."""
     if conn.cut_off:
         conn.cut_off = False
         await conn.execute("SELECT 1", timeout=_END_S)
@@ -153,8 +154,8 @@ async def open_pool(
     target: Target = "primary",
 ) -> Pool:
     """A pool of at most `size` connections, on which no statement takes longer than `statement_s`. With a `size_min` of
-    0 the server need not be there. `statements_kept` prepared statements of each connection; 0 prepares none. Raises
-    SettingsMissing where a pooler keeps ours from the server."""
+    0 the server need not be there. `statements_kept`: prepared statements of each connection; 0 prepares none. Raises
+    SettingsMissing where a pooler keeps our settings from the server."""
     if current_cell():
         name = f"{name} of cell {current_cell()}"
     settled = _Settled(Hosts(database_url, target), name, statement_s)
@@ -166,7 +167,7 @@ async def open_pool(
         loop=None,
         min_size=size_min,
         max_size=size,
-        max_queries=10**9,  # the default reconnects every 50,000 queries: seconds, at our rates
+        max_queries=10**9,  # the default reconnects every 50,000 queries, which at our rates is every few seconds
         max_inactive_connection_lifetime=0,
         max_cached_statement_lifetime=0,
         statement_cache_size=statements_kept,
@@ -181,14 +182,14 @@ async def open_pool(
 
 
 class _Settled:
-    """Connections whose sessions have our settings: the role's own, and what it lacks as the connection is opened."""
+    """Connections whose sessions have our settings: those of the role, and those the role lacks, set on opening."""
 
     def __init__(self, hosts: Hosts, name: str, statement_s: float) -> None:
         self._hosts = hosts
         self._always = {"application_name": name}
         self._wanted = {**SETTINGS, "statement_timeout": str(round(statement_s * 1000))}
         self._lacking: dict[str, str] | None = None
-        """What the role lacks; looked at with the first connection."""
+        """The settings that the role lacks; read with the first connection."""
 
     async def connect(self, _: str, **options: Any) -> Any:
         if self._lacking is None:
@@ -204,7 +205,7 @@ class _Settled:
         return await self._open(options, self._lacking)
 
     async def _takes(self, options: dict[str, Any], lacking: Mapping[str, str]) -> bool:
-        """Whether what a connection asks for reaches its session. PgBouncer refuses most of it, or ignores it."""
+        """Whether settings that a connection asks for reach its session. PgBouncer refuses or ignores most of them."""
         try:
             conn = await self._open(options, lacking)
         except asyncpg.ProtocolViolationError:
@@ -215,7 +216,7 @@ class _Settled:
             await conn.close()
 
     def _go_without(self, lacking: Mapping[str, str]) -> dict[str, str]:
-        """Behind a pooler another time limit of statements is done without, because the client has one as well."""
+        """Behind a pooler our time limit of statements may be missing, because the client has one as well."""
         if set(lacking) == {"statement_timeout"}:
             return {}
         told = ", ".join(f"{name}={value}" for name, value in sorted(lacking.items()))
@@ -226,7 +227,7 @@ class _Settled:
 
 
 async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.Connection[asyncpg.Record]":
-    """One connection of its own, for tools; no statement timeout, but behind a pooler, where it is the role's."""
+    """A connection for a tool. It has no statement timeout, except behind a pooler, where the role's applies."""
     hosts = Hosts(database_url, target)
     options: dict[str, Any] = {"statement_cache_size": 0, "connection_class": _ToolConnection}
     try:
@@ -238,15 +239,15 @@ async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.
 
 
 class _ToolConnection(_Connection):
-    """asyncpg's own waits without a limit until the server has cancelled a statement, or has closed the connection: a
-    command whose time was over, or that was interrupted, would wait for as long as the server hangs."""
+    """Ends a wait that asyncpg's own connection does not bound: until the server has cancelled a statement, or closed
+    the connection. A command that timed out or was interrupted would wait for as long as the server hangs."""
 
     def _cancel_current_command(self, sent: Any, cancelled: Any) -> None:
         cast(Any, super())._cancel_current_command(sent, cancelled)
         asyncio.get_running_loop().call_later(_END_S, lambda: None if cancelled.done() else self.terminate())
 
     async def close(self, *, timeout: float | None = _END_S) -> None:
-        with suppress(TimeoutError):  # it is aborted then
+        with suppress(TimeoutError):  # the connection is then aborted
             await super().close(timeout=timeout)
 
 

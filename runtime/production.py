@@ -1,4 +1,4 @@
-"""QUITA_ENV=production refuses to start with anything of local work in it: the money is real."""
+"""The check that keeps QUITA_ENV=production from starting with any setting of local work: the money is real."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
@@ -14,11 +14,11 @@ LOCAL_CALLBACK_TOKEN = "local"  # noqa: S105 - of the simulated bank
 CALLBACK_TOKEN_MIN = 24
 BANK_SECRET_MIN = 16
 _DISTINCT_BYTES_MIN = 8
-"""Of 32 random bytes fewer than 8 are distinct once in 10^30 keys."""
+"""Fewer than 8 of 32 random bytes are distinct once in 10^30 keys."""
 
 
 def environment(env: Mapping[str, str]) -> str:
-    """QUITA_ENV: `production`, which the image and compose set, or `local`, which nothing has to set."""
+    """QUITA_ENV: `production`, which the image and compose set, or `local`, the default."""
     given = env.get("QUITA_ENV") or ENVIRONMENTS[0]
     if given not in ENVIRONMENTS:
         raise ValueError(f"QUITA_ENV must be {' or '.join(ENVIRONMENTS)}, not {given!r}")
@@ -26,7 +26,7 @@ def environment(env: Mapping[str, str]) -> str:
 
 
 def production_faults(env: Mapping[str, str]) -> list[str]:
-    """What keeps this environment from production, each naming its variable; nothing secret is quoted."""
+    """The faults that keep this environment from production, each naming its variable; no secret is quoted."""
     return list(_faults(env))
 
 
@@ -35,7 +35,7 @@ def _faults(env: Mapping[str, str]) -> Iterator[str]:
     if env.get("DATABASE_OWNER_URL", "") not in ("", env.get("DATABASE_URL", "")):
         yield "DATABASE_OWNER_URL must not be set: only `quita migrate` needs it, and its owner may change the books"
     for name in ("BASE_URL", "APP_URL", "BANK_URL", "BANK_TRANSFERS_URL"):
-        # The pages are where the API is, unless APP_URL says more; not every bank sends PIX for us.
+        # The pages are at BASE_URL unless APP_URL says otherwise; not every bank sends PIX for us.
         optional = {"APP_URL": env.get("BASE_URL", ""), "BANK_TRANSFERS_URL": "https://"}
         if not (env.get(name) or optional.get(name, "")).startswith("https://"):
             yield f"{name} must begin with https://"

@@ -1,4 +1,4 @@
-"""Whether a process can do its work: PostgreSQL answers, with the schema that this version needs; and Redis."""
+"""Whether a process can do its work: PostgreSQL answers with the schema that this version needs; Redis takes writes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from sql.migrate import find_read_only, find_unfit
 from sql.migration_files import read_migrations
 
 ASK_S_MAX = 1.0
-"""A probe that waits longer is no probe."""
+"""The longest wait of a probe; a PostgreSQL that has not answered by then counts as unreachable."""
 
 
 Found: TypeAlias = Literal["ready", "read_only", "unreachable", "outdated", "outgrown"]
@@ -27,9 +27,9 @@ class Readiness:
         self._asking: asyncio.Task[Found] | None = None
 
     async def database(self) -> Found:
-        """`outdated`: a migration that this version has is missing. `outgrown`: a later version took away what this one
-        may use. One that only adds is minded by nobody. `read_only`: it is answered, and can change nothing."""
-        # All probes wait for one question: a server that hangs keeps its connection for seconds after it was given up.
+        """`outdated`: a migration of this version is missing. `outgrown`: a later version removed something that this
+        version may use; a later migration that only adds does no harm. `read_only`: it answers, and takes no writes."""
+        # All probes wait for one question: a server that hangs keeps its connection busy for seconds after the timeout.
         asking = self._asking
         if asking is None or asking.done():
             asking = self._asking = asyncio.create_task(self._ask())
@@ -51,7 +51,7 @@ class Readiness:
 
 
 async def takes_writes(redis: Redis) -> bool:
-    """Whether Redis does. One that only answers is done without, as one that is gone (runtime/redis.py)."""
+    """Whether Redis takes writes. A Redis that answers and takes none counts as gone (runtime/redis.py)."""
     try:
         async with asyncio.timeout(ASK_S_MAX):
             await redis.set("ready", b"", ex=1)

@@ -8,9 +8,9 @@ from redis.asyncio.connection import BlockingConnectionPool, Connection, Connect
 
 from runtime.servers.sentinel import SCHEME, sentinel_pool
 
-# What "Redis is not there" looks like: catch these, do the slower thing, and go on. A Redis that answers
-# with an error is no better than none: out of memory, read only, without its replicas (NOREPLICAS), unable
-# to write to its disk (MISCONF). The last two come as plain ResponseError, as mistakes of our own would.
+# The errors of a Redis that is not there: catch these, do the slower thing, and go on. A Redis that answers with an
+# error is no better than none: out of memory, read only, without its replicas (NOREPLICAS), unable to write to its
+# disk (MISCONF). The last two come as plain ResponseError, as mistakes of our own would.
 REDIS_UNAVAILABLE: tuple[type[BaseException], ...] = (
     redis.exceptions.ConnectionError,  # also: pool exhausted, still loading, refused credentials
     redis.exceptions.TimeoutError,
@@ -27,10 +27,10 @@ _BLOCKING_CONNECTIONS = 4
 
 
 def open_redis(url: str, *, blocking: bool) -> Redis:
-    """A client. For readers that wait inside Redis (BLPOP) `blocking` leaves the socket without a
-    timeout: such a reader bounds its wait itself."""
+    """A client. `blocking`, for readers that wait inside Redis (BLPOP), leaves the socket without a timeout: such a
+    reader bounds its wait itself."""
     if blocking:
-        return Redis.from_pool(  # and not Redis(connection_pool=): closing that one leaves its connections open
+        return Redis.from_pool(  # and not Redis(connection_pool=), whose closing leaves the pool's connections open
             connections(url, max_connections=_BLOCKING_CONNECTIONS, socket_timeout=None)
         )
     return Redis.from_pool(
@@ -45,8 +45,8 @@ def open_redis(url: str, *, blocking: bool) -> Redis:
 
 
 def connections(url: str, *, blocks: bool = False, **options: Any) -> ConnectionPool:
-    """A pool of connections to the one Redis of the URL, or to the master that its Sentinels name. `blocks`: where all
-    are in use, one is waited for."""
+    """A pool of connections to the one Redis of the URL, or to the master that its Sentinels name. `blocks`: while all
+    connections are in use, a caller waits for one."""
     options |= {"socket_connect_timeout": COMMAND_S, "socket_keepalive": True}
     if url.startswith(SCHEME):
         return sentinel_pool(url, blocks=blocks, sentinel_s=COMMAND_S, **options)
@@ -56,7 +56,7 @@ def connections(url: str, *, blocks: bool = False, **options: Any) -> Connection
 
 
 class _MasterConnection(Connection):
-    """Ends when its server was demoted: behind a name or a proxy, the next one finds the master."""
+    """Closes when its server was demoted: behind a name or a proxy, the next connection finds the master."""
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
         try:

@@ -2,7 +2,7 @@
 
 The outcome stands in PostgreSQL before the reply is sent, so a process without a reply looks there: every 200 ms
 while Redis is away, once a second otherwise. A reply is signed under SECRET_KEY together with the order it is about:
-whoever writes to Redis can hold one back, which costs a second, and can make none up (docs/decisions/0038).
+an intruder in Redis can hold a reply back, which costs a second, and can forge none (docs/decisions/0038).
 """
 
 import asyncio
@@ -41,13 +41,13 @@ Look = Callable[[Connection, UUID], Awaitable[bytes | None]]
 
 
 class Replies:
-    """`redis` must be one for blocking readers; it is closed with this."""
+    """`redis` must be a client for blocking readers; it is closed together with this object."""
 
     def __init__(self, redis: Redis, pool: Pool, secret: SecretKeys) -> None:
         self.reply_to = f"reply:{secrets.token_urlsafe(16)}"
         self._redis = redis
         self._pool = pool
-        self._keys = Seal(secret).keys(_PURPOSE)  # a worker may have been given a new key before us, or after
+        self._keys = Seal(secret).keys(_PURPOSE)  # a worker may have been given a new key before this process, or after
         self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
         self._away = True
         self._reader: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class Replies:
         await self._redis.aclose(close_connection_pool=True)
 
     async def wait(self, order_id: UUID, *, deadline_s: float, look: Look) -> bytes | None:
-        """The outcome of an order, or None when `deadline_s` from now has passed without one."""
+        """The outcome of an order; None when `deadline_s` has passed without one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_s
         future: asyncio.Future[bytes] = loop.create_future()
@@ -117,7 +117,7 @@ class Replies:
 
 
 async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes, seal: Seal) -> None:
-    """Send the outcome to the process that waits; without it, that looks for itself."""
+    """Send the outcome to the process that waits; if the reply does not arrive, that process looks for itself."""
     message = order_id.bytes + _tag(seal.key(_PURPOSE), order_id.bytes, outcome) + outcome
     try:
         async with redis.pipeline(transaction=False) as pipe:

@@ -1,8 +1,8 @@
 """Secrets and personal data at rest: sealed with AES-256-GCM under keys derived from SECRET_KEY.
 
-SECRET_KEY holds one key or several, the first of which seals. Sealed bytes name their key, so that the others still
-open what they sealed until `quita rekey` has sealed it anew; and they are bound to what they are and to the row they
-belong to, so that they cannot be opened as anything else or in another's place.
+SECRET_KEY holds one key or several, the first of which seals. Sealed bytes name their key, so that an older key still
+opens what it sealed until `quita rekey` has sealed it anew. They are bound to their kind and to the row they belong to,
+so that they cannot be opened as another kind or in another row's place.
 """
 
 import hmac
@@ -26,14 +26,14 @@ _SALT: Final = 2
 _NONCE: Final = 12
 _HEAD: Final = 1 + _SALT + _NONCE
 _SALT_KEPT: Final = 1_000
-"""Messages sealed one after the other under one salt: deriving its key takes as long as sealing."""
+"""Consecutive messages sealed under one salt: deriving its key takes as long as sealing a message."""
 OPENED_AT_ONCE: Final = 100
-"""Of many rows, before others of the process have their turn: opening and reading these takes some 2 ms."""
+"""Rows opened before other work of the process has its turn: opening and reading these takes some 2 ms."""
 _CIPHERS_KEPT: Final = 1_024
-"""Of the 65,536 that each key has: what was sealed under one salt is often opened together."""
+"""Ciphers kept, of the 65,536 that each key has: rows sealed under one salt are often opened together."""
 
 
-# What is sealed, and the id of the row that it belongs to.
+# The kinds of sealed content, each with the id of the row that it belongs to.
 CHARGE_PAYER: Final = "payer"
 """Of a charge: charge_id."""
 SCHEDULE_PAYER: Final = "payer of a schedule"
@@ -41,7 +41,7 @@ SCHEDULE_PAYER: Final = "payer of a schedule"
 PAYMENT_PAYER: Final = "payer of a payment"
 """payment_id."""
 SUSPENDED_PAYER: Final = "payer of money in suspense"
-"""What the money is known by at the bank."""
+"""The bank's reference of the money."""
 DESTINATION: Final = "destination of a refund"
 """refund_id."""
 WEBHOOK_SECRET: Final = "secret of webhooks"  # noqa: S105
@@ -79,7 +79,7 @@ class SecretKeys(Struct, frozen=True):
 
 
 def read_keys(text: str) -> SecretKeys:
-    """Of `64 hex digits`, or `id:hex,id:hex`; ValueError when it is neither."""
+    """Reads `64 hex digits`, or `id:hex,id:hex`; ValueError when the text is neither."""
     keys = []
     for part in text.split(","):
         name, _, digits = part.strip().rpartition(":")
@@ -99,13 +99,13 @@ def read_keys(text: str) -> SecretKeys:
 
 
 class Seal:
-    """Key id, salt, nonce and what AES-GCM makes of the plain bytes, in this order."""
+    """Seals and opens. The sealed bytes are key id, salt, nonce and AES-GCM's output, in this order."""
 
     def __init__(self, secret: SecretKeys | bytes) -> None:
-        """One key alone has the id that a SECRET_KEY without ids has."""
+        """A key that is given alone has the id that a SECRET_KEY without ids has."""
         self._secret = secret if isinstance(secret, SecretKeys) else SecretKeys(((_ONLY, secret),))
         self._data = {id: _derived(root, "data") for id, root in self._secret.keys}
-        # Fingerprints are compared with those of years ago, and are in the journal: the oldest key makes them.
+        # New fingerprints are compared with years-old ones, and are in the journal: the oldest key makes them.
         self._index = _derived(self._secret.keys[-1][1], "index")
         self._sealing: tuple[bytes, AESGCM] | None = None
         self._left = 0
@@ -118,20 +118,20 @@ class Seal:
         return self._secret.current
 
     def key(self, purpose: str) -> bytes:
-        """The 32-byte key of a purpose: the same for the same current key, unrelated to every other."""
+        """The 32-byte key of a purpose: the same for the same current key, unrelated to every other purpose's."""
         return _derived(self._secret.keys[0][1], purpose)
 
     def fingerprints(self) -> dict[int, str]:
-        """By the ids of all keys, oldest last: whether another SECRET_KEY opens what this one has sealed, and finds
-        what it has fingerprinted. Nothing of a key can be told from it."""
+        """One for each key, by key id, oldest last. They tell whether another SECRET_KEY opens what this one has
+        sealed, and finds what it has fingerprinted. Nothing of a key can be told from them."""
         return {id: _derived(root, "fingerprint").hex()[:32] for id, root in self._secret.keys}
 
     def keys(self, purpose: str) -> Sequence[bytes]:
-        """For what is handed out and comes back later: sign with the first, and take what any has signed."""
+        """The keys of a purpose, for values that are handed out and come back: sign with the first, accept any."""
         return [_derived(root, purpose) for _, root in self._secret.keys]
 
     def seal(self, plain: bytes, what: str, row: object) -> bytes:
-        """`what` it is and the id of the `row` it is kept in: to be told again when it is opened."""
+        """Seal `plain` as `what` it is, for the id of the `row` it is kept in; opening it takes the same two."""
         if self._sealing is None or self._left <= 0:
             salted = bytes((self.current,)) + os.urandom(_SALT)
             self._sealing, self._left = (salted, self._cipher(salted)), _SALT_KEPT
@@ -141,16 +141,16 @@ class Seal:
         return salted + nonce + cipher.encrypt(nonce, plain, _bound(what, row))
 
     def open(self, sealed: bytes, what: str, row: object) -> bytes:
-        """Raises cryptography.exceptions.InvalidTag when it was not sealed here as this, was altered, or when its key
-        is no longer among ours."""
+        """Raises cryptography.exceptions.InvalidTag when the bytes were not sealed here as this, were altered, or when
+        their key is no longer among ours."""
         head = sealed[:_HEAD]
         if len(head) < _HEAD or head[0] not in self._data:
             raise InvalidTag
         return self._cipher(head[: 1 + _SALT]).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
 
     def opened(self, sealed: bytes, what: str, row: object) -> bytes | None:
-        """None of what no key opens any more: one was lost, and what stands beside it is shown all the same. It is
-        logged once for each `what`, not for each row of each page."""
+        """As `open`, but None when no key opens the bytes any more: a key was lost, and the data beside are shown all
+        the same. Logged once for each `what`, not for each row of each page."""
         try:
             return self.open(sealed, what, row)
         except InvalidTag:
@@ -164,8 +164,8 @@ class Seal:
         return hmac.digest(self._index, value.encode(), "sha256").hex()[:32]
 
     def _derived_cipher(self, salted: bytes) -> AESGCM:
-        # One key of 65,536 by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
-        # second is fifty days. Which salt is kept for a while is random too, so each has its share.
+        # One of 65,536 keys, by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
+        # second is fifty days. The salt that is kept for a while is random too, so each key has its share.
         return AESGCM(hmac.digest(self._data[salted[0]], salted[1:], "sha256"))
 
 

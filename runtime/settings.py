@@ -1,6 +1,6 @@
 """Everything an operator can set, read once from the environment when a process starts.
 
-Durations carry their unit in the name. What is secret is never printed: `repr` shows names only.
+Durations carry their unit in the name. Secrets are never printed: `repr` shows the home folder and the port only.
 """
 
 import os
@@ -42,7 +42,7 @@ WEBHOOK_HELD_S = 14 * 86_400.0
 WEBHOOK_PAUSED_PROBE_S = 3_600.0
 # Long enough for a program to cancel a mistake, short enough not to delay the money.
 WITHDRAWAL_GRACE_S = 5.0
-# Of whole numbers: a thousand million reais in cents, and more connections and orders than there are.
+# The largest whole number: a thousand million reais in cents, and more connections and orders than there are.
 _WHOLE_MAX = 10**11
 _DAYS_MAX = 36_500
 _PROCESSES_MAX = 1_000
@@ -54,21 +54,21 @@ DAILY_WITHDRAWAL_HOUR = 19
 
 class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     environment: str
-    """QUITA_ENV: `production`, which refuses to start with anything of local work in it, or `local`."""
+    """QUITA_ENV: `production`, which refuses to start with any setting of local work, or `local`."""
     home: Path
-    """QUITA_HOME: where embedded servers keep their data, dev.json and the local key live."""
+    """QUITA_HOME: the folder of the embedded servers' data, of dev.json and of the local key."""
     database_url: str
-    """DATABASE_URL: as the role of the API and the workers. Their owner's is no setting of theirs (sql/roles.py)."""
+    """DATABASE_URL: as the role of the API and the workers. The owner's URL is no setting of theirs (sql/roles.py)."""
     database_report_url: str
     """DATABASE_REPORT_URL: as the role that only reads, for reports; DATABASE_URL unless given."""
     database_read_url: str
     """DATABASE_READ_URL: a standby for lists, sums and pages, as the role of DATABASE_URL; none unless given."""
     statements_kept: int
-    """DATABASE_PREPARED=0: 0, statements are prepared anew each time, as PgBouncer before 1.21 needs it."""
+    """Prepared statements kept by each connection; 0 with DATABASE_PREPARED=0, which PgBouncer before 1.21 needs."""
     cell: int
     """CELL: the number of the cell (runtime/cells) that a worker works for; 0, home, unless given."""
     directory_url: str
-    """DATABASE_URL as given, also where `database_url` is another cell's: home's, where the directory of cells is."""
+    """DATABASE_URL as given, even where `database_url` is another cell's: home's, with the directory of cells."""
     redis_url: str
     port: int
     host: str
@@ -78,20 +78,20 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """APP_URL: where payers and merchants' people reach /pagar and /painel."""
     docs_url: str
     banks: tuple[str, ...]
-    """BANKS: COMPE codes, commas between them. The first carries new charges; the others serve those they carry."""
+    """BANKS: COMPE codes, commas between them. The first carries new charges; the others serve older ones."""
     bank_url: str
     """BANK_URL: the bank of production mode; locally the simulated bank's own process."""
     bank_client_id: str
     bank_client_secret: str
     bank_app_key: str
     bank_boleto_client_id: str
-    """BANK_BOLETO_CLIENT_ID, _SECRET, BANK_BOLETO_APP_KEY: the application for boletos, when it is another one than
-    PIX's."""
+    """BANK_BOLETO_CLIENT_ID, _SECRET, BANK_BOLETO_APP_KEY: the application for boletos, when it is not the one for
+    PIX."""
     bank_boleto_client_secret: str
     bank_boleto_app_key: str
     bank_convenio: str
-    """BANK_CONVENIO: the agreement for boletos, seven digits, of type 4 (numbers chosen by us); the one that
-    the bank's homologation shares among all developers unless given."""
+    """BANK_CONVENIO: the agreement for boletos, seven digits, of type 4 (numbers chosen by us). Unless given, it is the
+    one that the bank's homologation shares among all developers."""
     bank_carteira: str
     bank_variacao: int
     bank_agencia: int
@@ -101,15 +101,15 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """BANK_CERTIFICATE: a PEM file with our client certificate and its chain, for banks that ask for one; none unless
     given."""
     bank_certificate_key: Path | None
-    """BANK_CERTIFICATE_KEY: the PEM file of its key, when that is another one."""
+    """BANK_CERTIFICATE_KEY: the PEM file of its key, when that is another file."""
     bank_certificate_password: str
-    """BANK_CERTIFICATE_PASSWORD: of the key, when it has one."""
+    """BANK_CERTIFICATE_PASSWORD: the password of the key, when it has one."""
     bank_transfers_url: str
-    """BANK_TRANSFERS_URL: where the bank sends PIX from (docs/decisions/0007); empty when it is known by BANK_URL."""
+    """BANK_TRANSFERS_URL: the bank's address to send PIX by (docs/decisions/0007); empty when BANK_URL tells it."""
     bank_callback_token: str
     """The unguessable part of the path on which the bank calls us back."""
     bank_history_kept_days: int
-    """BANK_HISTORY_KEPT_DAYS: how long it is looked up how orders to banks ended; then whole months are detached."""
+    """BANK_HISTORY_KEPT_DAYS: how long the outcomes of bank orders are looked up; then whole months are detached."""
     secret_key: SecretKeys
     """SECRET_KEY (64 hex digits, or several keys as id:hex,id:hex): root of all keys that seal and sign."""
     api_processes: int
@@ -118,35 +118,35 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     webhook_delays_s: tuple[float, ...]
     webhook_jitter: float
     webhook_lease_s: float
-    """WEBHOOK_LEASE_S: how long a delivery stays with a worker that died; longer than an attempt and its writing."""
+    """WEBHOOK_LEASE_S: how long a delivery stays with a worker that died; longer than an attempt and its storing."""
     webhook_pause_after_s: float
-    """WEBHOOK_PAUSE_AFTER_S: without a success."""
+    """WEBHOOK_PAUSE_AFTER_S: the time without a success after which a lane is paused."""
     webhook_held_s: float
-    """WEBHOOK_HELD_S: how long what is due is held while a lane is paused."""
+    """WEBHOOK_HELD_S: how long due deliveries are held while a lane is paused."""
     webhook_paused_probe_s: float
     """WEBHOOK_PAUSED_PROBE_S: how often a paused lane is probed."""
     webhook_nameservers: tuple[str, ...]
     """WEBHOOK_NAMESERVERS: asked for the addresses of webhooks, as `address[:port]`; the system's unless given."""
     smtp: SmtpServer | None
-    """SMTP_URL: who takes our mails, such as smtp://user:password@host:587?starttls=1, or smtps://host."""
+    """SMTP_URL: the server for our mails, such as smtp://user:password@host:587?starttls=1, or smtps://host."""
     mail_from: str
     """MAIL_FROM: the address mails come from; required with SMTP_URL."""
     mail_catcher: bool
     """MAIL_CATCHER=1 keeps mails and shows them at {app_url}/correio: local work only, off when SMTP_URL is set."""
     mail_kept_days: int
-    """MAIL_KEPT_DAYS: how long it is known of a mail that it went, or why it did not; its address is kept as long."""
+    """MAIL_KEPT_DAYS: how long it is known whether a mail was sent, or why not; its address is kept as long."""
     withdrawal_grace_s: float
     """WITHDRAWAL_GRACE_S: how long a withdrawal stays pending, and can be cancelled, before the bank is asked."""
     daily_withdrawal_hour: int
     """DAILY_WITHDRAWAL_HOUR: from this hour on, in Sao Paulo, accounts that want it are paid out once a day."""
     refund_transfers_cents_max: int
-    """REFUND_TRANSFERS_CENTS_MAX: of an account and day, refunds to PIX keys that staff need not see; 0 holds each."""
+    """REFUND_TRANSFERS_CENTS_MAX: refunds to PIX keys, per account and day, without staff's release; 0 holds all."""
     support_contact: str
-    """SUPPORT_CONTACT: whom merchants ask: an e-mail address, a telephone or a page."""
+    """SUPPORT_CONTACT: the contact for merchants: an e-mail address, a telephone or a page."""
     cep_url: str
-    """CEP_URL: who knows the address of a postal code, with {cep} for its digits; nobody is asked unless given."""
+    """CEP_URL: the service that knows a postal code's address, {cep} for its digits; none is asked unless given."""
     partner_share_held_days: int
-    """PARTNER_SHARE_HELD_DAYS: after its payment, before a share is in a balance; 180 unless QUITA_ENV is local (0)."""
+    """PARTNER_SHARE_HELD_DAYS: from its payment until a share is in a balance; 180 unless QUITA_ENV is local (0)."""
     fees: FeeTerms
     """PIX_FEE_BPS, PIX_FEE_CENTS, PIX_FEE_CENTS_MIN, PIX_FEE_CENTS_MAX, BOLETO_FEE_CENTS, WITHDRAWAL_FEE_CENTS: what
     accounts without terms of their own are charged; nothing unless given."""
@@ -156,7 +156,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     trusted_proxies: tuple[Network, ...]
     """TRUSTED_PROXIES: networks (CIDR, commas between them) whose client addresses are believed; none unless given."""
     trusted_proxy_header: str
-    """TRUSTED_PROXY_HEADER: x-forwarded-for, or forwarded (RFC 7239): the one those proxies write."""
+    """TRUSTED_PROXY_HEADER: x-forwarded-for, or forwarded (RFC 7239): the header that those proxies write."""
     staff_totp_required: bool
     """STAFF_TOTP_REQUIRED=0 lets the platform's staff work without a second factor: local work."""
     money_totp_required: bool
@@ -164,7 +164,7 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     pace: Pace
     """How much is done at once."""
     http: HttpBounds
-    """What a connection may take."""
+    """The bounds of a connection."""
     rates: Rates
     """How often one client may ask for what needs no token."""
     watching: Watching
@@ -244,9 +244,9 @@ def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
     return {
         "webhook_allow_private": switch(env, "WEBHOOK_ALLOW_PRIVATE"),
         "webhook_delays_s": floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
-        # A larger share would make a pause end before it begins.
+        # With a larger share a delay could be negative: the attempt would be due before it is planned.
         "webhook_jitter": one_number(env, "WEBHOOK_JITTER", 0.2, most=1.0),
-        # With no lease each worker sends what another is sending; with no pause an endpoint is probed without end.
+        # Without a lease each worker sends what another is sending; without an interval a lane is probed without end.
         "webhook_lease_s": one_number(env, "WEBHOOK_LEASE_S", WEBHOOK_LEASE_S, least=1.0),
         "webhook_pause_after_s": one_number(env, "WEBHOOK_PAUSE_AFTER_S", WEBHOOK_PAUSE_AFTER_S),
         "webhook_held_s": one_number(env, "WEBHOOK_HELD_S", WEBHOOK_HELD_S),
@@ -263,7 +263,7 @@ def _environment(env: Mapping[str, str]) -> str:
 
 
 def _application(env: Mapping[str, str], of: str, default: tuple[str, str, str]) -> tuple[str, str, str]:
-    """What the bank's portal gives for an application: client id, client secret, app key."""
+    """The credentials that the bank's portal gives an application: client id, client secret, app key."""
     names = (f"{of}_CLIENT_ID", f"{of}_CLIENT_SECRET", f"{of}_APP_KEY")
     client_id, client_secret, app_key = (env.get(name) or each for name, each in zip(names, default, strict=True))
     return client_id, client_secret, app_key

@@ -1,4 +1,4 @@
-"""What the platform is watched by, and how it is taken out of service: settings with defaults (docs/production.md).
+"""The platform's monitoring, and how it is taken out of service: settings with defaults (docs/production.md).
 
 Metrics and probes are for operators: each has a port of its own, which is not the public one.
 """
@@ -14,19 +14,19 @@ DRAIN_S_MAX = 300
 
 
 class Watching(Struct, frozen=True, kw_only=True):
-    """Field `x_y` is the variable X_Y, but for `tracing`."""
+    """Field `x_y` is the variable X_Y, except `tracing`."""
 
     metrics_port: int | None = None
     """Where the supervisor of API processes serves /metrics, on HOST; nowhere unless given."""
     worker_port: int | None = None
     """Where a worker process serves /livez, /readyz and /metrics, on HOST; nowhere unless given."""
     drain_s: int = 0
-    """How long /readyz of an API process is 503 after SIGTERM before it takes no more connections: as long as a
-    balancer needs to see it."""
+    """How long /readyz of an API process is 503 after SIGTERM, before the process takes no more connections: as long as
+    a balancer needs to see it."""
     verify_hour: int = 2
-    """Within which hour of the day in Sao Paulo the nightly verification is begun."""
+    """The hour of the day in Sao Paulo within which the nightly verification begins."""
     verify_percent: int = 25
-    """The share of one connection's time that it takes; 0: there is none."""
+    """The share of one connection's time that the verification takes; 0: there is none."""
     tracing: Tracing | None = None
     """Where traces go; nowhere unless given."""
 

@@ -1,2 +1,2 @@
-"""What is done without a request: bank orders, webhooks, mail, sweeps. PostgreSQL holds what is due; a wake-up only
-says when to look."""
+"""The work that no request does: bank orders, webhooks, mail, sweeps. PostgreSQL holds what is due; a wake-up only says
+when to look."""

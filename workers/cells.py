@@ -1,4 +1,5 @@
-"""Which cell a worker works for (CELL). It ends when its cell has moved, and finds it when it is started again."""
+"""The cell that a worker works for (CELL). The worker ends when its cell has moved; started again, it reads the cell's
+new address from the directory."""
 
 import asyncio
 import contextlib
@@ -19,8 +20,8 @@ _log = structlog.get_logger()
 
 
 async def enter_own_cell(settings: Settings) -> Settings:
-    """The settings of the cell that CELL names, whose ids this process makes from here on. Raises WrongCell for a
-    number that the directory does not have, and what asyncpg raises while home is away."""
+    """The settings of the cell that CELL names. From here on this process makes ids of that cell. Raises WrongCell for
+    a number that the directory does not have, and asyncpg's errors while home is away."""
     if not settings.cell:
         return settings
     conn = await connect(settings.directory_url)
@@ -35,11 +36,11 @@ async def enter_own_cell(settings: Settings) -> Settings:
 
 
 async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:
-    """Sets `stopping` once the directory has another address for this cell, or none; home itself never moves so."""
+    """Set `stopping` once the directory has another address for this cell, or none. Home never moves like this."""
     if not settings.cell:
         return
     while True:
-        with contextlib.suppress(*DB_UNAVAILABLE):  # home is away, which is nothing to this cell
+        with contextlib.suppress(*DB_UNAVAILABLE):  # home is away, which does not affect this cell
             conn = await connect(settings.directory_url)
             try:
                 while True:

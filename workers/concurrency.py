@@ -1,7 +1,7 @@
-"""Do what is due in concurrent tasks, so that one slow answer holds up nothing else.
+"""Process due orders in concurrent tasks, so that one slow answer holds up nothing else.
 
-While PostgreSQL is away nothing is claimed, and what is under way goes on and is stored with retries. Only a worker
-that is cancelled leaves orders unfinished, for their leases to give back.
+While PostgreSQL is away nothing is claimed; orders under way go on, and are stored with retries. Only a worker that is
+cancelled leaves orders unfinished, which their leases give back.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ Answer = TypeVar("Answer")
 
 BATCH: Final = 100
 LOOK_S: Final = 0.02
-"""How soon new orders are looked for while others are under way."""
+"""How often new orders are looked for while others are under way."""
 PACE_S: Final = 0.01
-"""Between two claims: at hundreds of answers a second one claim takes up what several of them made room for."""
+"""The least time between two claims: at hundreds of answers a second, one claim fills the places that several freed."""
 _AWAY_S: Final = 0.2
-"""In place of LOOK_S while PostgreSQL does not answer."""
+"""Takes the place of LOOK_S while PostgreSQL does not answer."""
 _ASK_AT_ONCE: Final = 16
 _ASK_S: Final = 45.0
 
@@ -34,7 +34,7 @@ async def run_concurrently(
     batch_max: int = BATCH,
     stopping: asyncio.Event | None = None,
 ) -> int:
-    """Claim orders, at most `at_once` under way, until nothing is due and all are done; answers how many."""
+    """Claim and do orders, at most `at_once` at a time, until nothing is due and all are done; returns how many."""
     return await run_batched(
         claim, lambda orders: [do(order) for order in orders], at_once=at_once, batch_max=batch_max, stopping=stopping
     )
@@ -49,16 +49,16 @@ async def run_batched(
     look_s: float = LOOK_S,
     stopping: asyncio.Event | None = None,
 ) -> int:
-    """As `run_concurrently`, where what is claimed together may be begun together.
+    """As `run_concurrently`, but orders that are claimed together may be begun together.
 
-    It goes on for as long as orders come. Once `stopping` is set it begins nothing new and ends when all are done.
+    It goes on for as long as orders come. Once `stopping` is set it claims nothing new and returns when all are done.
     """
     tasks: set[asyncio.Task[None]] = set()
     taken = 0
     clock = asyncio.get_running_loop().time
     claimed_at = clock() - PACE_S
     try:
-        # No rounds with a wait for all at the end: the slowest answer of a round would hold up the next one.
+        # No rounds that end by waiting for all: the slowest answer of a round would hold up the next round.
         while True:
             free = at_once - len(tasks)
             claimed: Sequence[Order] = []
@@ -85,14 +85,14 @@ async def run_batched(
 
 
 async def rest(stopping: asyncio.Event, rest_s: float) -> None:
-    """Until it is over, or `stopping` is set."""
+    """Wait for `rest_s`, or until `stopping` is set."""
     with suppress(TimeoutError):
         async with asyncio.timeout(rest_s):
             await stopping.wait()
 
 
 async def ask_all(ask: Callable[[str], Awaitable[Answer]], keys: Iterable[str]) -> dict[str, Answer | Unknown]:
-    """Ask a bank about each key, some at a time; Unknown where no answer came in time."""
+    """Ask a bank about each key, _ASK_AT_ONCE at a time; Unknown for a key without an answer in time."""
     slots = asyncio.Semaphore(_ASK_AT_ONCE)
 
     async def one(key: str) -> Answer:

@@ -1,4 +1,4 @@
-"""What every duty of a worker is handed, and how it is opened."""
+"""The context that every duty of a worker is handed, and how it is opened."""
 
 import asyncio
 import os
@@ -24,8 +24,8 @@ from runtime.tracing.traces import Traces
 
 _CLOSE_S = 3.0
 WORKER = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-"""This process. Containers on their host's network, or given one name, have one host name, and each is process 1: by
-these alone all of them would hold a lease together, and one heartbeat would hide another's."""
+"""The name of this process. Containers on their host's network, or of the same name, share a host name, and each is
+process 1: named by these alone they would all hold a lease together, and one's heartbeat would hide another's."""
 
 
 class Context(Struct):
@@ -33,7 +33,7 @@ class Context(Struct):
     pool: Pool
     redis: Redis
     jobs: Wakes
-    """In a worker the lanes of this process: what it finds for itself it does itself."""
+    """In a worker, the lanes of this process: work that a worker finds, it does itself, without a job."""
     seal: Seal
     http: aiohttp.ClientSession
     """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
@@ -43,7 +43,7 @@ class Context(Struct):
     """The name of this process, for logs and leases."""
     traces: Traces | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Once it is set nothing new is to be begun."""
+    """Once it is set, nothing new is begun."""
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event)
         await check_cell(pool, settings.cell)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
-        # Each kind of order has its own bound: a common one would let boletos that hang hold PIX up.
+        # Each kind of order has its own bound: a common bound would let boleto calls that hang hold up PIX.
         http = await opened.enter_async_context(
             aiohttp.ClientSession(
                 connector=AskedConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False

@@ -1,7 +1,7 @@
-"""What a worker has to do, and how this process runs it.
+"""The duties of a worker, and the Runner that runs them in this process.
 
-A duty looks into PostgreSQL for what is to be done, does some, and answers how much it did. It is called until it
-answers 0. So a lost job, a restarted PostgreSQL and a missing Redis all cost time and nothing else.
+A duty reads from PostgreSQL what is due, does some of it, and returns how much it did. It is called until it returns 0.
+So a lost job, a restarted PostgreSQL or a missing Redis costs time and nothing else.
 """
 
 import asyncio
@@ -56,14 +56,14 @@ from workers.schedules import ScheduleWorker
 from workers.webhooks.dispatcher import FINISH_S, WebhookDispatcher
 
 JOB_S = 2.0
-"""How long a job waits for its duty, which goes on without it."""
+"""How long a job waits for its duty. The duty goes on without the job."""
 _ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
 _FAILING = 3
-"""Rounds of a duty that failed one after the other, after which the worker says so."""
+"""Consecutive failed rounds after which a duty is reported as failing."""
 _PAST_S = 30.0
-"""A round that has gone on for so long, and for longer than the last one that failed, is past what failed. Under load
-one goes on for hours, and a worker that does its work would be called failing all that time."""
+"""A round that has run for this long, and for longer than the last failed round took, is past the fault. Under load one
+round goes on for hours; without this bound a duty that works would be reported as failing all that time."""
 _CANCELS_MAX = 15
 _CANCEL_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
@@ -78,11 +78,11 @@ class Duty(NamedTuple):
     name: str
     run: Callable[[], Awaitable[int]]
     every_s: float
-    """How often it runs when nobody asks for it: an interval of workers/settings.py."""
+    """How often it runs when nothing wakes it: one of the intervals of workers/settings.py."""
 
 
 def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[], list[str]]) -> list[Duty]:
-    """The table of duties; `failing` answers those that fail. Those called as a lane are also run by jobs."""
+    """The table of duties; `failing` returns those that fail. Jobs, too, run the duties that are named after a lane."""
     # fmt: off
     by_mode = [
         duty
@@ -139,7 +139,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
 
 
 async def forget_tokens(context: Context) -> int:
-    """Delete access tokens an hour after they expired; answers how many."""
+    """Delete access tokens an hour after they expired; returns how many."""
     async with session(context.pool) as conn:
         return await forget_expired_tokens(conn, before=context.now() - _TOKENS_KEPT)
 
@@ -152,13 +152,13 @@ async def say_heartbeat(context: Context, failing: Callable[[], list[str]]) -> i
 
 class _Failed(NamedTuple):
     rounds: int
-    """One after the other."""
+    """Consecutive rounds that failed."""
     after_s: float
-    """The latest."""
+    """How long the latest of them took."""
 
 
 class Runner:
-    """Runs duties in this process, each once at a time. One that is asked for while it runs, runs once more after."""
+    """Runs duties in this process, each once at a time. A duty that is woken while it runs, runs once more after."""
 
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
@@ -181,18 +181,18 @@ class Runner:
         self.duties |= {duty.name: duty for duty in duties}
 
     def wake(self, name: str) -> None:
-        """Run the duty of this name soon. An unknown name is another worker's: nothing happens."""
+        """Run the duty of this name soon. A name that this worker does not know is another worker's, and is ignored."""
         if name not in self.duties or self.stopping.is_set():
             return
         self._asked.add(name)
         if name not in self._tasks or self._tasks[name].done():
-            # In a context of its own: who wakes a duty may be at work for a request, which is not the duty's.
+            # In a context of its own: the caller may be handling a request, whose context variables are not the duty's.
             self._tasks[name] = asyncio.create_task(
                 self._keep(self.duties[name]), name=name, context=contextvars.Context()
             )
 
     async def run(self, *names: str, asked_s_ago: float = 0.0) -> None:
-        """Run these, unless they began after they were asked for, and wait for them, at most JOB_S."""
+        """Run these duties, except those that began after they were asked for, and wait for them, at most JOB_S."""
         asked_at = asyncio.get_running_loop().time() - asked_s_ago
         for name in names:
             if self._began.get(name, asked_at - 1) < asked_at:
@@ -201,14 +201,14 @@ class Runner:
             await asyncio.wait(tasks, timeout=JOB_S)
 
     def sweep(self) -> None:
-        """Run what has not run for its interval."""
+        """Run every duty that has not begun for its interval."""
         now = asyncio.get_running_loop().time()
         for duty in self.duties.values():
             if now - self._began.get(duty.name, -duty.every_s) >= duty.every_s:
                 self.wake(duty.name)
 
     async def stop(self) -> None:
-        """Begin no new round; let each end its own (FINISH_S)."""
+        """Begin no new round; give running rounds FINISH_S to end, then cancel them."""
         self.stopping.set()
         if running := [task for task in self._tasks.values() if not task.done()]:
             _, late = await asyncio.wait(running, timeout=FINISH_S)
@@ -238,19 +238,20 @@ class Runner:
                 _runs.labels(duty.name, "done").inc()
             if not done or self.stopping.is_set():
                 return
-        self._asked.add(duty.name)  # there is more; the others get their turn of the loop in between
+        self._asked.add(duty.name)  # there is more to do; the event loop serves the other duties in between
 
     def _tell(self, duty: Duty, failures: int, error: Exception) -> None:
         _runs.labels(duty.name, "failed").inc()
         if isinstance(error, DB_UNAVAILABLE + REDIS_UNAVAILABLE):
-            if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: an outage is one story
+            if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: an outage does not flood the log
                 _log.warning("duty_waits", duty=duty.name, failures=failures, error=type(error).__name__)
         else:
             _log.error("duty_failed", duty=duty.name, failures=failures, exc_info=error)
 
 
 async def end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel and wait, at most 3 s. More than once: the Redis client can swallow it while it connects."""
+    """Cancel the tasks and wait, at most 3 s. Cancels repeatedly, because the Redis client can swallow a cancellation
+    while it connects."""
     left = set(tasks)
     for _ in range(_CANCELS_MAX):
         if not left:
@@ -262,4 +263,4 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
         _log.error("tasks_not_ended", tasks=[task.get_name() for task in left])
     for task in set(tasks) - left:
         if not task.cancelled():
-            task.exception()  # looked at: an error that comes with the end is no news
+            task.exception()  # retrieved, so that asyncio does not report an error that came with the end

@@ -1,6 +1,7 @@
-"""What a worker process answers on WORKER_PORT: /livez, /readyz and /metrics.
+"""The probes of a worker process on WORKER_PORT: /livez, /readyz and /metrics.
 
-It answers from its first moment to its last: an orchestrator sees a worker that is slow to start, and one that drains.
+They answer from the first moment of the process to its last, so an orchestrator sees a worker that starts slowly, and
+one that drains.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -25,12 +26,12 @@ class Probes:
         self._readiness = Readiness(context.pool)
 
     async def alive(self, _: web.Request) -> web.Response:
-        """The event loop turns; nothing else is asked, for nothing else is mended by a restart."""
+        """200 while the event loop turns. Nothing else is checked, because a restart would repair nothing else."""
         return web.json_response({"status": "ok"})
 
     async def ready(self, _: web.Request) -> web.Response:
-        """503 while it stops, without PostgreSQL, its writes or its schema, and while duties fail; Redis gone, or
-        without writes, is `degraded`."""
+        """503 while the worker stops, while PostgreSQL is unreachable, takes no writes or has another schema, and while
+        duties fail. `degraded` when Redis is away or takes no writes."""
         if self._context.stopping.is_set():
             return web.json_response({"status": "draining"}, status=503)
         database = await self._readiness.database()
@@ -47,7 +48,7 @@ class Probes:
         return web.json_response({"status": "ok" if facts["redis"] else "degraded", **facts})
 
     async def metrics(self, _: web.Request) -> web.Response:
-        """Of this process alone."""
+        """The metrics of this process alone."""
         return web.Response(body=exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 

@@ -1,6 +1,6 @@
-"""The process of a worker. Runs arq with workers/settings.py, again when it fails, and does without Redis.
+"""The process of a worker. It runs arq with workers/settings.py, restarts arq when it fails, and works without Redis.
 
-On SIGTERM or SIGINT it begins nothing new, lets what is under way end (at most 12 s), and leaves with 0.
+On SIGTERM or SIGINT it begins nothing new, lets work under way end (at most 12 s), and exits with 0.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from workers.settings import WorkerSettings, follow_clock, open_runner, traced_s
 
 _RESTART_S = 1.0
 _STEADY_S = 60.0
-"""An arq that ran for so long had its Redis: what ends it then is news."""
+"""An arq that ran for so long had its Redis, so a failure after that is counted, and logged, as a first one."""
 _SWEEP_S = 1.0
 _UNREAD_S_MAX = 1.5
-"""Longer than a worker that has its Redis leaves the queue unread."""
+"""Longer than a worker with a working Redis leaves the queue unread."""
 
 _log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ def main() -> None:
     try:
         settings = read_settings()
         log.setup("worker", traced=traced_share(settings))
-        raise_open_files()  # a thousand receivers, banks and the databases are more than the usual limit
+        raise_open_files()  # a thousand receivers, the banks and the databases need more than the usual limit
         look_for_cycles_rarely()
         uvloop.run(_main(settings))
     except Exception:
@@ -50,17 +50,17 @@ async def _main(settings: Settings) -> None:
 
 
 async def keep_running(runner: Runner, redis_url: str) -> None:
-    """Run arq until the runner is told to stop. While arq reads no queue, sweep instead of its crons."""
+    """Run arq until the runner is told to stop. While arq does not read the queue, sweep in place of its crons."""
     redis, stopping = QueueRedis(redis_url), asyncio.create_task(runner.stopping.wait())
     serving = [asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))]
     await asyncio.wait((stopping, *serving), return_when=asyncio.FIRST_COMPLETED)
     ended = [task for task in serving if task.done()]
     for task in (stopping, *serving):
-        task.cancel()  # once: a second time would cut short how arq is ended, and leave its connections open
+        task.cancel()  # once: a second cancellation would interrupt arq's own ending, and leave its connections open
     await asyncio.wait((stopping, *serving))
     await redis.aclose(close_connection_pool=True)
     for task in ended:
-        task.result()  # raises: a worker that runs no duties has to end, to be started again
+        task.result()  # raises: a worker that no longer runs its duties has to end, so that it is started again
 
 
 async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:
@@ -76,18 +76,18 @@ async def _keep_arq(runner: Runner, redis: QueueRedis) -> None:
     while True:
         worker = create_worker(cast("Any", WorkerSettings), ctx={"runner": runner}, redis_pool=redis)
         for each in worker.cron_jobs:
-            each.next_run = None  # what was due while Redis was away is not made up for run by run
+            each.next_run = None  # runs that fell due while Redis was away are not made up for one by one
         began, running = time.monotonic(), asyncio.create_task(worker.async_run())
         try:
             await asyncio.wait((running,))  # a cancellation ends this wait; the Redis client could swallow it
             await running
         except Exception as error:
-            # A Redis whose memory is full is read and takes no cron: what is due is swept until arq reads again.
+            # A Redis whose memory is full can be read but takes no cron job: duties are swept until arq reads again.
             redis.read_at = 0.0
             failures = 1 if time.monotonic() - began > _STEADY_S else failures + 1
             if failures & (failures - 1) == 0:
                 _log.warning("arq_restarts", failures=failures, error=type(error).__name__)
-            await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # they wait JOB_S at most
+            await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # each waits JOB_S at most
         finally:
             await end(running, *worker.tasks.values())
         await asyncio.sleep(_RESTART_S)

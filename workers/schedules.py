@@ -1,4 +1,5 @@
-"""Issue what schedules are due to: look what became of a number, do the next thing for it, say when to look again.
+"""Issue the charges that schedules are due for: find out what became of a number, do the next thing for it, and store
+when to look again.
 
 Accounts take turns (docs/decisions/0034-fair-share.md): most schedules of all merchants are due at six in the morning.
 """
@@ -38,14 +39,14 @@ from sql import Connection
 from workers.context import Context
 
 AT_ONCE: Final = 4
-"""Schedules at work at the same time in one process: each has a connection for a moment."""
+"""Schedules that one process works on at the same time: each holds a connection for a moment."""
 WINDOW: Final = 200
-"""While fewer are due, all of their accounts are known, and nobody needs to be searched for."""
+"""While fewer schedules are due, the look reads all of their accounts, and need not search for any."""
 SCAN_MAX: Final = 1_000
-"""Accounts searched by one look when more are due: some 10 ms."""
+"""Accounts searched by one look when more schedules than that are due: some 10 ms."""
 ORDERED_MAX: Final = 500
-"""Boletos of one account's schedules at the bank at the same time. They stand in one queue with those that requests
-wait for, ten seconds at most: at a bank of 200 ms this many are one second of it."""
+"""Scheduled boletos of one account at the bank at the same time. They share a queue with boletos that requests wait
+for, ten seconds at most: at a bank that takes 200 ms, this many occupy the queue for one second."""
 _BEGINNING: Final = UUID(int=0)
 
 _log = structlog.get_logger()
@@ -56,10 +57,10 @@ class ScheduleWorker:
         self._context = context
         self._numbers = ControlNumbers(context.pool)
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._after = _BEGINNING  # the account that the rotation has come to
+        self._after = _BEGINNING  # the account that the rotation has reached
 
     async def drain(self) -> int:
-        """One round; answers how many schedules were taken up."""
+        """One round; returns how many schedules were taken up."""
         now = self._context.now()
         async with session(self._context.pool) as conn:
             accounts = await self._next_accounts(conn, now)
@@ -75,7 +76,7 @@ class ScheduleWorker:
         return len(dues)
 
     async def _next_accounts(self, conn: Connection, now: datetime) -> list[UUID]:
-        """Whose turn it is, CLAIMED_MAX at most."""
+        """The accounts whose turn it is, CLAIMED_MAX at most."""
         looked_at = await turn(
             conn, now=now, after=self._after, window=WINDOW, scan_max=SCAN_MAX, ordered_max=ORDERED_MAX
         )
@@ -95,7 +96,7 @@ class ScheduleWorker:
             except DB_UNAVAILABLE:
                 raise
             except Exception:
-                # The lease brings it back, and one schedule holds no other up.
+                # The end of the lease brings this schedule back, and it holds up no other.
                 _log.exception("schedule_failed_here", schedule_id=str(due.schedule_id), number=due.number)
 
     async def _look(self, due: DueCharge) -> None:
@@ -114,7 +115,7 @@ class ScheduleWorker:
                 await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
             return
         if due.status != "active":
-            # Stopped while its boleto was on its way, and the bank said no: the number waits for the schedule.
+            # Stopped while its boleto was at the bank, which refused it: the number waits until the schedule goes on.
             async with session(self._context.pool) as conn:
                 await wait(conn, due, look_at=now, ordered=False)
             return
@@ -139,13 +140,13 @@ class ScheduleWorker:
         try:
             async with transaction(context.pool) as conn:
                 approved = await hold(conn, due)
-                if not approved:  # None: the lease's end brings back what goes on
+                if not approved:  # None: not to be issued now; the end of the lease brings back a schedule that goes on
                     return None if approved is None else Code.KYC_REQUIRED
                 location = await take_one(conn, test=False, bank=context.settings.bank)
                 if location is None:
                     raise Refused(Code.BANK_UNAVAILABLE)
                 if not await issue_pix(conn, due, location, now=context.now(), seal=context.seal):
-                    # Suspended, or the key was used this moment, which the next look finds: the location stays.
+                    # PIX is suspended, or the key was used just now, which the next look finds. The location stays.
                     raise Refused(Code.PIX_AVULSO_SUSPENDED)
         except Refused as refused:
             return refused.code

@@ -1,9 +1,9 @@
-"""What arq runs: `arq workers.settings.WorkerSettings`. Any number of workers may run.
+"""The settings of the arq worker: `arq workers.settings.WorkerSettings`. Any number of workers may run.
 
-A job runs one lane, a cron all duties of one interval. Both hand the work to the Runner of this process and wait for it
-for a while only: an order of a bank or a delivery is held by its lease in PostgreSQL, not by a job. So a job's key is
-free again a quarter of a minute after its worker was killed, and a job that is cut short cuts no bank call short.
-`python -m workers` runs the same and goes on without Redis.
+A job runs one lane, a cron runs all duties of one interval. Both hand the work to the Runner of this process and wait
+only briefly for it: bank orders and deliveries are held by their leases in PostgreSQL, not by a job. So a job's key is
+free again a quarter of a minute after its worker was killed, and a job that is cut short interrupts no bank call.
+`python -m workers` runs the same duties, and goes on without Redis.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from workers.webhooks.guarded_connection import guarded_session
 _CALENDAR_AFTER_S = 3.0
 _LEAVE_S = 1.0
 _CLOCK_S = 5.0
-"""How late arq may come to a cron without the clock having been set."""
+"""How far beyond its interval a cron's next run may lie before the machine's clock is taken to have been set."""
 # fmt: off
 _INTERVALS: dict[int, dict[str, Any]] = {
     1:    {"second": set(range(60))},
@@ -73,7 +73,7 @@ def _every(interval_s: int, at: dict[str, Any]) -> CronJob:
 
 
 async def _start(ctx: dict[str, Any]) -> None:
-    if "runner" not in ctx:  # `python -m workers` has one already, which outlives Redis
+    if "runner" not in ctx:  # `python -m workers` passes a runner of its own, which outlives the loss of Redis
         settings = await enter_own_cell(read_settings())
         log.setup("worker", traced=traced_share(settings))
         main = asyncio.current_task()
@@ -92,7 +92,7 @@ async def _stop(ctx: dict[str, Any]) -> None:
 
 
 def _queue() -> QueueRedis | None:
-    """Of an address that is none, None: the worker says so when it reads its settings."""
+    """The client of the queue; None if the address is invalid, which the worker reports when it reads its settings."""
     try:
         return QueueRedis(redis_address(os.environ))
     except ValueError:
@@ -109,21 +109,24 @@ class WorkerSettings:
     job_serializer = msgspec.msgpack.encode
     job_deserializer = msgspec.msgpack.decode
     max_jobs = 2 * len(LANES) + 5 * len(_INTERVALS)
-    """A job for each lane and cron, also when some of them wait: no lane holds another up."""
+    """Room for the jobs of every lane and cron, even while some of them wait, so that no lane holds up another."""
     queue_read_limit = 1_000
     job_timeout = 2 * JOB_S
     max_tries = 100
     keep_result = 0
     poll_delay = 0.005
-    """QueueRedis waits before it reads the queue: arq need not sleep."""
+    """QueueRedis already waits before it reads the queue, so arq need not sleep."""
     health_check_interval = 15
     handle_signals = False
     log_results = False
 
 
 def follow_clock() -> None:
-    """Called each second. arq's crons are due at times of the machine's clock: of one that was set back by an hour none
-    would be due for that hour, and of one that was set forward each run of the hour would be made up for."""
+    """Have arq schedule a cron anew when the machine's clock was set. Called each second.
+
+    arq's crons are due at times of that clock. Set back by an hour, it would let none run for an hour; set forward by
+    an hour, it would have each missed run of the hour made up for.
+    """
     now = datetime.now(UTC)
     for every_s, each in zip(_INTERVALS, WorkerSettings.cron_jobs, strict=True):
         if each.next_run is not None and abs((each.next_run - now).total_seconds()) > every_s + _CLOCK_S:
@@ -131,15 +134,15 @@ def follow_clock() -> None:
 
 
 def traced_share(settings: Settings) -> float | None:
-    """Of traces, as runtime/log.py takes it."""
+    """The share of traces that are recorded, as runtime/log.py takes it; None without tracing."""
     tracing = settings.watching.tracing
     return None if tracing is None else tracing.share
 
 
 @asynccontextmanager
 async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = int) -> AsyncIterator[Runner]:
-    """The duties of this process, which begin nothing new after SIGTERM or SIGINT. At the end what is under
-    way has 12 s; leases cover the rest."""
+    """Open the duties of this process. After SIGTERM or SIGINT they begin nothing new. At the end, work under way has
+    12 s to finish; the leases cover what is left."""
     runner = Runner()
 
     def stop() -> None:
@@ -177,6 +180,6 @@ async def _leave(context: Context) -> None:
 
 
 async def _read_calendar(context: Context) -> None:
-    """The bank calendar takes half a second to read, once: not while a boleto waits, nor while all else starts."""
+    """Load the bank calendar, which takes half a second once: neither during the start nor while a boleto waits."""
     await asyncio.sleep(_CALENDAR_AFTER_S)
     await asyncio.to_thread(effective_due_date, context.now().date())

@@ -1,1 +1,1 @@
-"""Base backups and the write-ahead log of the database, in a folder: to have it as it was at any instant."""
+"""Base backups and the write-ahead log of the database, in a folder, from which any instant can be restored."""

@@ -1,4 +1,4 @@
-"""Lay out the database as it was at an instant, for a PostgreSQL to be started on."""
+"""Prepare the database as it was at an instant, for a PostgreSQL to be started on."""
 
 import shlex
 import tarfile
@@ -13,7 +13,7 @@ from runtime.backups.store import BaseBackup, Tell, archive, base_backups, unrea
 from runtime.backups.tools import BackupFailed
 
 RESTORED = "quita.restored_to"
-"""A setting of the restored server, which tells every session that it was restored, and to when."""
+"""A setting of the restored server, by which every session sees that it was restored, and to which instant."""
 
 
 class Restored(Struct, frozen=True):
@@ -25,14 +25,14 @@ class Restored(Struct, frozen=True):
 
 def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: str | None, tell: Tell) -> Restored:
     """Unpack the newest base backup before `to` into an empty folder, and have the server that is started on it recover
-    up to that instant. `wal`: where that server finds the archive, when it is elsewhere than here."""
+    up to that instant. `wal`: the archive's place for that server, when it is not the place it has here."""
     for line in unreadable(settings):
         tell(line)
     base = _chosen(settings, to)
     if into.exists() and any(into.iterdir()):
         raise BackupFailed(f"{into} is not empty: a database is restored into a folder of its own")
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
-    into.chmod(0o700)  # PostgreSQL starts on no other
+    into.chmod(0o700)  # PostgreSQL starts with no other mode
     source = settings.folder / "base" / base.name
     for name, folder in (("base.tar.gz", into), ("pg_wal.tar.gz", into / "pg_wal")):
         tell(f"unpacking {base.name}/{name}")
@@ -69,7 +69,7 @@ def _chosen(settings: BackupSettings, to: datetime | None) -> BaseBackup:
 def _recovery(archived: str, to: datetime | None) -> dict[str, str]:
     segment = f"{shlex.quote(archived).replace('%', '%%')}/%f"
     found = {
-        # The segment that was being written when the server was lost is there as .partial, filled up with zeros.
+        # The segment that was being written when the server was lost is there as .partial, padded with zeros.
         "restore_command": f'cp {segment} "%p" 2>/dev/null || cp {segment}.partial "%p"',
         "recovery_target_action": "promote",
         RESTORED: "the end of the log" if to is None else to.astimezone(UTC).isoformat(),

@@ -1,5 +1,5 @@
-"""Where backups are kept, and how long (docs/operations/backups.md): settings of the process that makes them, which
-needs neither SECRET_KEY nor anything else of the API's."""
+"""The place of backups, and how long they are kept (docs/operations/backups.md): settings of the process that makes
+them, which needs neither SECRET_KEY nor any other setting of the API."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ class BackupSettings(Struct, frozen=True, kw_only=True):
     every_h: int
     """BACKUP_EVERY_H: hours after which `quita backup run` takes another base backup."""
     kept_days: int
-    """BACKUP_KEPT_DAYS: how far back can be restored to."""
+    """BACKUP_KEPT_DAYS: how far back a restore can go."""
     copy_command: str
     """BACKUP_COPY_COMMAND: run by the shell after each change, to copy the folder elsewhere; none unless given."""
     programs: str
@@ -28,7 +28,7 @@ class BackupSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_backups(env: Mapping[str, str]) -> BackupSettings:
-    """ValueError names what is missing or out of its bounds."""
+    """ValueError names the variable that is missing or out of its bounds."""
     if not env.get("BACKUP_DIR"):
         raise ValueError("BACKUP_DIR is not set: the folder of the backups")
     return BackupSettings(

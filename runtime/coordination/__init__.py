@@ -1,1 +1,1 @@
-"""What processes of the installation tell each other: who does what, who is alive, whose turn it is."""
+"""Coordination of the installation's processes: who does what, who is alive, whose turn it is."""

@@ -1,18 +1,18 @@
-"""When each owner's next order is due, so that a burst of one owner does not stand before everybody else's orders."""
+"""Due times by fair queueing, so that a burst of one owner does not stand before the orders of all other owners."""
 
 from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Final
 
 AHEAD_S_MAX: Final = 60.0
-"""How far behind the others an owner's orders are put at most: beyond it orders of several bursts go by their age."""
+"""How far behind the others an owner's orders are put at most. Beyond it, orders of several bursts go by their age."""
 _OWNERS: Final = 1_000
 
 
 class DueTimes:
-    """Virtual start times of fair queueing: an owner's orders are due `per_s` a second, from this instant on, and the
-    further ones after that, although they may be taken up before when nothing else is due. State is of one process:
-    with several an owner has as many times as much.
+    """Virtual start times of fair queueing: an owner's orders become due at `per_s` a second. An order may be taken up
+    before it is due when nothing else is due. The state is of one process: with several processes, an owner gets as
+    many times as much.
     """
 
     def __init__(self, per_s: int) -> None:
@@ -24,7 +24,7 @@ class DueTimes:
         return len(self._free_s)
 
     def take(self, owner: Hashable, now: datetime) -> datetime:
-        """When an order that `owner` places at `now` is due: `now`, or up to AHEAD_S_MAX later."""
+        """The due time of an order that `owner` places at `now`: `now`, or up to AHEAD_S_MAX later."""
         now_s = now.timestamp()
         ahead_s = min(self._free_s.get(owner, now_s) - now_s, AHEAD_S_MAX)
         if ahead_s <= 0:
@@ -36,7 +36,7 @@ class DueTimes:
         return now + timedelta(seconds=ahead_s)
 
     def _forget(self, now_s: float) -> None:
-        """Leave out who may order at once, as somebody new may. The next time is at twice of what is left, so that one
-        look at all is spread over as many owners."""
+        """Drop owners that may order at once, as a new owner may. The next pass comes at twice the number that is left,
+        so that one pass over all is spread over as many new owners."""
         self._free_s = {owner: free_s for owner, free_s in self._free_s.items() if free_s > now_s}
         self._owners_max = max(_OWNERS, 2 * len(self._free_s))

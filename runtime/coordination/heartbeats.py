@@ -1,7 +1,7 @@
-"""What each worker process says of itself every few seconds, in PostgreSQL: that it turns, and which duties fail.
+"""Heartbeats in PostgreSQL: every few seconds each worker process says that it runs, and which of its duties fail.
 
 A process can live and do nothing: a duty that fails in every round, an event loop that stands still. `quita status`
-and who watches the service see it here.
+and the operators who watch the service see it here.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ import sql
 from sql import Connection
 
 STALE_S = 20.0
-"""A worker that has said nothing for so long does nothing: it speaks every 5 s."""
+"""A worker that has been silent for so long does nothing: it speaks every 5 s."""
 
 
 class Heartbeat(Struct, frozen=True):
     worker: str
-    """Host, process number, and what tells processes apart that share both."""
+    """Host, process number, and a suffix that tells processes apart that share both."""
     seconds_ago: float
     failing: list[str]
     """The duties whose latest rounds all failed."""
@@ -37,10 +37,10 @@ async def beat(conn: Connection, *, worker: str, failing: Sequence[str]) -> None
 
 
 async def leave(conn: Connection, *, worker: str) -> None:
-    """A worker that ends as it should is not missed."""
+    """Remove the heartbeat of a worker that ends in order, so that it is not missed."""
     await _leave(conn, worker=worker)
 
 
 async def heard(conn: Connection) -> Sequence[Heartbeat]:
-    """What workers said within the last minute."""
+    """The heartbeats of the last minute."""
     return await _heard(conn)

@@ -1,8 +1,8 @@
-"""Leases of duties: what one process of the installation does at a time, such as asking a bank for what it received.
+"""Leases of duties that one process of the installation does at a time, such as asking a bank for what it received.
 
 A lease is a row with an end by the database's clock, so neither a skewed worker nor one that died keeps a duty from the
-others. No transaction stays open while the duty is done: its holder takes the lease again, which renews it, before each
-part of its work, and stops when it is told False.
+others. No transaction stays open while the duty is done: the holder takes the lease again, which renews it, before each
+part of the work, and stops when the answer is False.
 """
 
 import sql
@@ -22,5 +22,5 @@ async def take_lease(conn: Connection, *, name: str, holder: str, lease_s: float
 
 
 async def release_lease(conn: Connection, *, name: str, holder: str) -> None:
-    """Let another take the duty at once. Nothing happens to a lease that is another holder's by now."""
+    """Let another process take the duty at once. Nothing happens to a lease that another holder has by now."""
     await _release(conn, name=name, holder=holder)

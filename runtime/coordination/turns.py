@@ -1,4 +1,4 @@
-"""Callers that wait for something scarce, served in turn: each owner's first, then each owner's second, and so on."""
+"""Turns of callers that wait for something scarce: each owner's first caller, then each owner's second, and so on."""
 
 import asyncio
 from collections import deque
@@ -9,20 +9,20 @@ Thing = TypeVar("Thing")
 
 
 class Turns(Generic[Thing]):
-    """However many callers one owner has, another's first caller waits for one thing of each owner only."""
+    """However many callers one owner has, another owner's first caller waits for only one thing for each owner."""
 
     def __init__(self, *, waiting_max: int) -> None:
         self._waiting_max = waiting_max
-        # In the order of their next turns.
+        # Owners in the order of their next turns.
         self._owners: dict[Hashable, deque[asyncio.Future[Thing]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
-        """How many wait, those who have left included until their turn."""
+        """How many callers wait; a caller that has left is counted until its turn."""
         return self._count
 
     def join(self, owner: Hashable) -> "asyncio.Future[Thing]":
-        """The future gets the thing, or what `fail` is given; OverflowError when too many wait."""
+        """A future of the thing, or of the error that `fail` is given; OverflowError when too many wait."""
         if self._count >= self._waiting_max:
             raise OverflowError("too many waiting")
         future: asyncio.Future[Thing] = asyncio.get_running_loop().create_future()
@@ -31,7 +31,7 @@ class Turns(Generic[Thing]):
         return future
 
     def serve(self, things: "deque[Thing]") -> None:
-        """Hand out `things`, from the left, until there are none or nobody waits."""
+        """Hand out `things`, from the left, until there are none or no caller waits."""
         while things and self._owners:
             owner = next(iter(self._owners))
             line = self._owners.pop(owner)
@@ -44,7 +44,7 @@ class Turns(Generic[Thing]):
                 self._owners[owner] = line
 
     def fail(self, error: BaseException) -> None:
-        """Everybody who waits gets this error."""
+        """Give this error to every caller that waits."""
         lines, self._owners, self._count = self._owners, {}, 0
         for line in lines.values():
             for future in line:

@@ -1,4 +1,4 @@
-"""Whose request it is, by address: behind our own proxies the client's, and of IPv6 a customer's whole network."""
+"""The client of a request, by address: behind our proxies the one they name, in IPv6 a customer's whole network."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from runtime.settings import Settings
 
 
 def client_of(scope: Any, settings: Settings) -> str:
-    """What the client of an ASGI request is counted under."""
+    """The key under which the client of an ASGI request is counted."""
     peer = scope["client"][0] if scope.get("client") else ""
     if settings.trusted_proxies:
         name = settings.trusted_proxy_header.encode()

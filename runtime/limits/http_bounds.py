@@ -1,5 +1,5 @@
-"""How long a connection may take over what it says, how much it may say, and how many there may be: settings with
-defaults (docs/settings.md).
+"""Bounds of a connection: how long a client may take, how much it may send, and how many connections there may be.
+Settings with defaults (docs/settings.md).
 
 Each bounds what a stranger gets before a token is looked at.
 """
@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from runtime.limits.variables import whole_numbers
 
 OPEN_FILES_MAX = 1_048_576
-"""Where the hard limit is none at all: more than any process of ours has sockets."""
+"""The limit where the hard limit is none: more than any process of ours has sockets."""
 _FILES_KEPT = 256
-"""For PostgreSQL, Redis, logs and modules, beside the connections of clients."""
+"""Files for PostgreSQL, Redis, logs and modules, beside the connections of clients."""
 
 
 class HttpBounds(Struct, frozen=True, kw_only=True):
-    """Field `x_y` is the variable HTTP_X_Y; each of an API process."""
+    """Field `x_y` is the variable HTTP_X_Y; each bound is for one API process."""
 
     first_byte_s: float = 10.0
     headers_s: float = 10.0
@@ -35,10 +35,10 @@ class HttpBounds(Struct, frozen=True, kw_only=True):
     target_bytes_max: int = 16 * 1024
     connections_max: int = 10_000
     connections_per_address_max: int = 1_000
-    """Of one IPv4 address or IPv6 network of 64 bits; TRUSTED_PROXIES are not counted."""
+    """From one IPv4 address or IPv6 network of 64 bits; TRUSTED_PROXIES are not counted."""
 
     def fitting(self, open_files: int) -> "HttpBounds":
-        """The same for a process that may have `open_files` open."""
+        """The same bounds for a process that may have `open_files` files open."""
         fits = max(1, open_files - _FILES_KEPT)
         return self if self.connections_max <= fits else replace(self, connections_max=fits)
 
@@ -65,8 +65,8 @@ def read_http_bounds(env: Mapping[str, str]) -> HttpBounds:
 
 
 def raise_open_files() -> int:
-    """Let this process open as many files as it may at all; how many that is. The usual 1,024 is a limit for programs
-    that use select()."""
+    """Let this process open as many files as the hard limit allows; returns how many. The usual 1,024 is a limit for
+    programs that use select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""How long what tells of payers is kept, each a variable of the environment."""
+"""How long payers' data is kept; each period is a variable of the environment."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,9 +14,9 @@ class Kept(Struct, frozen=True, kw_only=True):
     """Counted from when a charge could be paid for the last time; 0 is for ever. Field `x_y` is the variable X_Y."""
 
     payers_kept_months: int = 0
-    """Of production. For ever unless set: how long a merchant has to be able to show whom he charged is his to say."""
+    """For production. For ever unless set: merchants decide how long they must be able to show whom they charged."""
     sandbox_kept_days: int = 90
-    """Of test charges."""
+    """For test charges."""
 
 
 def read_kept(env: Mapping[str, str]) -> Kept:

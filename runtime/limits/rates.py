@@ -1,8 +1,8 @@
 """How often one client may ask for what needs no token, and how many test charges an account may create.
 
-Counted in this process alone, so that it works, and refuses nobody else, whatever became of Redis. An installation of N
-processes lets a client do N times as much. A client that keeps to its rate is never refused: of each kind some seconds'
-worth may come at once.
+Counted in this process alone, so that it works, and refuses no other client, whatever became of Redis. An installation
+of N processes lets a client do N times as much. A client that keeps to its rate is never refused: some seconds' worth
+of each kind may come at once.
 """
 
 import math
@@ -19,7 +19,7 @@ _DAY_S: Final = 86_400.0
 _BURST_S: Final = 10.0
 _BURST_MIN: Final = 10.0
 _CLIENTS_MAX: Final = 50_000
-"""Of each kind. More clients than that within seconds come from everywhere: then all start anew."""
+"""Clients counted for each kind. More than that within seconds come from everywhere: then all counts start anew."""
 
 rate_limited_total = Counter(
     "rate_limited_total", "Requests refused for their rate, but for that of credentials, by kind.", ["what"]
@@ -32,12 +32,12 @@ class Rates(Struct, frozen=True, kw_only=True):
     tokens_per_min: int = 3_000
     """POST /v1/oauth/token, of one address."""
     client_tokens_per_min: int = 600
-    """Those that give one, of one client_id: a token lasts an hour."""
+    """Those that issue a token, for one client_id: a token lasts an hour."""
     pages_per_min: int = 3_000
     """Payers' pages and what they poll, and locations of the sandbox's QR Codes, of one address: a mobile network shows
-    thousands of people as one."""
+    thousands of people as one address."""
     logos_per_min: int = 3_000
-    """Merchants' logos, of one address: with each page that is opened for the first time."""
+    """Merchants' logos, of one address: one with each page that is opened for the first time."""
     pdfs_per_min: int = 300
     """Boletos printed from a payer's page, of one address."""
     second_copies_per_min: int = 300
@@ -45,7 +45,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     sign_ins_per_min: int = 600
     """Forms to sign in or to recover access, of one address."""
     files_per_min: int = 300
-    """CSV files, and logos that are sent, of one account."""
+    """CSV files, and logos that are uploaded, of one account."""
     callbacks_per_min: int = 60_000
     """Callbacks of banks, of one address."""
     sandbox_charges_per_day: int = 1_000_000
@@ -61,15 +61,15 @@ def read_rates(env: Mapping[str, str]) -> Rates:
 
 
 class ClientRates:
-    """Of each client and kind one number is kept: until when what it asked for is paid off (GCRA)."""
+    """Keeps one number for each client and kind: the time until which its requests are paid off (GCRA)."""
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
         self._paid_until: dict[str, dict[str, float]] = {}
 
     def spend(self, what: str, client: str, *, now_s: float) -> None:
-        """Count one request of `what` (a field of Rates); Refused(RATE_LIMITED) when it comes too soon. `now_s` is of a
-        clock that never goes back."""
+        """Count one request of `what` (a field of Rates); Refused(RATE_LIMITED) when it comes too soon. `now_s` is from
+        a clock that never goes back."""
         of_day = what.endswith("_per_day")
         each_s = (_DAY_S if of_day else 60.0) / getattr(self._rates, what)
         ahead_s_max = _DAY_S if of_day else max(_BURST_S, _BURST_MIN * each_s)

@@ -1,5 +1,5 @@
-"""What one account may have at work in a process at the same time: its share of connections and of the processor. Its
-further requests wait for one another, and nobody else for them.
+"""The share of one account in a process's connections and processor: how many of its requests may be at work at the
+same time. Its further requests wait for these, and those of other accounts do not.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Final
 from domain.errors import Code, Refused
 
 WAITING_MAX: Final = 1_000
-"""Of one account: a second of its requests at the usual rate limit."""
+"""Requests of one account that may wait: a second's worth at the usual rate limit."""
 WAIT_S_MAX: Final = 5.0
 
 
@@ -30,12 +30,12 @@ class Shares:
         self._shares: dict[Hashable, _Share] = {}
 
     def __len__(self) -> int:
-        """Whose requests are at work or wait."""
+        """How many owners have requests that are at work or wait."""
         return len(self._shares)
 
     @asynccontextmanager
     async def of(self, owner: Hashable) -> AsyncIterator[None]:
-        """One of the owner's turns, waited for; Refused(RATE_LIMITED) when too many wait, or for too long."""
+        """Wait for one of the owner's turns, and hold it; Refused(RATE_LIMITED) when too many wait, or for too long."""
         share = self._shares.get(owner)
         if share is None:
             share = self._shares[owner] = _Share(self._at_once_max)

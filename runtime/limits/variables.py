@@ -1,4 +1,4 @@
-"""Variables of the environment: each is read, or refused by its name. One that is empty is as one that is not set."""
+"""Variables of the environment: each is read, or refused by its name. An empty variable counts as not set."""
 
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _SECONDS_MAX: Final = 3_653 * 86_400.0
-"""Of durations: ten years. Instants end with the year 9999."""
+"""The longest duration: ten years. Instants end with the year 9999."""
 
 
 def floats(
@@ -35,7 +35,7 @@ def one_number(
 
 
 def whole_number(env: Mapping[str, str], name: str, low: int, high: int) -> int | None:
-    """None unless it is set; ValueError for what is no whole number from `low` to `high`."""
+    """The number, or None when it is not set; ValueError unless it is a whole number from `low` to `high`."""
     if not (text := env.get(name)):
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20 and low <= int(text) <= high):
@@ -46,13 +46,13 @@ def whole_number(env: Mapping[str, str], name: str, low: int, high: int) -> int 
 def whole_numbers(
     env: Mapping[str, str], fields: Iterable[str], bounds: Callable[[str], tuple[int, int]], *, prefix: str = ""
 ) -> dict[str, int]:
-    """Those that are set of a struct's fields: each is the variable of its name in capitals, behind the prefix."""
+    """The fields of a struct that are set: each is the variable of its name in capitals, behind the prefix."""
     found = {field: whole_number(env, prefix + field.upper(), *bounds(field)) for field in fields}
     return {field: number for field, number in found.items() if number is not None}
 
 
 def switch(env: Mapping[str, str], name: str, default: str = "0") -> bool:
-    """A `true` or `yes` that was silently no would be found out too late."""
+    """Only 0 and 1 are taken: a `true` or `yes` that silently meant no would be found out too late."""
     text = env.get(name) or default
     if text not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, not {text[:20]!r}")
@@ -60,7 +60,7 @@ def switch(env: Mapping[str, str], name: str, default: str = "0") -> bool:
 
 
 def web_address(env: Mapping[str, str], name: str, default: str) -> str:
-    """Without the slash at its end."""
+    """The address, without the slash at its end."""
     text = env.get(name) or default
     if text and not _is_web_address(text):
         raise ValueError(f"{name} must be such as https://api.example.com, not {text[:80]!r}")
@@ -68,7 +68,7 @@ def web_address(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def redis_address(env: Mapping[str, str]) -> str:
-    """REDIS_URL, whose password is quoted nowhere."""
+    """REDIS_URL. No error quotes its password."""
     if not (text := env.get("REDIS_URL")):
         raise ValueError("REDIS_URL is not set")
     try:
@@ -86,7 +86,7 @@ def redis_address(env: Mapping[str, str]) -> str:
 
 
 def nameservers(env: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """None of them unless it is set."""
+    """The name servers; none unless the variable is set."""
     given = tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
     if not all(_is_nameserver(each) for each in given):
         raise ValueError(

@@ -1,1 +1,1 @@
-"""This machine: the files and child processes of local work, and who runs its PostgreSQL."""
+"""This machine: the files and child processes of local work, and the user that runs its PostgreSQL."""

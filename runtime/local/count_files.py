@@ -1,8 +1,8 @@
 """The files in which processes share their counts (PROMETHEUS_MULTIPROC_DIR), with room for them on the disk.
 
-prometheus_client maps files whose pages are not on the disk yet. Where it has no room left, the first write to one ends
-the process with SIGBUS, which no code can answer: a full disk would end all processes of the API, and who starts them
-again. So the room is taken before anything is counted.
+prometheus_client maps files whose pages are not on the disk yet. When the disk is full, the first write to such a page
+ends the process with SIGBUS, which no code can answer: all processes of the API would end, and the supervisor that
+starts them again. So the room is taken before anything is counted.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Final
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 _BYTES: Final = 1 << 20
-"""Every route with all its statuses takes half of it; a file that grows beyond has no room of its own."""
+"""All routes with all their statuses take half of it; a file that grows beyond it has no room reserved."""
 _KINDS: Final = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
 
 
 def take_room() -> None:
-    """For the counts of this process. To be called before prometheus_client is imported. Where there is no room the
-    process counts for itself alone, and says so."""
+    """Reserve the files of this process. To be called before prometheus_client is imported. Where there is no room, the
+    process counts for itself alone, and logs that."""
     if (folder := os.environ.get(FOLDER)) is None:
         return
     files = [Path(folder) / f"{kind}_{os.getpid()}.db" for kind in _KINDS]
@@ -35,7 +35,7 @@ def take_room() -> None:
 
 
 def reserve(file: Path) -> None:
-    """Make the file, empty to prometheus_client. OSError, and no file, where the disk has no room."""
+    """Make the file, which prometheus_client takes for empty. OSError, and no file, where the disk has no room."""
     try:
         file.write_bytes(bytes(_BYTES))
     except OSError:

@@ -32,7 +32,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
     "jit": "off",
-    "autovacuum_naptime": "15s",  # a plan that was made while its table was empty lives until that is analyzed
+    "autovacuum_naptime": "15s",  # a plan made while its table was empty lives until the table is analyzed
     "wal_compression": "on",  # pglz: this build has no lz4
     "max_wal_size": "2GB",
     # A cell can be moved from here, and to here some tables at a time.
@@ -52,14 +52,14 @@ _UNSAFE = {"fsync": "off", "full_page_writes": "off"}
 
 
 _PORTS = range(10_240, 32_768)
-"""Below those that the system gives to connections as they go out (32768 and up on Linux, 49152 on macOS): one of these
-would have the port before the server that it was chosen for."""
-# Processes that are started together begin apart. Ports on end from one that was chosen are for several of a kind.
+"""Below the ports that the system gives to outgoing connections (32768 and up on Linux, 49152 on macOS): such a
+connection could have the port before the server that it was chosen for."""
+# Processes that are started together begin apart. Steps of 4 leave the ports after a chosen one to others of its kind.
 _walk = itertools.count(os.getpid() * 352, 4)
 
 
 def free_port() -> int:
-    """One that nobody has, and that this process has not chosen before."""
+    """A port that is free, and that this process has not chosen before."""
     return next(filter(port_is_free, (_PORTS[at % len(_PORTS)] for at in _walk)))
 
 
@@ -99,17 +99,17 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """Of the superuser, who owns everything in it."""
+        """The address as the superuser, who owns everything in the database."""
         return self._url("postgres", self._password)
 
     @property
     def app_dsn(self) -> str:
-        """Of the role of the API and the workers; a migration makes it."""
+        """The address as the role of the API and the workers, which a migration makes."""
         return self._url("quita_app", _remembered_password(self._home / "postgres.app.password"))
 
     @property
     def report_dsn(self) -> str:
-        """Of the role that only reads; a migration makes it."""
+        """The address as the role that only reads, which a migration makes."""
         return self._url("quita_report", _remembered_password(self._home / "postgres.report.password"))
 
     def _url(self, role: str, password: str) -> str:
@@ -188,7 +188,7 @@ class EmbeddedPostgres:
             if _until(lambda: not self.alive() or self._ready(data), deadline) and self.alive():
                 return True
             # Backends of a killed postmaster hold the shared memory for a moment: try again, with another port when
-            # this one is taken.
+            # this port is taken.
             if not port_is_free(self._port):
                 return False
             time.sleep(0.2)
@@ -254,7 +254,7 @@ class EmbeddedRedis:
     def _run(self) -> bool:
         settings = (
             f'bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\nsave ""\nappendonly no\n'
-            # One for each cell.
+            # A logical database for each cell.
             f"databases {CELLS_MAX}\ndaemonize no\nmaxclients 1000\nenable-debug-command local\n"
         )
         with open_log(self._log_path()) as log:
@@ -330,7 +330,7 @@ def _is_postgres(pid: int) -> bool:
 
 
 def _runs_on(data: Path, pid: int, lines: list[str]) -> bool:
-    """Whether that server's data is this. In a copy of a home that is in use it is the server of the original."""
+    """Whether that server's data is this folder. In a copy of a home in use, the file names the original's server."""
     for folder in (f"/proc/{pid}/cwd", *lines[1:2]):
         with contextlib.suppress(OSError):
             return Path(folder).samefile(data)

@@ -1,4 +1,4 @@
-"""Who runs the embedded PostgreSQL and where: it refuses to run as root, so root starts it as another user."""
+"""The user and the place of the embedded PostgreSQL, which refuses to run as root: root starts it as another user."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ class CannotStart(Exception):
 
 
 class Account:
-    """Who runs PostgreSQL, from where, and in which folder."""
+    """The user that runs PostgreSQL, the programs' folder, and the folder of its data."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ def postgres_account(home: Path) -> Account:
         account.make_folder()
         return account
     user = _unprivileged(folder)
-    # Root's checkout often is in a folder that other users may not enter. The fewest capabilities that suffice.
+    # Root's checkout often is in a folder that other users may not enter: take the fewest capabilities that suffice.
     search, override = CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
     for capabilities in ((), (search,), (override,), (search, override)):
         account = Account(folder, programs, user, capabilities)
@@ -149,7 +149,7 @@ def _unprivileged(folder: Path) -> tuple[int, int]:
 
 
 def package(name: str) -> Path:
-    """The folder of a Python package, which is not imported: both change the process when they are."""
+    """The folder of a Python package, without importing it: both packages change the process when they are imported."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise CannotStart(f"the package {name} is not installed; run `make up`, or set DATABASE_URL and REDIS_URL")

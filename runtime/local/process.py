@@ -1,7 +1,7 @@
 """Setting up a child process between fork and exec: it ends with its parent, and may run as another user.
 
 The signal on the parent's death, also after kill -9, is Linux's (prctl). On other systems children may outlive their
-parent; the next start ends what is left.
+parent; the next start ends those that are left.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def child_setup(
         if user is not None:
             _become(*user, capabilities)
         if _LIBC is not None:
-            # After the change of user, which resets it. The parent may have died before this call.
+            # After the change of user, which resets this. The parent may have died before this call.
             _checked(_LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0))
             if os.getppid() != parent:
                 os._exit(1)

@@ -1,1 +1,1 @@
-"""Which of several servers is asked, and what of their answers is taken."""
+"""The servers that processes ask: which of several is asked, and which of their answers are taken."""

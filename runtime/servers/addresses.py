@@ -1,4 +1,4 @@
-"""Where the databases are: settings, as the other ones read once when a process starts (runtime/settings.py)."""
+"""The addresses of the databases: settings, read like the others once when a process starts (runtime/settings.py)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

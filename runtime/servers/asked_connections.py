@@ -1,7 +1,7 @@
-"""HTTP connections of a client, kept for the next request, on which nothing is taken that was not asked for.
+"""HTTP connections of a client, kept for the next request, which take no data that was not asked for.
 
-aiohttp queues what comes on a connection that waits, in any amount, and takes it for the answer to the next request: to
-another order of a bank, or to another event. A server that answers twice would so refuse the one and confirm the other.
+aiohttp queues any amount of data that comes on an idle connection, and takes it for the answer to the next request: to
+another bank order, or another event. So a server that answers twice would confirm or refuse the wrong one.
 """
 
 import asyncio
@@ -13,31 +13,31 @@ from aiohttp.client_proto import ResponseHandler
 
 
 class AskedConnection(ResponseHandler):
-    """The client's end of a connection. `idle` while it waits for its next request: what comes then ends it."""
+    """The client's end of a connection. `idle` while it waits for its next request: data that comes then ends it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self.idle = False
 
     def data_received(self, data: bytes) -> None:
-        if not (self.idle and data):  # aiohttp goes on with what it has by an empty piece
+        if not (self.idle and data):  # aiohttp passes an empty piece to go on with the data it has
             self.take(data)
-            # The end of an answer makes it idle; what stands behind that is left in its buffer.
+            # The end of an answer makes the connection idle; data behind that end is left in its buffer.
             if not (self.idle and self.should_close):
                 return
         self.abort()
 
     def take(self, data: bytes) -> None:
-        """A piece of an answer."""
+        """Take a piece of an answer."""
         super().data_received(data)
 
 
 class AskedConnector(aiohttp.TCPConnector):
-    """`protocol` makes the client's end of each connection."""
+    """Makes connections whose client's end is a `protocol`."""
 
     def __init__(self, *, protocol: type[AskedConnection] = AskedConnection, **named: Any) -> None:
         super().__init__(**named)
-        # aiohttp has no public place for a protocol of one's own, nor for what becomes of connections given back.
+        # aiohttp has no public hook for a protocol of one's own, nor for connections that are given back.
         self._factory = partial(protocol, loop=self._loop)  # type: ignore[assignment]
 
     async def connect(self, *given: Any, **named: Any) -> Any:

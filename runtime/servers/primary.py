@@ -1,7 +1,7 @@
-"""Connections to one of the servers that a URL names: of DATABASE_URL's to the primary, which takes writes.
+"""Connections to one of the servers that a URL names: for DATABASE_URL, to the primary, which takes writes.
 
-asyncpg asks the hosts of a URL one after the other and knows one time limit for all of them: a machine without power
-answers nothing, the limit passes, and the next host is never asked. Here each host has a limit of its own, and the one
+asyncpg asks the hosts of a URL one after the other, with one time limit for all of them: a machine without power
+answers nothing, the limit passes, and the next host is never asked. Here each host has a limit of its own, and the host
 that was found last is asked first.
 """
 
@@ -18,7 +18,7 @@ else:
     _Connection = asyncpg.Connection
 
 HOST_S: Final = 2.0
-"""Of several hosts, how long one may take to accept a connection; half of what a request waits for one."""
+"""How long each of several hosts may take to accept a connection; less than half of the 5 s that a request waits."""
 
 _UNREADABLE: Final = (
     "the address of PostgreSQL must be such as postgresql://user:password@host:5432/quita;"
@@ -29,7 +29,7 @@ Target = Literal["primary", "any"]
 
 
 class NoPrimary(ConnectionError):
-    """The servers that can be reached are all standbys: another may be about to be promoted."""
+    """All servers that can be reached are standbys; one of them may be about to be promoted."""
 
 
 class Hosts:
@@ -41,8 +41,8 @@ class Hosts:
         self._target = SessionAttribute(target)
 
     async def connect(self, **options: Any) -> _Connection:
-        """A connection; `options` as asyncpg.connect has them. Raises what asyncpg raised for the last host, and
-        NoPrimary when all that answer are standbys."""
+        """A connection; `options` as asyncpg.connect has them. Raises asyncpg's error for the last host, and NoPrimary
+        when all hosts that answer are standbys."""
         if len(self._urls) == 1:
             return await self._connect(self._urls[0], options)
         failed: Exception | None = None
@@ -54,11 +54,11 @@ class Hosts:
                 found = True
                 return conn
             except (OSError, TimeoutError, asyncpg.PostgresError) as error:
-                # That a host is a standby says less than why another cannot be reached.
+                # A host that cannot be reached says more than a host that is a standby.
                 if failed is None or not isinstance(error, NoPrimary):
                     failed = error
             finally:
-                # Also when the caller's own patience ended: the next caller begins with another host.
+                # Also when the caller's own time was up: the next caller begins with another host.
                 if not found and self._urls[0] == url:
                     self._urls = (*self._urls[1:], url)
         assert failed is not None
@@ -71,7 +71,7 @@ class Hosts:
             raise NoPrimary("the server is a standby, which takes no writes") from None
         except asyncpg.ClientConfigurationError:
             raise
-        except ValueError:  # which quotes what it takes for the port: a piece of the password
+        except ValueError:  # it quotes what it takes for the port: a piece of the password
             raise asyncpg.ClientConfigurationError(_UNREADABLE) from None
         return conn
 

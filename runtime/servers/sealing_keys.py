@@ -1,6 +1,6 @@
-"""Which keys of SECRET_KEY a database was written with: who holds others must not write into it.
+"""The keys of SECRET_KEY that a database was written with. A process that holds others must not write into it.
 
-It would open nothing of what is there, and seal what nobody else opens under the id of a key that everybody has.
+It could open nothing that is there, and would seal data that no other process opens, under a key id that all have.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from sql import Connection
 
 
 class WrongKey(Exception):
-    """SECRET_KEY is not that of the database. Names ids alone."""
+    """SECRET_KEY is not that of the database. The message names ids alone."""
 
 
 class _Known(Struct, frozen=True):
@@ -36,9 +36,9 @@ async def check_keys(pool: Pool, seal: Seal) -> None:
 
 
 async def check_keys_on(conn: Connection, seal: Seal) -> None:
-    """Write down the keys that are new beside one that is known, or the first of all; WrongKey when an id is another
-    key's, or no key is one that the database knows. One that the database knows and we lack is logged: after a restore,
-    or with a SECRET_KEY of before, what it sealed opens nowhere, which shows only row by row."""
+    """Store the keys that are new beside a known key, or the first keys of all. WrongKey when an id is another key's,
+    or when the database knows none of our keys. A key that the database knows and we lack is logged: after a restore,
+    or with an earlier SECRET_KEY, what it sealed opens nowhere, which shows only row by row."""
     ours = seal.fingerprints()
     known = await _read(conn)
     _compare(ours, known)
@@ -50,7 +50,7 @@ async def check_keys_on(conn: Connection, seal: Seal) -> None:
 
 
 async def compare_keys(conn: Connection, seal: Seal) -> None:
-    """WrongKey as above. Writes nothing down: what is tried by hand is not what the database is to be used with."""
+    """WrongKey as above. Stores nothing: a key tried by hand is not one that the database is to be used with."""
     _compare(seal.fingerprints(), await _read(conn))
 
 

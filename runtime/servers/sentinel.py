@@ -1,7 +1,7 @@
 """Connections to the master of a Redis that Sentinels watch.
 
-They are redis-py's: each new one asks a Sentinel who the master is. One whose server answers READONLY, because it was
-demoted, is closed, and with it what waits idly on another master.
+The connections are redis-py's: each new one asks a Sentinel for the master. A connection whose server answers READONLY,
+because it was demoted, is closed, and so are idle connections to another master.
 """
 
 from typing import Any, Final
@@ -23,18 +23,18 @@ class SentinelPool(SentinelConnectionPool):
 
     async def disconnect(self, inuse_connections: bool = True) -> None:
         await super().disconnect(inuse_connections)
-        if inuse_connections:  # otherwise it has only found another master
+        if inuse_connections:  # otherwise the pool has only found another master
             for sentinel in self.sentinel_manager.sentinels:
                 await sentinel.aclose(close_connection_pool=True)
 
 
 class BlockingSentinelPool(SentinelPool, BlockingConnectionPool):
-    """Where all connections are in use, one is waited for."""
+    """While all connections are in use, a caller waits for one."""
 
 
 def sentinel_pool(url: str, *, blocks: bool, sentinel_s: float, **options: Any) -> ConnectionPool:
-    """Connections to the master of `redis+sentinel://[user:password@]one:26379,two:26379/service/0`, with `options` of
-    theirs and of the pool. A Sentinel that is silent for `sentinel_s` is passed over. Raises ValueError."""
+    """Connections to the master of `redis+sentinel://[user:password@]one:26379,two:26379/service/0`. `options` are for
+    the connections and the pool. A Sentinel that is silent for `sentinel_s` is passed over. Raises ValueError."""
     try:
         parts = urlsplit(url)
         userinfo, _, hosts = parts.netloc.rpartition("@")

@@ -1,4 +1,4 @@
-"""Who takes our mails, and the address they come from: settings, read once (runtime/settings.py)."""
+"""The server for our mails, and the address they come from: settings, read once (runtime/settings.py)."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class SmtpServer(Struct, frozen=True, kw_only=True):
-    """`tls`: from the first byte (smtps); `starttls`: after the greeting, and no mail goes without it."""
+    """`tls`: TLS from the first byte (smtps); `starttls`: TLS after the greeting, without which no mail is sent."""
 
     host: str
     port: int
@@ -22,7 +22,7 @@ class SmtpServer(Struct, frozen=True, kw_only=True):
 
 
 def read_smtp(env: Mapping[str, str]) -> SmtpServer | None:
-    """The server of SMTP_URL, None without one; ValueError for what is no address of one."""
+    """The server of SMTP_URL; None when it is not set; ValueError when it is not the address of a mail server."""
     text = env.get("SMTP_URL", "")
     if not text:
         return None
@@ -50,7 +50,7 @@ def read_smtp(env: Mapping[str, str]) -> SmtpServer | None:
 
 
 def read_mail_from(env: Mapping[str, str], *, required: bool) -> str:
-    """MAIL_FROM; ValueError when it is missing and `required`, or is no bare e-mail address."""
+    """MAIL_FROM; ValueError when it is missing and `required`, or is not a bare e-mail address."""
     given = env.get("MAIL_FROM", "")
     if not given and required:
         raise ValueError("MAIL_FROM is not set")

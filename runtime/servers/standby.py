@@ -1,8 +1,8 @@
-"""Reads that a standby answers instead of the primary, and never as things were before what was acknowledged.
+"""Reads that a standby answers instead of the primary, which always show what was acknowledged before them.
 
-Each read asks the primary how far its log is, once it has begun, and a standby only when that has replayed so much. So
-a standby cannot be stale, whatever `synchronous_standby_names` says and however soon that changes; `remote_apply` makes
-that it need not be waited for. Reads that begin at the same moment ask the primary together.
+Once it has begun, each read asks the primary how far its log is, and a standby only when that has replayed so much. So
+a standby cannot be stale, whatever `synchronous_standby_names` says and however soon that changes; with `remote_apply`
+the read need not wait for the replay. Reads that begin at the same moment ask the primary together.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from runtime.postgres import DB_UNAVAILABLE, Connection, Pool, session
 from runtime.servers.role_settings import SettingsMissing
 
 PATIENCE_S: Final = 0.05
-"""How long a read waits for what the standby has still to replay; with `remote_apply` that is milliseconds."""
+"""How long a read waits for the standby to replay the rest; with `remote_apply` that takes milliseconds."""
 _POLL_S: Final = 0.002
 _REACH_S: Final = 1.0
-"""A standby that is reached no sooner is left, or each read would wait for it."""
+"""A standby that is not reached within this time is left; otherwise each read would wait for it."""
 _AGAIN_S: Final = 1.0
 _READS_MAX: Final = 1_000
 
-# What a read of a standby ends with besides: a query that is in the way of what is replayed is cancelled.
+# Further errors of a read at a standby: a query that is in the way of the replay is cancelled.
 _LOST: Final = (*DB_UNAVAILABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 reads_total = Counter("quita_reads_total", "Lists, sums and pages read, by the server that answered.", ["server"])
@@ -52,7 +52,7 @@ class _Behind(Exception):
     """The standby does not show all that was acknowledged."""
 
 
-# On the way to it: also that it refuses our password, or a pooler our settings. The primary answers all the same.
+# Errors on the way to the standby: it may also refuse our password, or a pooler our settings. The primary answers.
 _UNREACHED: Final = (*_LOST, asyncpg.PostgresError, SettingsMissing, _Behind)
 
 
@@ -67,14 +67,14 @@ class Reads:
         self._coming_back: asyncio.Task[None] | None = None
 
     async def ask(self, read: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `read` answers; raises what it raises. It only reads, and may be called twice: the primary is asked when
-        the standby is lost meanwhile."""
+        """Returns what `read` returns; raises what it raises. `read` only reads, and may be called twice: the primary
+        is asked when the standby is lost meanwhile."""
         if (standby := self._standby) is not None and self._asked:
             async with AsyncExitStack() as held:
                 if (conn := await self._reach(standby, held)) is not None:
                     try:
                         found = await read(conn)
-                    except asyncpg.QueryCanceledError:  # it takes too long, here as there
+                    except asyncpg.QueryCanceledError:  # it would take too long at the primary as well
                         raise
                     except _LOST as error:
                         self._leave(standby, error)
@@ -98,7 +98,7 @@ class Reads:
             return [await _written(conn)] * len(asked)
 
     async def _reach(self, standby: Pool, held: AsyncExitStack) -> Connection | None:
-        """A connection to the standby, which shows all that was acknowledged before; None when it is left."""
+        """A connection to the standby, which shows all that was acknowledged before; None when the standby is left."""
         written = await self._written.submit(None)
         try:
             async with asyncio.timeout(_REACH_S):

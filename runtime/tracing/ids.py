@@ -1,4 +1,4 @@
-"""Ids of a trace, from the id of what began it: nothing about a trace has to be stored or sent between processes.
+"""Ids of a trace, made from the id of what began it: nothing of a trace has to be stored or sent between processes.
 
 The trace of a request is the first 16 bytes of the SHA-256 of its request id, its first span the next 8:
 
@@ -17,13 +17,13 @@ class TraceIds(NamedTuple):
 
     @property
     def trace(self) -> str:
-        """As W3C Trace Context writes it."""
+        """The trace id as W3C Trace Context writes it."""
         return f"{self.trace_id:032x}"
 
 
 def sampled(cause: str, share: float) -> TraceIds | None:
-    """The trace of a request id, or of the order or event that no request caused; None when it is not recorded. As
-    the SDK's TraceIdRatioBased decides: by the lower half of the id."""
+    """The trace of a request id, or of the order or event that no request caused; None when it is not recorded. That is
+    decided as by the SDK's TraceIdRatioBased: by the lower half of the id."""
     digest = sha256(cause.encode()).digest()
     if int.from_bytes(digest[8:16]) >= share * _SAMPLED_OF:
         return None

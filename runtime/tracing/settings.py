@@ -1,6 +1,6 @@
-"""Where traces go, and which: OpenTelemetry's own variables, read once from the environment (docs/settings.md).
+"""The collector of traces, and the share recorded: OpenTelemetry's own variables, read once (docs/settings.md).
 
-Those that are not named here (OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _TIMEOUT, _COMPRESSION, OTEL_BSP_*,
+Other variables (OTEL_EXPORTER_OTLP_HEADERS, _CERTIFICATE, _TIMEOUT, _COMPRESSION, OTEL_BSP_*,
 OTEL_RESOURCE_ATTRIBUTES) are read by the SDK, so that a header with a password never stands in our settings.
 """
 
@@ -14,7 +14,7 @@ class Tracing(Struct, frozen=True, kw_only=True):
     endpoint: str
     """OTEL_EXPORTER_OTLP_ENDPOINT: the collector, without /v1/traces."""
     share: float = 1.0
-    """OTEL_TRACES_SAMPLER_ARG: of all traces those that are recorded, 0 to 1; decided by the trace's id, so that every
+    """OTEL_TRACES_SAMPLER_ARG: the share of traces that are recorded, 0 to 1. The trace's id decides, so that every
     process decides the same."""
 
 

@@ -39,7 +39,7 @@ class Traces:
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
         class Given(RandomIdGenerator):
-            """Random ids, but for the span that is begun with ids of its own."""
+            """Random ids, except for a span that is begun with ids of its own."""
 
             trace_id: int | None = None
             span_id: int | None = None
@@ -54,7 +54,7 @@ class Traces:
         self._api, self._context = trace, context
         self._given = Given()
         self._provider = TracerProvider(
-            # Whether a trace is recorded is decided before its spans are begun: by `sampled`.
+            # `sampled` decides whether a trace is recorded, before its spans are begun.
             sampler=ALWAYS_ON,
             resource=Resource.create(
                 {"service.name": service, "service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
@@ -69,8 +69,8 @@ class Traces:
     def add_request(
         self, request_id: str, name: str, attributes: Attributes, *, began_ns: int, ended_ns: int, came_with: str | None
     ) -> None:
-        """The first span of a request's trace, which has been answered. `came_with` is its traceparent: that trace is
-        its client's own, and linked, because a client decides neither our ids nor what we record."""
+        """Add the first span of the trace of a request that has been answered. `came_with` is the request's
+        traceparent: that trace is the client's, and only linked: a client decides neither our ids nor our records."""
         ids = sampled(request_id, self._share)
         if ids is None:
             return
@@ -87,13 +87,13 @@ class Traces:
 
     @contextmanager
     def span(self, name: str, *, request_id: str | None, own: str, attributes: Attributes) -> "Iterator[Span | None]":
-        """A span of what a request caused, or the first one of the trace named by `own` when no request did; None
+        """A span of work that a request caused, or the first span of the trace named by `own` when no request did; None
         when the trace is not recorded. Calls within are its children."""
         ids = sampled(request_id or own, self._share)
         span = None
         if ids is not None:
             span = self._begin(ids, name, request_id, attributes)
-        # Also without a span: what is around this one is not the parent of what is within.
+        # Also without a span: a span around this one is not the parent of spans within.
         token = self._context.attach(
             self._context.Context() if span is None else self._api.set_span_in_context(span, self._context.Context())
         )
@@ -107,13 +107,13 @@ class Traces:
     def add(
         self, name: str, *, request_id: str | None, own: str, attributes: Attributes, began_ns: int, ended_ns: int
     ) -> None:
-        """As `span`, of what has ended."""
+        """As `span`, for work that has ended."""
         if (ids := sampled(request_id or own, self._share)) is not None:
             self._begin(ids, name, request_id, attributes, began_ns=began_ns).end(ended_ns)
 
     @contextmanager
     def call(self, name: str, attributes: Attributes) -> "Iterator[Span | None]":
-        """A span of a call to others, within the span that is under way; None where there is none."""
+        """A span of a call to another server, within the span that is under way; None where there is none."""
         if not self._api.get_current_span().is_recording():
             yield None
             return
@@ -181,6 +181,6 @@ class Traces:
 
 
 def traceparent(span: "Span") -> str:
-    """Of a span that is recorded, as W3C Trace Context writes it."""
+    """The header of a recorded span, as W3C Trace Context writes it."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-01"

@@ -1,8 +1,8 @@
-"""How much waits, and how long: the queues and the money that watches and alerts look at, measured every 15 s.
+"""How much waits, and for how long: the queues and the money that operators and alerts watch, measured every 15 s.
 
-One worker of each cell measures, by a lease. It is what shows these gauges; the others show none, or values that get
-older: `quita_measured_timestamp_seconds` says which are the newest. Each names its cell: of two that share a folder of
-counts the newer value would stand for both.
+One worker of each cell measures, under a lease, and shows these gauges. The other workers show none, or older values:
+`quita_measured_timestamp_seconds` tells which are the newest. Each gauge names its cell: where two cells share a folder
+of counts, the newer value would otherwise stand for both.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,9 +24,9 @@ from workers.context import Context
 
 LEASE: Final = "measuring"
 LEASE_S: Final = 25.0
-"""Longer than the interval, so that it stays with one worker while that lives."""
+"""Longer than the interval, so that the lease stays with one worker while that worker lives."""
 COUNTED_MAX: Final = 10_000
-"""Of a queue: more are not counted, and need not be to see that something is wrong."""
+"""Rows counted of one queue: that many already show that something is wrong."""
 
 _MODE: Final = "livemostrecent"
 _waiting = Gauge(
@@ -80,7 +80,7 @@ _cells = Gauge(
 
 
 class QueueBacklog(Struct, frozen=True):
-    """`oldest`: since when it is due, None when nothing is."""
+    """`oldest`: since when the oldest item is due; None when nothing is due."""
 
     queue: str
     mode: str
@@ -110,7 +110,7 @@ _find_verified = sql.one("backlog.verified", _Verified)
 
 
 async def measure_backlog(context: Context) -> int:
-    """One look at every queue; answers 0. Nothing while another worker measures."""
+    """One look at every queue; returns 0. Measures nothing while another worker measures."""
     async with session(context.pool) as conn:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
             forget(_waiting, _oldest, _suspense, _sealed, _differences, _verified, _measured, _cells)
@@ -132,7 +132,7 @@ async def measure_backlog(context: Context) -> int:
 
 
 async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[QueueBacklog]:
-    """Every queue, also those with nothing in them. `held`: how long partners' shares of production are."""
+    """Every queue, also an empty one. `held`: how long the shares of partners are held in production."""
     given = {"now": now, "counted_max": COUNTED_MAX, "earned_until": now - held}
     return [found for look in _QUEUES for found in await look(conn, **given)]
 

@@ -1,6 +1,6 @@
-"""How banks answer, written down once a minute by every worker process: metrics are of a process and end with it.
+"""Counts of bank calls, stored once a minute by every worker process: metrics belong to a process and end with it.
 
-A process that is killed loses its last minute, and nothing else is counted on.
+A process that is killed loses its last minute. Nothing else relies on these counts.
 """
 
 from datetime import datetime
@@ -30,7 +30,7 @@ _forget = sql.run("bank_call.forget")
 
 
 async def store_bank_calls(context: Context) -> int:
-    """One statement for all that was counted since the round before; answers 0."""
+    """Store, in one statement, all calls that were counted since the round before; returns 0."""
     taken = TALLY.take()
     if not taken:
         return 0
@@ -52,7 +52,7 @@ async def store_bank_calls(context: Context) -> int:
 
 
 async def forget_bank_calls(context: Context) -> int:
-    """The hours that are no longer shown; answers 0."""
+    """Delete the hours that are no longer shown; returns 0."""
     async with session(context.pool) as conn:
         await _forget(conn, before=context.now() - KEPT)
     return 0

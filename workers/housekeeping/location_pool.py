@@ -1,8 +1,8 @@
 """Keep locations ready, so that creating a PIX charge waits for no bank.
 
-How many follows from how fast they are taken: some seconds of supply, made as fast as the bank answers, and beyond that
-a reserve for bursts, made slowly in the background. One process of the installation fills a pool at a time, under a
-lease.
+Their number follows from how fast they are taken: some seconds of supply, made as fast as the bank answers, and beyond
+that a reserve for bursts, made slowly in the background. One process of the installation fills a pool at a time, under
+a lease.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ from workers.concurrency import run_batched
 from workers.context import Context
 
 LEASE_S: Final = 6.0
-"""Below the time for which creations wait: when its holder dies, another fills the pool before they are refused."""
+"""Shorter than creations wait: when the holder dies, another process fills the pool before creations are refused."""
 SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
-"""Asked for together: one statement of the simulated bank, or one request for each location."""
+"""Locations asked for together: by one statement at the simulated bank, by one request each at a real bank."""
 
 _NEEDED_MIN = 2_000
 _COUNT_S = 5.0  # between two counts of what was taken
 _STALE_S = 60.0  # a count that old says nothing about now
 _HALF_S = 300.0  # the rate of a burst is forgotten by half in this time
 _LOOK_S = 0.25
-_STORE_S = 1.0  # so that blocks stay whole at a bank that answers in less
+_STORE_S = 1.0  # blocks stay whole at a bank that answers faster than this
 _KNOWN_MAX = 20_000
-_REST_S = (1.0, 2.0, 5.0)  # after slices the bank did not make
+_REST_S = (1.0, 2.0, 5.0)  # after slices that the bank did not make
 
 _log = structlog.get_logger()
 
 
 class Level(Struct, frozen=True):
-    """What the pool holds, and what was counted last; None and nothing before its first location."""
+    """The pool's content, and the latest count. Before its first location nothing is ready, and the count is None."""
 
     ready: int
     first: int
@@ -64,8 +64,8 @@ count_consumption = sql.run("pix_location.count_consumption")
 
 
 def count(level: Level) -> Consumption | None:
-    """The rate at which locations are taken, when it is time to count again. It follows a rise at once and a fall
-    slowly: who took a thousand a second a minute ago may do so again."""
+    """The rate at which locations are taken; None before it is time to count again. The rate follows a rise at once and
+    a fall slowly: merchants who took a thousand a second a minute ago may do so again."""
     if level.made is None or level.taken is None or level.per_s is None or level.counted_s_ago is None:
         return None
     past_s = level.counted_s_ago
@@ -77,12 +77,12 @@ def count(level: Level) -> Consumption | None:
 
 
 def needed(pace: Pace, per_s: float) -> int:
-    """What must be ready: below it the pool is filled as fast as the bank answers."""
+    """How many must be ready: below this the pool is filled as fast as the bank answers."""
     return min(max(_NEEDED_MIN, math.ceil(per_s * pace.pix_locations_s)), pace.pix_locations_max)
 
 
 def kept(pace: Pace, mode: Mode, per_s: float) -> int:
-    """How full the pool is made in all."""
+    """How many the pool is filled up to, with the reserve for bursts."""
     reserve = pace.sandbox_locations_min if mode.test else pace.pix_locations_min
     return max(needed(pace, per_s), reserve)
 
@@ -99,9 +99,9 @@ class LocationPool:
         self._leased = False
         self._per_s = 0.0
         self._first = 0
-        self._known: dict[int, None] = {}  # what the bank made lately, the oldest first
-        self._asked = 0  # of slices under way, what is not stored
-        # So many slices that all calls at once are under way while one of them is stored.
+        self._known: dict[int, None] = {}  # ids that the bank made lately, the oldest first
+        self._asked = 0  # locations of slices under way that are not stored yet
+        # Enough slices for all calls to be under way while one slice is being stored.
         self._slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
         self._at_once = asyncio.Semaphore(self._pace.bank_location_calls)
         self._added = 0
@@ -110,9 +110,10 @@ class LocationPool:
         self._rests_until = 0.0
 
     async def fill(self) -> int:
-        """Fill the pool unless another process does; answers how many locations were added."""
+        """Fill the pool unless another process does; returns how many locations were added."""
         self._added = 0
-        # A slice of which one answer is awaited still counts as that one, so that calls that hang stop no others.
+        # A slice that awaits its last answer still takes a place. With one place for each call, calls that hang do not
+        # keep other slices from being made.
         at_once = self._slices + self._pace.bank_location_calls
         renewing = asyncio.create_task(self._renew())
         try:
@@ -136,7 +137,7 @@ class LocationPool:
             if limit <= 0:
                 break
             async with session(self._context.pool) as conn:
-                # Before the level is read: what is stored meanwhile counts twice, for a moment, and not as missing.
+                # Read before the level: locations stored meanwhile count twice, for a moment, and not as missing.
                 asked = self._asked
                 there = asked + (await self._level(conn)).ready
                 missing = kept(self._pace, self._mode, self._per_s) - there
@@ -145,7 +146,7 @@ class LocationPool:
             slices = [min(size, missing - at) for at in range(0, missing, size)]
             if self._mode is Mode.SANDBOX or there < needed(self._pace, self._per_s):
                 return slices[:limit]
-            # The reserve for bursts: nobody waits for it, and the bank and this machine have other work.
+            # The reserve for bursts: no creation waits for it, and the bank and this machine have other work.
             wait_s = self._next_slow_at - time.monotonic()
             if wait_s <= 0:
                 self._next_slow_at = time.monotonic() + size / self._pace.pix_locations_per_s
@@ -172,8 +173,7 @@ class LocationPool:
         return self._leased
 
     async def _renew(self) -> None:
-        """However long the bank takes for a slice, the lease stays ours; one that was lost is asked for again between
-        slices."""
+        """Keep the lease, however long the bank takes for a slice. A lost lease is asked for again between slices."""
         while True:
             await asyncio.sleep(LEASE_S / 3)
             try:
@@ -189,9 +189,9 @@ class LocationPool:
         return [self._make(size) for size in sizes]
 
     async def _make(self, size: int) -> None:
-        """Raises nothing. What has come is stored each second: one answer that takes long keeps no location from those
-        who wait for one. Locations that could not be stored are lost: stored again after a lost connection they might
-        stand in two blocks, and two charges have one location."""
+        """Raises nothing. Locations are stored each second, so that one slow answer keeps none of the others from the
+        creations that wait. Locations that could not be stored are lost: stored again after a lost connection they
+        might stand in two blocks, and two charges would share a location."""
         left, made = size, list[Location]()
         refusals: list[Rejected | Unknown] = []
         calls = {asyncio.create_task(self._ask(count, made, refusals)) for count in self._calls_of(size)}
@@ -205,7 +205,7 @@ class LocationPool:
                     await self._store(came)
                     left -= len(came)
             if left > size - size // 2:
-                # Away, or it limits calls: asking on makes neither better.
+                # The bank is away or limits calls: more questions would improve neither.
                 self._failures += 1
                 self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
                 seen = refusals[0] if refusals else Unknown("fewer than asked for")
@@ -213,7 +213,7 @@ class LocationPool:
                 _log.warning("location_pool_not_filled", test=self._mode.test, detail=detail)
             else:
                 self._failures = 0
-            if left == size == self._asked:  # and no other slice is under way, to which the bank may still answer
+            if left == size == self._asked:  # and no other slice is under way that the bank may still answer
                 async with session(self._context.pool) as conn:
                     await note_silence(conn, test=self._mode.test, bank=self._bank)
         except DB_UNAVAILABLE as away:
@@ -226,13 +226,13 @@ class LocationPool:
                 each.cancel()
 
     def _calls_of(self, size: int) -> Sequence[int]:
-        """How many locations each call asks for: the simulated bank in the worker makes them by one statement."""
+        """How many locations each call asks for. The simulated bank in this process makes all by one statement."""
         return [size] if self._mode is Mode.SANDBOX else [1] * size
 
     async def _ask(self, count: int, made: list[Location], refusals: list[Rejected | Unknown]) -> None:
         async with self._at_once:
             if refusals:
-                return  # a bank that is away would be asked in vain for each of the others
+                return  # a bank that is away is not asked for the rest of the slice
             answer = await self._context.banks.of(self._mode, self._bank).pix.create_locations(count)
         if isinstance(answer, Done):
             made += answer.value
@@ -247,7 +247,7 @@ class LocationPool:
         self._added += len(new)
 
     def _new(self, made: Sequence[Location]) -> list[Location]:
-        """Those that the bank has not made before: two charges with one location would have one QR Code."""
+        """The locations that the bank has not made before: two charges with one location would share a QR Code."""
         new = {each.location_id: each for each in made if each.location_id not in self._known}
         if len(new) < len(made):
             _log.error("locations_made_twice", test=self._mode.test, bank=self._bank, count=len(made) - len(new))

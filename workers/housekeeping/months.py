@@ -1,5 +1,5 @@
-"""Monthly partitions: create those to come, detach or drop the old ones of each table when its time is over; and delete
-the deliveries of endpoints that were removed."""
+"""Monthly partitions: create the coming ones, and detach or drop the old ones when their table's time is over. Deletes
+the deliveries of removed endpoints as well."""
 
 from datetime import timedelta
 from typing import Final
@@ -14,13 +14,13 @@ from sql.migrate import MONTHLY, MONTHS_AHEAD
 from workers.context import Context
 
 KEPT: Final = timedelta(days=400)
-"""In the feed (contract section 8)."""
+"""How long events stay in the feed (contract section 8)."""
 MOVED_MAX: Final = 10_000
-"""Rows moved from the default partition into one month: writers wait meanwhile. More are moved at a start only."""
+"""Rows moved from the default partition into one month, while writers wait. Only a start moves more."""
 
 _FEED = ("read_event_production", "read_event_sandbox")
 _WITH_THE_FEED = ("webhook_delivery_done", "webhook_attempt")
-"""Dropped when their events' month leaves the feed, since none of them can be sent again then."""
+"""Dropped when the month of their events leaves the feed: from then on none of these can be sent again."""
 _FORGOTTEN_MAX = 1_000
 
 _log = structlog.get_logger()
@@ -36,7 +36,7 @@ forget_endpoint = sql.count("webhook_endpoint.forget")
 
 
 async def keep_months(context: Context) -> int:
-    """One round over all tables; answers 0. A table that is being read or written is left for the next round."""
+    """One round over all tables; returns 0. A table that is being read or written is left for the next round."""
     for table in MONTHLY:
         try:
             await _keep(context, table)
@@ -63,8 +63,7 @@ async def _keep(context: Context, table: str) -> None:
 
 
 async def forget_endpoints(context: Context) -> int:
-    """Delete a batch of deliveries of an endpoint that was removed, or the endpoint when none is left; answers how many
-    rows."""
+    """Delete a batch of deliveries of a removed endpoint, or the endpoint when none is left; returns how many rows."""
     async with session(context.pool) as conn:
         endpoint_id = await find_removed(conn)
         if endpoint_id is None:

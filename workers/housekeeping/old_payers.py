@@ -1,4 +1,4 @@
-"""Erase payers' data when it has been kept as long as the settings say."""
+"""Erase payers' data once it has been kept for as long as the settings say."""
 
 from datetime import timedelta
 from typing import Final
@@ -9,11 +9,11 @@ from runtime.postgres import transaction
 from workers.context import Context
 
 _MONTH: Final = timedelta(days=31)
-"""The longest: what is to be kept for months is never kept for less."""
+"""The longest month, so that data to be kept for some months is never kept for less."""
 
 
 async def erase_old_payers(context: Context) -> int:
-    """A slice of each mode's walk; answers how much was looked at. Of a mode whose setting is 0, nothing."""
+    """A slice of each mode's walk; returns how much was looked at. A mode whose setting is 0 is left out."""
     kept = {
         Mode.SANDBOX: timedelta(days=context.settings.kept.sandbox_kept_days),
         Mode.PRODUCTION: context.settings.kept.payers_kept_months * _MONTH,

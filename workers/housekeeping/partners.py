@@ -1,7 +1,7 @@
-"""Partners over several cells: each cell's copy of who they are, and their shares on the way to their own cell.
+"""Partners across cells: each cell's copy of the partners, and their shares on the way to their own cell.
 
-One worker of a cell does each, by a lease. A cell or a home that is away is waited for by nobody else: what is for it
-stays where it is, and `quita_queue_waiting{queue="partner_shares_away"}` tells how much.
+In each cell one worker does each of the two, under a lease. Nothing else waits for a cell or a home that is away: its
+shares stay where they are, and `quita_queue_waiting{queue="partner_shares_away"}` counts them.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from sql import Connection
 from workers.context import Context
 
 SENT_MAX: Final = 500
-"""Of one round, to each cell."""
+"""Shares sent to each cell in one round."""
 _COPY_LEASE_S: Final = 5.0
 _SEND_LEASE_S: Final = 30.0
-"""Outlasts a round. Two who send at once do no harm."""
+"""Outlasts a round. Two workers that send at once do no harm."""
 _CELL_S: Final = 10.0
 
 _log = structlog.get_logger()
 
 
 class PartnerCopy:
-    """Holds a connection to home, which is asked each second."""
+    """Keeps a connection to home, which is asked each second."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class PartnerCopy:
         self._away = False
 
     async def follow(self) -> int:
-        """One round; answers how many partners changed. 0 at home, and while another worker does it."""
+        """One round; returns how many partners changed. 0 at home, and while another worker does it."""
         if self._context.settings.cell == HOME:
             return 0
         async with session(self._context.pool) as conn:
@@ -65,7 +65,7 @@ class PartnerCopy:
 
 
 async def send_shares(context: Context) -> int:
-    """One round; answers how many shares came to another cell."""
+    """One round; returns how many shares reached another cell."""
     async with session(context.pool) as conn:
         if not await any_away(conn):
             return 0
@@ -76,7 +76,7 @@ async def send_shares(context: Context) -> int:
 
 
 async def _addresses(context: Context) -> dict[int, str]:
-    """Of every cell but this one, by number; as the directory has them this moment, for one may have moved."""
+    """The database of every other cell, by number; read from the directory each time, since a cell may have moved."""
     settings = context.settings
     conn = await connect(settings.directory_url)
     try:
@@ -89,7 +89,8 @@ async def _addresses(context: Context) -> dict[int, str]:
 
 
 async def _send(context: Context, number: int, url: str) -> int:
-    """What waits for one cell. Its transaction ends before ours begins: a worker that dies between them sends again."""
+    """Send a cell its shares. Its transaction ends before ours begins: after a worker died between them, another sends
+    the shares again."""
     async with session(context.pool) as conn:
         shares = await find_away(conn, cell=number, limit=SENT_MAX)
     if not shares:

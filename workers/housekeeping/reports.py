@@ -1,4 +1,4 @@
-"""Post what lags behind the journal by design: daily totals of reports, the chains of hashes, partners' shares."""
+"""Post what follows the journal with an intended delay: daily totals of reports, chains of hashes, partners' shares."""
 
 from datetime import timedelta
 
@@ -18,8 +18,8 @@ from workers.context import Context
 
 LEASE = "reports"
 LEASE_S = 5.0
-"""Keeps the other workers from looking who is writing the journal, up to 25 times a round. A round that outlasts it is
-safe: the position's row lock lets one fold."""
+"""Keeps other workers from looking up, up to 25 times a round, who is writing the journal. A round that outlasts the
+lease is safe: the row lock of the position lets one worker fold."""
 
 _lag = Gauge(
     "report_lag_seconds", "How far reports are behind, as last seen.", ["cell"], multiprocess_mode="livemostrecent"
@@ -27,14 +27,14 @@ _lag = Gauge(
 
 
 async def follow_journal(context: Context) -> int:
-    """A round of what follows; answers its rows when more are waiting, else 0. What is written meanwhile is the next
-    second's: a round is twenty statements, however few rows it has."""
+    """One round; returns its rows when more are waiting, else 0. Rows written meanwhile are left to the next second:
+    a round takes twenty statements, however few rows it has."""
     done = await fold_reports(context)
     return done if done >= min(FOLDED_MAX, SEALED_MAX) else 0
 
 
 async def fold_reports(context: Context) -> int:
-    """One round; answers how many journal rows were added to the totals, or sealed. 0 while another worker does it."""
+    """One round; returns how many journal rows were added to the totals, or sealed. 0 while another worker does it."""
     async with session(context.pool) as conn:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
             forget(_lag)
@@ -55,7 +55,7 @@ async def fold_reports(context: Context) -> int:
 
 
 async def post_partner_shares(context: Context) -> int:
-    """One round; answers how many shares were posted."""
+    """One round; returns how many shares were posted."""
     held = timedelta(days=context.settings.partner_share_held_days)
     posted = 0
     for mode in Mode:

@@ -1,4 +1,4 @@
-"""The request log's daily partitions: create those to come, drop those that are no longer shown."""
+"""Daily partitions of the request log: create the coming ones, drop those that are no longer shown."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ forget = sql.one("request_log.forget_days", int)
 
 
 async def keep_days(context: Context) -> int:
-    """One round; answers 0. A day that is being read or written is left for the next round."""
+    """One round; returns 0. A day that is being read or written is left for the next round."""
     now = context.now()
     made = forgotten = 0
     try:

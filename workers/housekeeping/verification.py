@@ -1,7 +1,7 @@
-"""The nightly verification: read tables, totals, ledgers and the journal's seals, slice by slice, at a low pace.
+"""The nightly verification of read tables, totals, ledgers and the journal's seals, slice by slice, at a low pace.
 
-One worker of the installation does it, by a lease; another goes on with the slice that a killed one was in. What it
-found is a gauge (workers/housekeeping/backlog.py): a difference in the books that nobody looks for is found too late.
+One worker of the installation verifies, under a lease; if it is killed, another repeats its slice and goes on. The
+result is a gauge (workers/housekeeping/backlog.py): a difference in the books that nobody looks for is found too late.
 """
 
 import time
@@ -25,7 +25,7 @@ _log = structlog.get_logger()
 
 
 async def verify_nightly(context: Context) -> int:
-    """One slice, and the rest after it; answers 0 when there is nothing to verify now. Begins within VERIFY_HOUR."""
+    """Verify one slice, then rest; returns 0 when there is nothing to verify now. Begins within VERIFY_HOUR."""
     watching = context.settings.watching
     if not watching.verify_percent:
         return 0
@@ -53,6 +53,6 @@ async def verify_nightly(context: Context) -> int:
 
 
 def _is_time(now: datetime, begun_at: datetime | None, hour: int) -> bool:
-    """Whether this is the hour, and none was begun in it."""
+    """Whether the hour has come, and no verification was begun today."""
     local = now.astimezone(SAO_PAULO)
     return local.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local.date())

@@ -1,1 +1,1 @@
-"""What banks report: callbacks checked as hints, payments booked, and what they received reconciled with the ledger."""
+"""The reports of banks: callbacks are checked as hints, payments booked, and receipts reconciled with the ledger."""

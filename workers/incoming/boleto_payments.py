@@ -1,8 +1,8 @@
-"""Book the payments of production's boletos: what callbacks hint at, and what the bank lists as paid.
+"""Book the payments of production's boletos: those that callbacks hint at, and those that the bank lists as paid.
 
-Neither is believed: the boleto itself is asked for, and its total decides (commands/charges/confirm_boletos.py). A PIX
-that paid a hybrid boleto reaches us as its boleto's payment only; the PIX side of the bank names it by a txid that is
-none of ours.
+Neither source is believed: the boleto itself is asked for, and its total decides (commands/charges/confirm_boletos.py).
+A PIX that paid a hybrid boleto reaches us as its boleto's payment only; the PIX side of the bank names it by a txid
+that is not ours.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,19 +36,19 @@ _log = structlog.get_logger()
 
 
 class BookingResult(Enum):
-    """What asking the bank for a boleto led to."""
+    """The result of asking the bank for a boleto."""
 
     BOOKED = "booked"
-    """Money that was not on the books is now."""
+    """Money was booked that had not been booked before."""
     NOTHING_NEW = "nothing new"
-    """Paid, and on the books already."""
+    """The boleto is paid, and all of it was booked already."""
     UNPAID = "unpaid"
-    """Or no boleto of ours, or not yet."""
+    """The boleto is not paid, is not ours, or is not ours yet."""
     UNKNOWN = "unknown"
 
 
 class Unbooked(Struct, frozen=True, gc=False):
-    """A boleto whose total at the bank is not all on the books."""
+    """A boleto whose total at the bank is not all booked here."""
 
     number: str
     known: bool
@@ -73,12 +73,13 @@ async def look_at_boletos(
     patient: Collection[str] = (),
     request_ids: Mapping[str, str | None] = {},
 ) -> dict[str, BookingResult]:
-    """Ask this bank for each boleto and book what is new; `patient` and `request_ids` as in
-    commands/charges/confirm_boletos.py."""
+    """Ask this bank for each boleto and book what is new; returns the result of each. `patient` and `request_ids` are
+    as in commands/charges/confirm_boletos.py."""
     states = await ask_all(context.banks.production[bank].boletos.find_boleto, numbers)
     paid = [state for state in states.values() if isinstance(state, BoletoState) and state.paid_cents > 0]
     async with session(context.pool) as conn:
-        # Counted after the bank was asked: but for callbacks on their way, its total is of no more payments.
+        # Read after the bank was asked: the bank's totals have no more payments than are reported here, except payments
+        # whose callbacks are on their way.
         reported = await find_reported(conn, bank=bank, numbers=[state.number for state in paid])
     announced = {each.number: each.payments for each in reported}
     booked = await book_boletos(context, bank, paid, announced, patient=patient, request_ids=request_ids)
@@ -107,7 +108,7 @@ async def book_boletos(
     patient: Collection[str] = (),
     request_ids: Mapping[str, str | None] = {},
 ) -> set[str]:
-    """Book these boletos' totals; the numbers of those that had something new."""
+    """Book these boletos' totals; returns the numbers of those that had something new."""
     booked: set[str] = set()
     ordered = sorted(states, key=lambda state: state.number)
     for start in range(0, len(ordered), _BOOK_AT_ONCE):
@@ -136,10 +137,10 @@ async def book_boletos(
 
 
 async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto]) -> int:
-    """Book what is new of boletos that the bank lists as paid; answers how many had something new. What is paid into
-    one that we do not know goes into suspense: of a creation that was given up, or of another program."""
+    """Book what is new of boletos that the bank lists as paid; returns how many had something new. Money of a boleto
+    unknown here goes into suspense: its creation was given up, or another program issued it."""
     found = 0
-    # A page may name a boleto twice, and more of it the second time.
+    # A page may name a boleto twice, the second time with a greater total.
     totals = {each.number: each for each in sorted(listed, key=lambda each: each.paid_cents)}
     ordered = sorted(totals.values(), key=lambda each: each.number)
     for start in range(0, len(ordered), _BOOK_AT_ONCE):
@@ -153,7 +154,7 @@ async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto])
 
 
 async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooked]) -> None:
-    """Put what was paid into boletos that are unknown here into suspense, each payment once."""
+    """Put the payments of boletos unknown here into suspense, each once."""
     if not unknown:
         return
     async with session(context.pool) as conn:
@@ -162,7 +163,7 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
     numbers = [row.number for row in unknown]
     async with transaction(context.pool) as conn:
         await hold_boletos(conn, bank=bank, numbers=numbers)
-        # One whose creation was given up may have got its charge meanwhile: then its money is booked there.
+        # A creation that was given up may have got its charge meanwhile: then the money is booked to the charge.
         known = {each.number for each in await find_of_numbers(conn, bank=bank, numbers=numbers)}
         before = {each.number: each.cents for each in await find_told(conn, bank=bank, numbers=numbers)}
         new = [row for row in unknown if row.number not in known and row.paid_cents > before.get(row.number, 0)]

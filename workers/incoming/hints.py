@@ -1,4 +1,4 @@
-"""Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves nothing."""
+"""Check what the bank's callbacks say: ask the bank, and book what it confirms. A hint itself moves no money."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -20,10 +20,10 @@ from workers.incoming.boleto_payments import BookingResult, look_at_boletos
 from workers.incoming.pix_payments import book_pix, charge_at_bank
 
 ATTEMPTS_MAX = 10
-"""A hint the bank knows nothing of is asked about this often, over some ten minutes, and then unfounded."""
+"""How often the bank is asked about a hint it knows nothing of, over some ten minutes, until the hint is unfounded."""
 
 KEPT: Final = timedelta(days=7)
-"""How long a hint is followed whose answer cannot be read: the reconciler asks for as many days each night."""
+"""How long a hint is followed without a readable answer: the reconciler asks for as many days each night."""
 
 _LEASE = timedelta(seconds=60)
 _CALL_S = 45.0  # below the lease
@@ -46,11 +46,11 @@ class Hint(Struct, frozen=True, gc=False):
     received_at: datetime
     attempts: int
     request_id: str | None
-    """Of the callback."""
+    """The request id of the callback."""
 
 
 class _Found(NamedTuple):
-    """What a bank says was received for one charge."""
+    """The PIX that a bank says it received for one charge."""
 
     bank: str
     received: list[ReceivedPix]
@@ -69,7 +69,7 @@ settle = sql.run("bank_hint.settle")
 
 
 async def drain_pix_hints(context: Context) -> int:
-    """Check what is due, for as long as hints come; answers how many were taken up. No slow answer holds others up."""
+    """Check what is due, for as long as hints come; returns how many were taken up. A slow answer holds up no other."""
     return await _drain(context, of_boleto=False)
 
 
@@ -96,7 +96,7 @@ async def _drain(context: Context, *, of_boleto: bool) -> int:
 
 
 class _Checks:
-    """Checks under way. What is found at the same moment is booked together, and written down together."""
+    """Checks under way. Findings of the same moment are booked together, and their verdicts stored together."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -104,7 +104,7 @@ class _Checks:
         self._settling: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
 
     def begin(self, hints: Sequence[Hint]) -> list[Coroutine[Any, Any, None]]:
-        """A check of each charge or boleto that hints are about."""
+        """One check for each charge or boleto that the hints are about."""
         by_subject: dict[tuple[str, str], list[Hint]] = {}
         for hint in hints:
             by_subject.setdefault((hint.bank, hint.txid), []).append(hint)
@@ -113,7 +113,7 @@ class _Checks:
     async def _check(self, bank: str, about: str, hints: list[Hint]) -> None:
         """Raises nothing: a check that failed here is due again when its lease has ended.
 
-        Its lines name the callback, of several about one charge the first that has an id."""
+        Its log lines name the callback; of several about one charge, the first that has an id."""
         request_id = _request_of(hints)
         with (
             structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
@@ -146,9 +146,9 @@ class _Checks:
         return self._context.traces.span("bank hint", request_id=request_id, own=own, attributes=attributes)
 
     async def _ask(self, bank: str, about: str, hints: list[Hint]) -> CobState | NotFound | Unknown | BookingResult:
-        """What the bank says, booked."""
+        """The bank's answer. What it confirms is booked."""
         if _is_boleto(hints[0]):
-            # A boleto paid twice has two callbacks: for some seconds the other one is waited for.
+            # A boleto paid twice has two callbacks: wait some seconds for the other one.
             patient = {about} if all(hint.attempts < _BOLETO_LOOKS for hint in hints) else set()
             request_ids = {about: _request_of(hints)}
             return (await look_at_boletos(self._context, bank, [about], patient=patient, request_ids=request_ids))[
@@ -193,7 +193,7 @@ def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, n
         if age_s > KEPT.total_seconds():
             _log.warning("bank_hint_given_up", txid=hint.txid)
             return _Verdict(hint.hint_id, "unfounded", hint.attempts, now)
-        # The bank's silence says nothing against the hint; but it is asked ever less often.
+        # The bank's silence says nothing against the hint, but the bank is asked ever less often.
         wait_s = min(max(_UNKNOWN_S, age_s * _UNKNOWN_SHARE), _UNKNOWN_S_MAX)
         return _Verdict(hint.hint_id, "waiting", hint.attempts - 1, now + timedelta(seconds=wait_s))
     if _confirms(state, hint):
@@ -210,5 +210,5 @@ def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, n
 def _confirms(state: CobState | NotFound | BookingResult, hint: Hint) -> bool:
     if isinstance(state, CobState):
         return any(hint.about in (pix.end_to_end_id, f"txid:{pix.txid}") for pix in state.received)
-    # A boleto shows a total: when that holds nothing new, what the hint is about may be in it already, or not yet.
+    # A boleto shows a total. When that holds nothing new, the hint's payment may be in it already, or not yet.
     return state is BookingResult.BOOKED or (state is BookingResult.NOTHING_NEW and hint.attempts >= _BOLETO_LOOKS)

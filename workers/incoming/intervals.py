@@ -1,4 +1,4 @@
-"""Which interval a reconciler asks a bank about next. Decides on values: no clock, no I/O.
+"""The choice of the interval that a reconciler asks a bank about next. Decides on values: no clock, no I/O.
 
 A pass goes from `until` to its `goal` in intervals, one after the other, and then begins anew for a later goal. All of
 its state is stored after each page, so another worker continues where this one stopped.
@@ -13,34 +13,34 @@ from msgspec.structs import replace
 from domain.instants import SAO_PAULO, day_begins
 
 PAGES_MAX: Final = 100
-"""Of an interval, where the bank tells how many there are: late pages of a long list are slow, and may be refused."""
+"""Pages of one interval, where the bank tells their number: late pages of a long list are slow, and may be refused."""
 _GROW_BELOW: Final = PAGES_MAX // 4
-"""An interval of so few pages is followed by one that is twice as wide."""
+"""An interval of at most so many pages is followed by one that is twice as wide."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
 
 class Pass(Struct, frozen=True, kw_only=True):
-    """One way of asking for everything: as it arrives, or again later, because a list may show money late."""
+    """One way of going through a list: as money arrives, or again later, because a list may show money late."""
 
     name: str
     behind: timedelta = timedelta(0)
-    """How old what it asks for is at least."""
+    """How old the money it asks for is at least."""
     every: timedelta = _SECOND
-    """Goals are multiples of this; of a day, they are midnights of São Paulo."""
+    """Goals are multiples of this; with a day, they are midnights of São Paulo."""
     again: timedelta = timedelta(0)
-    """How much before the last goal it begins anew. One that does asks each time it is called."""
+    """How long before its last goal the pass begins anew. If set, the pass asks each time it is called."""
     reach: timedelta = timedelta(0)
-    """How much before the new goal it begins at the latest."""
+    """It begins anew at least this long before the new goal."""
     first: timedelta = timedelta(0)
-    """How much before its first goal it begins."""
+    """How long before its first goal it begins."""
     width_max: timedelta
     width_min: timedelta
     returned: bool = False
-    """It asks for money that went back only."""
+    """Whether it asks only for money that went back."""
 
     def goal(self, now: datetime) -> datetime:
-        """Up to where it is to ask. The second under way is included: banks are asked by whole seconds."""
+        """The instant up to which it asks. The current second is included: banks are asked by whole seconds."""
         at = now - self.behind
         if self.every >= _DAY:
             return day_begins(at.astimezone(SAO_PAULO).date())
@@ -50,7 +50,7 @@ class Pass(Struct, frozen=True, kw_only=True):
 
 
 class Progress(Struct, frozen=True):
-    """How far a pass is (bank_reconciled)."""
+    """How far a pass has got (bank_reconciled)."""
 
     until: datetime
     goal: datetime
@@ -60,7 +60,7 @@ class Progress(Struct, frozen=True):
 
 
 def begin(progress: Progress | None, asked: Pass, now: datetime) -> Progress | None:
-    """The interval to go on with; None when the pass has nothing to ask for now."""
+    """The interval to continue with; None when the pass has nothing to ask for now."""
     goal = asked.goal(now)
     if progress is None:
         until = goal - max(asked.first, asked.reach)
@@ -70,7 +70,7 @@ def begin(progress: Progress | None, asked: Pass, now: datetime) -> Progress | N
     elif progress.until >= progress.goal:
         if goal <= progress.goal and not asked.again:
             return None
-        # Of a clock that was set back no more is asked for than of one that stands.
+        # When the clock was set back, the pass asks for no more than if the clock had stood still.
         until = min(min(progress.goal, goal) - asked.again, goal - asked.reach)
         progress = replace(progress, until=until, goal=goal)
     width = timedelta(seconds=min(progress.width_s, _seconds(asked.width_max)))
@@ -80,7 +80,7 @@ def begin(progress: Progress | None, asked: Pass, now: datetime) -> Progress | N
 
 
 def narrowed(progress: Progress, asked: Pass) -> Progress | None:
-    """Half of the interval, from its beginning; None when it is as narrow as can be asked for."""
+    """The first half of the interval; None when no narrower interval can be asked for."""
     assert progress.window_until is not None
     half_s = _seconds(progress.window_until - progress.until) // 2
     if half_s < _seconds(asked.width_min):
@@ -89,8 +89,8 @@ def narrowed(progress: Progress, asked: Pass) -> Progress | None:
 
 
 def turned(progress: Progress, following: str | None, pages: int, asked: Pass) -> Progress:
-    """After a page is booked: the next one of the interval, or the end of it. `pages` is how many it had so far or
-    has in all."""
+    """The progress after a page is booked: at the next page of the interval, or at the interval's end. `pages` is how
+    many pages the interval had so far, or has in all."""
     assert progress.window_until is not None
     if following is not None:
         return replace(progress, after=following)

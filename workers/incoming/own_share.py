@@ -1,8 +1,8 @@
-"""Of money that fits nothing here, what is this cell's: several cells ask one bank.
+"""The share of unknown money that is this cell's, where several cells ask one bank.
 
-Each cell's reconcilers read the bank's whole lists and book what they know. What a cell does not know may be another
-cell's: a txid names its cell, and a boleto's number lies in a block of its cell's. What is of no other cell is home's,
-so that each amount goes into suspense once.
+Each cell's reconcilers read the bank's whole lists and book the money they know. Money that a cell does not know may be
+another cell's: a txid names its cell, and a boleto's number lies in a block of its cell. Money of no other cell is
+home's, so that each amount goes into suspense once.
 """
 
 from uuid import UUID
@@ -16,14 +16,14 @@ from sql import Connection
 
 
 class OwnShare(Struct, frozen=True):
-    """`others`: the numbers of the other cells, which home alone knows."""
+    """The money that `cell` looks after. `others`: the numbers of the other cells, which only home knows."""
 
     cell: int
     others: frozenset[int]
     blocks: tuple[NumberBlock, ...]
 
     def has_charge(self, charge_id: UUID | None) -> bool:
-        """Whether money for this charge is looked after here; None for a txid that is none of ours, or for no txid."""
+        """Whether money for this charge is looked after here; None stands for a txid that is not ours, or no txid."""
         named = HOME if charge_id is None else cell_of(charge_id)
         return named not in self.others if self.cell == HOME else named == self.cell
 
@@ -33,6 +33,6 @@ class OwnShare(Struct, frozen=True):
 
 
 async def read_share(conn: Connection) -> OwnShare:
-    """As the directory has it this moment: a cell may have been added since the last time."""
+    """The share as the directory has it now: a cell may have been added since the last time."""
     others = frozenset(await find_numbers(conn))
     return OwnShare(current_cell(), others, tuple(await find_blocks(conn)))

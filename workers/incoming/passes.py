@@ -1,4 +1,4 @@
-"""Ask a bank for everything it received, page by page: each page is booked, and how far that is stored with it."""
+"""Ask a bank for everything it received, page by page: each page is booked, then the progress is stored."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowe
 from workers.incoming.suspended import count_from_zero
 
 LEASE_S: Final = 120.0
-"""Outlasts the slowest page, asked for and booked: the lease is renewed before each."""
+"""Outlasts the slowest page, asked for and booked: the lease is renewed before each page."""
 
 _log = structlog.get_logger()
 _lag = Gauge(
@@ -37,18 +37,18 @@ Page = Done[BankPage[Item]] | TooWide | Unknown
 
 
 class BankList(Struct, Generic[Item], frozen=True, kw_only=True):
-    """One list of one bank: how to ask for a page of it, how to book one, and what an item is known by."""
+    """One list of one bank: how to ask for a page, how to book its items, and what an item is known by."""
 
     bank: str
     method: str
     fetch: Callable[[datetime, datetime, str | None, Pass], Awaitable[Page[Item]]]
     book: Callable[[list[Item]], Awaitable[int]]
-    """Answers how many payments were not on the books."""
+    """Returns how many payments had not been booked."""
     known_by: Callable[[Item], str]
 
 
 class Advance(Struct, frozen=True):
-    """What an interval brought: payments that were not on the books, and whether the pass has more to ask for now."""
+    """The result of an interval: payments that had not been booked, and whether the pass has more to ask for now."""
 
     found: int
     behind: bool
@@ -61,8 +61,8 @@ read_after_all = sql.run("reconciled.read_after_all")
 
 
 async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> None:
-    """By every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
-    _unreadable.labels(bank, method)  # from 0 on, as count_from_zero
+    """Measured by every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
+    _unreadable.labels(bank, method)  # starts the series at 0, as count_from_zero
     count_from_zero(bank)
     async with session(context.pool) as conn:
         progress = await find_progress(conn, bank=bank, method=method, pass_name=asked.name)
@@ -71,7 +71,7 @@ async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> 
 
 
 async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Advance:
-    """Ask about one interval of the pass, or what is left of it. Stops between two pages when the lease is lost."""
+    """Ask about one interval of the pass, or the rest of it. Stops between two pages when the lease is lost."""
     async with session(context.pool) as conn:
         progress = await find_progress(conn, bank=listed.bank, method=listed.method, pass_name=asked.name)
     progress = begin(progress, asked, context.now())
@@ -94,7 +94,7 @@ async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Adva
                     await _store(context, listed, asked, progress)
                     continue
                 if isinstance(answer, TooWide):
-                    # Not by its width, then: the question itself is refused, which somebody has to look into.
+                    # So its width is not the reason: the bank refuses the question, which a person has to look into.
                     _log.error("reconciler_refused", bank=listed.bank, method=listed.method, detail=answer.detail)
                     return Advance(found, behind=False)
             page = answer.value
@@ -110,8 +110,8 @@ async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Adva
 
 
 class PagesAhead(Generic[Item]):
-    """Pages of one interval that are asked for before their turn, so that a bank which takes long is asked for some at
-    once. They are booked in their order all the same: how far that is, is one page."""
+    """Pages of one interval that are asked for before their turn, so that a slow bank is asked for several at once.
+    They are booked in order all the same: the stored progress is one page."""
 
     def __init__(self, listed: BankList[Item], asked: Pass, *, at_once: int) -> None:
         self._listed = listed
@@ -120,16 +120,16 @@ class PagesAhead(Generic[Item]):
         self._asking: dict[tuple[datetime, datetime, str | None], asyncio.Task[Page[Item]]] = {}
 
     async def fetch(self, progress: Progress) -> Page[Item]:
-        """The page that progress has come to."""
+        """The page that the progress has reached."""
         assert progress.window_until is not None
         early = self._asking.pop((progress.until, progress.window_until, progress.after), None)
         if early is not None:
             return await early
-        await self.close()  # of another interval, or of pages that the bank names otherwise by now
+        await self.close()  # pages of another interval, or pages that the bank names differently by now
         return await self._listed.fetch(progress.until, progress.window_until, progress.after, self._asked)
 
     def ask(self, progress: Progress, page: BankPage[Item]) -> None:
-        """Begin to ask for what comes after this page."""
+        """Begin to ask for the pages after this one."""
         assert progress.window_until is not None
         if page.following is None:
             return
@@ -147,7 +147,7 @@ class PagesAhead(Generic[Item]):
 
 
 async def hold(context: Context, bank: str, method: str) -> bool:
-    """Take or renew the reconciler's lease: one at a time in the installation."""
+    """Take or renew the reconciler's lease, which one worker of the installation holds at a time."""
     async with session(context.pool) as conn:
         return await take_lease(conn, name=lease_name(bank, method), holder=context.worker, lease_s=LEASE_S)
 
@@ -161,7 +161,7 @@ def _too_full(page: BankPage[Item], progress: Progress) -> bool:
 
 
 async def _store(context: Context, listed: BankList[Item], asked: Pass, progress: Progress) -> None:
-    # A worker that has lost its lease may store this late: what it says was booked, and pages are read again at worst.
+    # A worker that has lost its lease may store this late: what it stores was booked, at worst pages are read again.
     async with session(context.pool) as conn:
         await set_progress(
             conn,
@@ -177,8 +177,8 @@ async def _store(context: Context, listed: BankList[Item], asked: Pass, progress
 
 
 async def _note_unreadable(context: Context, listed: BankList[Item], page: BankPage[Item]) -> None:
-    """Set aside and tell what cannot be read; take back what was set aside and can be read by now."""
-    # Every cell reads the same lists: home alone tells what nobody can read.
+    """Set aside and report items that cannot be read; drop those set aside earlier that can be read now."""
+    # Every cell reads the same lists, so only home reports what cannot be read.
     odd: list[UnreadableItem] = page.unreadable if context.settings.cell == HOME else []
     abouts = {each.about for each in odd}
     async with session(context.pool) as conn:

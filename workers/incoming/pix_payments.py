@@ -44,11 +44,11 @@ find_unbooked = sql.many("reconciled.unbooked_pix", _Unbooked)
 async def book_pix(
     context: Context, bank: str, received: Sequence[ReceivedPix], *, request_ids: Mapping[str, str | None] = {}
 ) -> int:
-    """Book what a bank of production says it received and is not on the books; answers how many payments that was.
-    `request_ids`: by endToEndId, of the callbacks that reported them.
+    """Book the PIX that a bank of production says it received and that are not booked yet; returns how many those were.
+    `request_ids`: the request ids of the callbacks that reported them, by endToEndId.
 
-    Money that fits no charge goes into suspense. What of all this has gone back without a refund of ours is taken from
-    the wallet it was credited to. A PIX that paid a boleto is booked with its boleto (boleto_payments.py).
+    Money that fits no charge goes into suspense. Money that went back without a refund of ours is taken from the wallet
+    it was credited to. A PIX that paid a boleto is booked with its boleto (boleto_payments.py).
     """
     mine = {pix.end_to_end_id: pix for pix in received if pix.boleto_number is None}
     ids = sorted(mine)
@@ -73,7 +73,7 @@ async def _book_part(
         )
         known = [row for row in rows if row.known]
         new = [mine[row.end_to_end_id] for row in known]
-        # All of them, or two batches might wait for one another's charges.
+        # Locks the charges of all of them, not of dual ones alone: two batches might wait for each other's charges.
         held = (charge_of_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
         agreed = await agreed_of(conn, {each for each in held if each is not None})
         confirmations = [
@@ -139,7 +139,7 @@ def _stray(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
 
 
 async def charge_at_bank(bank: Bank, txid: str) -> CobState | NotFound | Unknown:
-    """A charge of API Pix as a bank has it: a cob, or of a dual charge with terms a cobv."""
+    """A charge of API Pix as a bank has it: a cob, or a cobv for a dual charge with terms."""
     state = await bank.pix.get_cob(txid)
     if isinstance(state, NotFound) and charge_of_txid(txid) is not None:
         return await bank.cobvs.get_cobv(txid)
@@ -147,7 +147,7 @@ async def charge_at_bank(bank: Bank, txid: str) -> CobState | NotFound | Unknown
 
 
 def charge_of_txid(txid: str | None) -> UUID | None:
-    """The charge a txid of ours stands for; None for anybody else's."""
+    """The charge that a txid of ours stands for; None for a txid that is not ours."""
     if txid is None or len(txid) != 32:
         return None
     try:

@@ -1,9 +1,9 @@
 """Ask each bank, without waiting for callbacks, for everything it received. Production only: the sandbox has no payers
 of its own.
 
-Callbacks get lost; the bank's lists are what counts. They are asked for money as it arrives, and again later, because a
-list may show money late; nightly for a week, and for what went back of three months (docs/reconciliation.md). One
-process of the installation does it at a time, for each bank and list.
+Callbacks get lost; the bank's lists are what counts. They are read for money as it arrives, and again later, because a
+list may show money late: nightly over a week, and over three months for money that went back (docs/reconciliation.md).
+For each bank and list, one process of the installation does it at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ PIX_PASSES: Final = (
          width_min=_SECOND, returned=True),
 )
 BOLETO_PASSES: Final = (
-    # The list goes by days of movement: the day before is asked for again each time.
+    # The list goes by days of movement, so the day before is asked for again each time.
     Pass(name="new",      again=_DAY, first=3 * _DAY, width_max=30 * _DAY, width_min=_DAY),
     Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=7 * _DAY, width_min=_DAY),
 )
@@ -60,8 +60,8 @@ find_callbacks_elsewhere = sql.many("bank_order.callbacks_elsewhere", str)
 
 
 async def reconcile(context: Context, bank: str) -> int:
-    """One round over the PIX of this bank; answers how many payments it found that were not on the books, plus 1 while
-    it lags behind. 0 as well when another worker does it."""
+    """One round over the PIX of this bank; returns how many payments it found that had not been booked, plus 1 while it
+    lags behind. Also 0 when another worker does it."""
     await measure_lag(context, bank, "pix", PIX_PASSES[0])
     if not await hold(context, bank, "pix"):
         return 0
@@ -80,7 +80,7 @@ async def reconcile(context: Context, bank: str) -> int:
 
 
 async def reconcile_boletos(context: Context, bank: str) -> int:
-    """One round over this bank's list of paid boletos; answers as `reconcile`."""
+    """One round over this bank's list of paid boletos; returns as `reconcile`."""
     await measure_lag(context, bank, "boleto", BOLETO_PASSES[0])
     if not await hold(context, bank, "boleto"):
         return 0
@@ -99,7 +99,7 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
 
 
 async def _round(context: Context, listed: BankList[Any], passes: Sequence[Pass]) -> int:
-    """An interval of each pass, of the first one only while that is behind: new money comes first."""
+    """Ask about one interval of each pass, but only of the first pass while that is behind: new money comes first."""
     found, behind = 0, False
     for asked in passes:
         advanced = await advance(context, listed, asked)
@@ -117,7 +117,7 @@ async def _round(context: Context, listed: BankList[Any], passes: Sequence[Pass]
 
 
 async def _move_callbacks(context: Context, bank: str) -> None:
-    """When our address has changed, the bank is told for the keys that still have the old one."""
+    """When our address has changed, tell the bank for the keys that still have the old one."""
     async with session(context.pool) as conn:
         keys = await find_callbacks_elsewhere(conn, bank=bank, url=callback_url(context), limit=_KEYS_MAX)
     await register_keys(context, [(bank, key) for key in keys])

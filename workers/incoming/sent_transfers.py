@@ -1,7 +1,8 @@
-"""Find what a bank sent although it failed here, and book it. Production only.
+"""Find transfers that a bank sent although they failed here, and book them. Production only.
 
-A bank may say no to money that it has taken, and not show it: by an answer that was lost, its no to the second attempt
-and a look-up that is too old. Its list of what it sent tells; the money is in a wallet that it is not in any more.
+A bank may refuse money that it has already taken: the answer to the first attempt is lost, the second attempt is
+refused, and the look-up shows an old state. The bank's list of what it sent shows the transfer; the money had been
+credited back to a wallet that it had left.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,8 +49,8 @@ find_failed = sql.many("withdrawal.failed", _Failed)
 
 
 async def reconcile_sent(context: Context, bank: str) -> int:
-    """One round over what this bank lists as sent; answers how much of it had failed here, plus 1 while there is more
-    to ask for. A bank that lists nothing is asked once a night."""
+    """One round over what this bank lists as sent; returns how many of the transfers had failed here, plus 1 while
+    there is more to ask for. A bank that has no such list is asked once a night."""
     if not await hold(context, bank, _METHOD):
         return 0
     transfers = context.banks.production[bank].transfers
@@ -71,7 +72,7 @@ async def reconcile_sent(context: Context, bank: str) -> int:
 
 
 async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) -> int:
-    """Book what of this has failed here, each once; answers how many that was. Amounts that differ are told alone."""
+    """Book the transfers that failed here, each once; returns how many. A differing amount is only logged."""
     ids = {charge_of_txid(each.id): each for each in items if each.status == "done"}
     sent = {id: each for id, each in ids.items() if id is not None}
     if not sent:
@@ -104,7 +105,7 @@ async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) 
         )
         for position, (id, each) in enumerate(sent.items())
     ]
-    for at in range(0, len(refunds), REVERSALS_MAX):  # a page has as many as the bank likes
+    for at in range(0, len(refunds), REVERSALS_MAX):  # the bank decides how many a page has
         async with transaction(context.pool) as conn:
             found += await book_sent_refunds(conn, refunds[at : at + REVERSALS_MAX], now=context.now())
     if found:

@@ -1,4 +1,4 @@
-"""A bank's list of some time, interval by interval, each of them whole."""
+"""A bank's list over a span of time, interval by interval, each interval whole."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ Fetch = Callable[[datetime, datetime, str | None], Awaitable[Done[BankPage[Item]
 
 
 class BankSilent(Exception):
-    """The bank did not answer, or not in a way that can be read: nothing can be said. `args[0]` names what was seen."""
+    """The bank did not answer, or its answer cannot be read: nothing can be said. `args[0]` names what was seen."""
 
 
 class NoList(Exception):
@@ -23,7 +23,7 @@ class NoList(Exception):
 async def slices(
     fetch: Fetch[Item], since: datetime, until: datetime, *, width_max: timedelta, width_min: timedelta
 ) -> AsyncIterator[tuple[datetime, datetime, list[BankPage[Item]]]]:
-    """The whole time in intervals, each with all of its pages: PAGES_MAX at most, as reconcilers ask."""
+    """The whole span in intervals, each with all of its pages: PAGES_MAX at most, as reconcilers ask."""
     width = width_max
     while since < until:
         end = min(since + width, until)

@@ -1,7 +1,7 @@
-"""Compare a time of the banks' lists with what stands here: after a restore to an earlier instant.
+"""Compare a span of the banks' lists with our books, after a restore to an earlier instant.
 
-What was received and is missing here is booked on the way, by what books it at any other time, once each. What is left
-is a difference for people: nothing else is changed (`quita recover compare`).
+Receipts that are missing here are booked on the way, once each, by the code that books them at any other time. The rest
+are differences for people: nothing else is changed (`quita recover compare`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_of_tx
 from workers.incoming.slices import BankSilent, NoList, slices
 
 DIFFERENCES_MAX: Final = 10_000
-"""More than people look at one by one: then the instant, the bank or the database is another one than was meant."""
+"""More than people look at one by one: then the instant, the bank or the database is not the one that was meant."""
 _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
@@ -36,7 +36,7 @@ _DAYS: Final = timedelta(days=7)
 
 class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`of`: pix | boleto | return | transfer. `what`: missing_here | missing_at_bank | amount | unreadable | not_listed
-    (of a bank that has no such list). `reference` is what the bank knows it by. Cents; None where it is missing."""
+    (the bank has no such list). `reference` is the bank's name for the item. Cents; None where it is missing."""
 
     bank: str
     of: str
@@ -45,12 +45,12 @@ class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True)
     bank_cents: int | None = None
     here_cents: int | None = None
     account_id: UUID | None = None
-    """Whose it is; of a transfer that is unknown here, whose payout key it was sent to."""
+    """The account of the item; of a transfer unknown here, the account whose payout key it was sent to."""
     at: datetime | None = None
 
 
 class Comparison(Struct, kw_only=True):
-    """`listed`: items that the banks listed; `booked`: of what was received those that were missing here before."""
+    """`listed`: items that the banks listed; `booked`: receipts among them that were missing here before."""
 
     since: datetime
     until: datetime
@@ -114,8 +114,8 @@ find_accounts_of_keys = sql.many("statement.accounts_of_keys", _OfKey)
 async def compare_statement(
     context: Context, *, since: datetime, until: datetime, progress: Callable[[str, str], None]
 ) -> Comparison:
-    """Every bank of production, by all of its lists, from `since` to `until`. May be run again, also beside workers:
-    what is booked is booked once. Raises BankSilent, or TooManyDifferences.
+    """Compare every bank of production, by all of its lists, from `since` to `until`. May be run again, also beside
+    workers: nothing is booked twice. Raises BankSilent, or TooManyDifferences.
 
     `progress` is told the bank and what is compared next.
     """
@@ -133,19 +133,19 @@ async def compare_statement(
             await compare()
         sent = None if sent is None or one.sent is None else sent | one.sent
     if sent is not None:
-        # Which bank sends a withdrawal stands nowhere once it has ended.
+        # Once a withdrawal has ended, no row tells which bank sent it.
         await _Statement(context, context.settings.bank, found).withdrawals_not_listed(sent)
     return found
 
 
 class _Statement:
-    """Of one bank."""
+    """The comparison of one bank."""
 
     def __init__(self, context: Context, bank: str, found: Comparison) -> None:
         self._context, self._bank, self._found = context, bank, found
         self._at = context.banks.production[bank]
         self.sent: set[UUID] | None = set()
-        """Ids of what it sent to keys that may be ours; None when it does not list them."""
+        """Ids, possibly ours, of the transfers it sent; None when it does not list them."""
 
     async def received(self) -> None:
         pix = self._at.pix
@@ -155,7 +155,7 @@ class _Statement:
 
         intervals = slices(fetch, self._found.since, self._found.until, width_max=_WIDTH, width_min=_SECOND)
         async for since, until, pages in intervals:
-            # What of them went back is booked and counted with the returns.
+            # The parts that went back are booked and counted with the returns.
             items = [structs.replace(each, returned=()) for each in self._items("pix", pages)]
             mine = {each.end_to_end_id: each for each in items if each.boleto_number is None}
             before = await self._pix(mine.values())
@@ -182,7 +182,7 @@ class _Statement:
                 limit=DIFFERENCES_MAX,
             )  # fmt: skip
         for row in rows:
-            # A list may show money late: the charge itself is asked for.
+            # A list may show money late, so the charge itself is asked for.
             state = await charge_at_bank(self._at, row.charge_id.hex)
             if isinstance(state, Unknown):
                 raise BankSilent(state.detail)
@@ -201,7 +201,7 @@ class _Statement:
         until = day_begins(self._found.until.astimezone(SAO_PAULO).date() + _DAY)
         async for begin, end, pages in slices(fetch, since, until, width_max=_DAYS, width_min=_DAY):
             items: list[PaidBoleto] = self._items("boleto", pages)
-            # A page may name a boleto twice, and more of it the second time.
+            # A page may name a boleto twice, the second time with a greater total.
             totals = {each.number: each.paid_cents for each in sorted(items, key=lambda each: each.paid_cents)}
             before = await self._boletos(list(totals))
             await book_listed(self._context, self._bank, items)
@@ -284,7 +284,7 @@ class _Statement:
         await self._refunds_not_listed("transfer", listed, transfers=True)
 
     async def withdrawals_not_listed(self, listed: set[UUID]) -> None:
-        """Of all banks: what ended well here and none of them lists as sent."""
+        """Report withdrawals that succeeded here and that no bank lists as sent."""
         async with session(self._context.pool) as conn:
             rows = await find_withdrawals_not_listed(conn, **self._time(), listed=list(listed))
         for row in rows:
@@ -328,7 +328,7 @@ class _Statement:
         return items
 
     def _judge(self, of: str, bank_cents: dict[str, int], before: Sequence[_Here], after: Sequence[_Here]) -> None:
-        """What was missing is booked, or is a difference; so is another amount."""
+        """Count what was missing and is booked now; report what is still missing, or has another amount."""
         missing = {
             row.reference: row.here_cents or 0 for row in before if (row.here_cents or 0) < bank_cents[row.reference]
         }

@@ -1,4 +1,4 @@
-"""Tell operators of money that went into suspense: it waits for a person."""
+"""Tell operators of money that went into suspense, where it waits for a person."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ _suspended = Counter("money_suspended", "Money received that fits no charge.", [
 
 
 def count_from_zero(bank: str) -> None:
-    """Prometheus sees no increase in a series that begins with its first count."""
+    """Start the bank's series at 0: Prometheus sees no increase in a series that begins with its first count."""
     _suspended.labels(bank)
 
 

@@ -1,4 +1,4 @@
-"""Letters to people of the dashboard: a one-time link is made with its mail, what was done is told as it was stored."""
+"""Letters to people of the dashboard. A one-time link is made with its mail; a security letter tells what was done."""
 
 from uuid import UUID
 
@@ -17,9 +17,9 @@ from workers.context import Context
 async def personal_letter(
     context: Context, *, mail_id: UUID, account_id: UUID | None, kind: str, to: str, about: bytes, account: str
 ) -> Letter | None:
-    """The letter of a mail of kind access or security; None when there is nobody to write to, or nothing any more.
+    """The letter of a mail of kind access or security; None when it has no recipient, or nothing left to say.
 
-    `about` as it was stored, opened; `account` is the name of the account, `Quita` of staff's mails.
+    `about` is the stored content, opened. `account` is the name of the account; `Quita` in mails to staff.
     """
     if kind == "security":
         told = msgspec.json.decode(about, type=Told)
@@ -31,7 +31,7 @@ async def personal_letter(
     async with transaction(context.pool) as conn:
         made = await make_link(conn, mail_id, to, asked, now=context.now(), seal=context.seal)
         if made is None:
-            # Whoever typed an e-mail that is nobody's: it is not kept.
+            # The e-mail that somebody typed belongs to nobody: the mail is not kept.
             await drop(conn, mail_id=mail_id)
             return None
     app_url = context.settings.app_url

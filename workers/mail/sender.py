@@ -1,7 +1,7 @@
 """Write the mails that are due and send them.
 
-A mail is claimed with its content, sent with no transaction open, and settled. It is sent twice when a worker or the
-connection dies before the answer is stored, with one Message-ID; it is never lost.
+A mail is claimed with its content, sent with no transaction open, and settled. A mail is never lost; when a worker or
+the connection dies before the answer is stored, it is sent twice, with one Message-ID.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from workers.mail.personal import personal_letter
 from workers.mail.smtp import MailRejected, MailSent, MailUnknown, Outcome, SmtpConnection
 
 CONNECTIONS_MAX: Final = 4
-"""Of one process to the mail server."""
+"""Connections of one process to the mail server."""
 CLAIMED_MAX: Final = 40
 LEASE: Final = timedelta(minutes=5)
 ROUND_S: Final = 120.0
-"""A round of sending ends before its leases do; the mails left wait for the next."""
+"""A round of sending ends before its leases do; the mails left over wait for the next round."""
 BACKOFF_S: Final = (30, 120, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400)
-"""Ten attempts in about two days; plus and minus a fifth."""
+"""The waits between ten attempts in about two days; each is spread by a fifth."""
 CAUGHT_KEPT: Final = 200
 _RELEASED_MAX = 200
 _FORGOTTEN_MAX = 1_000
@@ -47,7 +47,7 @@ _log = structlog.get_logger()
 
 
 class DueMail(Struct, frozen=True, gc=False):
-    """A claimed mail and what it is about, as it was at that moment."""
+    """A claimed mail, with the charge or notice it is about as it was when the mail was claimed."""
 
     mail_id: UUID
     account_id: UUID | None
@@ -68,7 +68,7 @@ class DueMail(Struct, frozen=True, gc=False):
     facts: bytes | None
     stopped: bool
     blocked: bool
-    """Its merchant is: nobody is asked to pay now. Receipts go on."""
+    """Its merchant is blocked: no payer is asked to pay now. Receipts are still sent."""
 
 
 class _Ready(Struct, frozen=True):
@@ -79,7 +79,7 @@ class _Ready(Struct, frozen=True):
 
 
 class _Skip(Struct, frozen=True):
-    """There is nothing to send. `failed`: because it cannot be sent, not because there is nothing to say."""
+    """There is nothing to send. `failed`: because the mail cannot be sent, not because there is nothing to say."""
 
     trouble: str
     failed: bool = False
@@ -95,7 +95,7 @@ forget_caught = sql.run("mail.forget_caught")
 
 
 async def write_due_mails(context: Context) -> int:
-    """Write mails for requests, for notices and of what programs paid out; answers how many."""
+    """Write mails for requests, for notices and about payouts of programs; returns how many."""
     now = context.now()
     async with transaction(context.pool) as conn:
         written = await write_mails(conn, now=now, seal=context.seal)
@@ -107,21 +107,21 @@ async def write_due_mails(context: Context) -> int:
 
 
 async def release_mails(context: Context) -> int:
-    """Release the leases of workers that died; answers 0: no further round is needed at once."""
+    """Release the leases of workers that died; returns 0: no further round is needed at once."""
     async with session(context.pool) as conn:
         await release(conn, now=context.now(), limit=_RELEASED_MAX)
     return 0
 
 
 async def forget_mails(context: Context) -> int:
-    """Delete a batch of mails that ended longer ago than they are kept; answers how many."""
+    """Delete a batch of mails that ended longer ago than mails are kept; returns how many."""
     before = context.now() - timedelta(days=context.settings.mail_kept_days)
     async with session(context.pool) as conn:
         return await forget(conn, before=before, limit=_FORGOTTEN_MAX)
 
 
 class MailSender:
-    """Sends mails: to the mail server of the settings, or to the mail catcher of local work. With neither they wait."""
+    """Sends mails to the mail server of the settings, or to the mail catcher of local work. With neither they wait."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -130,7 +130,7 @@ class MailSender:
         self._warned = False
 
     async def drain(self) -> int:
-        """One round; answers how many mails were claimed."""
+        """One round; returns how many mails were claimed."""
         settings = self._settings
         if settings.smtp is None and not settings.mail_catcher:
             if not self._warned:
@@ -138,7 +138,7 @@ class MailSender:
                 _log.warning("mail_not_set_up")
             return 0
         now = self._context.now()
-        until = asyncio.get_running_loop().time() + ROUND_S  # before the claim: its answer may come long after
+        until = asyncio.get_running_loop().time() + ROUND_S  # before the claim, whose answer may come long after
         async with session(self._context.pool) as conn:
             claimed = await claim(conn, now=now, limit=CLAIMED_MAX, lease=LEASE)
         if not claimed:
@@ -163,7 +163,7 @@ class MailSender:
         try:
             ready = await self._prepare(due)
         except DB_UNAVAILABLE:
-            raise  # the lease runs out, and it is sent again
+            raise  # the lease runs out, and the mail is sent again
         except Exception:
             _log.exception("mail_failed_here", mail_id=str(due.mail_id), kind=due.kind)
             await self._later(due, "failed here")
@@ -245,14 +245,14 @@ class MailSender:
         )
 
     async def _logo(self, due: DueMail) -> Logo | None:
-        """Of the merchant, on what goes to payers."""
+        """The merchant's logo, in mails to payers."""
         if due.charge_id is None:
             return None
         async with session(self._context.pool) as conn:
             return await find_logo_shown(conn, account_id=due.account_id)
 
     async def _pdf(self, due: DueMail, letter: Letter, now: datetime) -> Attached | None:
-        """The boleto on paper, while it is to be paid; None for a charge that is no boleto."""
+        """The boleto on paper, while it can be paid; None for a charge that is not a boleto."""
         if not letter.codes or due.charge_id is None or due.account_id is None:
             return None
         context = self._context

@@ -1,7 +1,7 @@
-"""Send messages to a mail server; its answers are values.
+"""Send messages to a mail server; its answers are returned as values.
 
 Only a permanent refusal of this mail is `MailRejected`. Any other fault may pass, or the mail may have been accepted:
-it is sent again, with the same Message-ID.
+the mail is sent again, with the same Message-ID.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PERMANENT = 500
 
 
 class MailSent(Struct, frozen=True):
-    """The server has accepted it."""
+    """The server has accepted the mail."""
 
 
 class MailRejected(Struct, frozen=True):
@@ -31,7 +31,7 @@ class MailRejected(Struct, frozen=True):
 
 
 class MailUnknown(Struct, frozen=True):
-    """Not accepted, or not known. `ours`: nothing is wrong with the mail, so the operator should look."""
+    """Not accepted, or not known. `ours`: the mail is not at fault, so the operator should look."""
 
     detail: str
     ours: bool = False
@@ -41,7 +41,7 @@ Outcome = MailSent | MailRejected | MailUnknown
 
 
 class SmtpConnection:
-    """Sends mails one after the other; opened with the first, and again after a failure."""
+    """Sends mails one after the other. Connects with the first mail, and again after a failure."""
 
     def __init__(self, server: SmtpServer, mail_from: str) -> None:
         self._from = mail_from
@@ -71,7 +71,7 @@ class SmtpConnection:
         except aiosmtplib.SMTPDataError as refused:
             return _refusal(refused.code)
         except aiosmtplib.SMTPResponseException as refused:
-            # Greeting, login or sender: the same for every mail.
+            # The greeting, the login or the sender failed, as it would for every mail.
             self._drop()
             return MailUnknown(f"{type(refused).__name__} {refused.code}", ours=True)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
@@ -89,7 +89,7 @@ class SmtpConnection:
     def _drop(self) -> None:
         self._smtp.close()
         if self._transport is not None:
-            # Closing alone waits until the server has read what was written, which it may never do.
+            # close() alone waits until the server has read what was written, which may never happen.
             self._transport.abort()
             self._transport = None
 

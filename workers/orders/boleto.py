@@ -61,7 +61,7 @@ from workers.orders.lease import (
 from workers.orders.queue_head import QueueHead
 
 ATTEMPTS_MAX: Final = 3
-"""Of an order that a request waits for."""
+"""Attempts of an order that a request waits for."""
 BACKOFF_S: Final = (0.2, 0.5)
 RECONCILE_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 CALL_S: Final = 20.0
@@ -83,11 +83,11 @@ _read_pay = msgspec.json.Decoder(Pay).decode
 _read_redate = msgspec.json.Decoder(Redate).decode
 
 Result = OrderEnded | Later | None
-"""None: the order has been settled with its change already."""
+"""None: the order has already been settled, together with its change."""
 
 
 class BoletoOrderWorker:
-    """Does the orders about boletos of one mode. What the bank has registered is stored in batches."""
+    """Carries out the orders about boletos of one mode. Registered boletos are stored in batches."""
 
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
@@ -114,12 +114,12 @@ class BoletoOrderWorker:
             )
 
     async def _ask(self, order: BoletoOrder) -> Result:
-        # A reconciliation goes without the merchant's scenario: nothing may stay behind a test.
+        # A reconciliation ignores the merchant's scenario: no test may leave the books in disagreement.
         scenario = None if order.kind == OrderKind.BOLETO_RECONCILE else read_scenario(order.request)
         bank = self._context.banks.of(order.mode, order.bank, ahead_s=order.ahead_s)
         return await self._kinds[order.kind](acting(bank, scenario, attempt=order.attempts), order)
 
-    # The kinds of order: ask the bank, answer what is to be stored
+    # The kinds of order: ask the bank, return what is to be stored
 
     async def _register(self, bank: Bank, order: BoletoOrder) -> Result:
         request = read_registration(order.request)
@@ -155,13 +155,13 @@ class BoletoOrderWorker:
                 if code in (NUMBER_TAKEN, WRITTEN_OFF):
                     return OrderEnded(Outcome(refused=NUMBER_TAKEN))
                 if code == LINE_MISMATCH:
-                    # What the payer would scan is not what the bank has: never handed out, and somebody has to look.
+                    # The payer would scan other codes than the bank has: never handed out, and a person has to look.
                     _log.error("boleto_line_differs", number=boleto.number)
                 else:
                     _log.warning("boleto_refused", number=boleto.number, code=code, message=message)
                 if code in STANDS_AT_BANK:
                     return OrderEnded(_UNAVAILABLE, undo=True, request=_encode(replace(request, stands=True)))
-                # An earlier attempt, whose answer was lost, may have registered it all the same.
+                # An earlier attempt, whose answer was lost, may have registered the boleto all the same.
                 return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
             case Unknown(detail):
                 return Later(detail=detail)
@@ -182,7 +182,7 @@ class BoletoOrderWorker:
             case Done() | Rejected(code="WRITTEN_OFF"):
                 return OrderEnded(change=change)
             case Rejected(code) if code == NOT_FOUND:
-                # A bank in a bad minute says so of boletos it has: cancelled here, it is looked for and closed there.
+                # A bank in trouble denies boletos that it has: the charge is cancelled, and the boleto is reconciled.
                 _log.error("boleto_not_at_bank", number=order.number)
                 return OrderEnded(change=change, undo=True)
             case Rejected(code) if code == PAID:
@@ -194,7 +194,7 @@ class BoletoOrderWorker:
                 return OrderEnded(self._not_yet(order, retry_at), undo=order.attempts > 1)
             case Rejected(code, message):
                 _log.warning("boleto_not_written_off", number=order.number, code=code, message=message)
-                # An earlier attempt, whose answer was lost, may write it off all the same.
+                # An earlier attempt, whose answer was lost, may still write the boleto off.
                 return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
             case Unknown(detail):
                 return Later(detail=detail)
@@ -216,7 +216,7 @@ class BoletoOrderWorker:
                 state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState):
                     return Later(detail="the boleto cannot be read")
-                # Paid with too little it is pending here, and closed at the bank for ever: no try will succeed.
+                # A boleto paid with too little is pending here and closed at the bank for ever: no try will succeed.
                 return OrderEnded(_NOT_PENDING, change=following(self._context, order, state))
             case NotYet(retry_at):
                 return OrderEnded(self._not_yet(order, retry_at))
@@ -234,7 +234,7 @@ class BoletoOrderWorker:
         async with session(self._context.pool) as conn:
             our_cents = await find_booked(conn, bank=order.bank, number=order.number)
         booked = await simulated.boletos.booked(order.number)
-        # Money we have not booked yet may be this order's own, from before a crash: asked again it is paid once.
+        # Money not booked here yet may be this order's own payment from before a crash: then it is not paid again.
         unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > our_cents)
         if booked is not None and not (unseen and order.attempts > 1):
             pay = partial(
@@ -245,7 +245,7 @@ class BoletoOrderWorker:
                 paid_at=request.paid_at,
                 times=request.times,
                 force=request.force,
-                # Pending here with money on it, it was paid with too little: the payer may come back and pay it all.
+                # Pending with money booked, it was paid with too little: the payer may come back and pay it all.
                 after=0 if unseen else booked.payments,
                 tell=False,
             )
@@ -261,7 +261,7 @@ class BoletoOrderWorker:
         return OrderEnded(change=following(self._context, order, state, wanted=wanted, payments=request.times))
 
     def _not_yet(self, order: BoletoOrder, retry_at: datetime | None) -> Outcome:
-        """The bank takes no change yet: when to come back."""
+        """The refusal when the bank takes no change yet, with the time to come back."""
         wait = (retry_at - order.clock(self._context.now())) if retry_at is not None else timedelta(minutes=30)
         return Outcome(refused=Code.BANK_UNAVAILABLE.name, retry_after_s=max(1, int(wait.total_seconds()) + 1))
 
@@ -279,7 +279,7 @@ class BoletoOrderWorker:
         if order.kind != OrderKind.BOLETO_REGISTER or (outcome is not None and outcome.refused):
             self._context.jobs.wake(WEBHOOKS)
             if order.dual:
-                self._context.jobs.wake(PIX_ORDERS[self._mode])  # what became of the boleto becomes of the cob
+                self._context.jobs.wake(PIX_ORDERS[self._mode])  # the cob follows the boleto
         if outcome is not None and order.reply_to is not None:
             await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome), self._context.seal)
 
@@ -293,7 +293,7 @@ class BoletoOrderWorker:
             overtaken = await self._overtaken(conn, order, outcome)
             state = "refused" if outcome.refused else "done"
             if not await settle(conn, [(order, state, _encode(outcome))], now=now):
-                raise NotOurs  # nothing of this stays: whoever gave it up has left an order to reconcile
+                raise NotOurs  # this rolls back all of it: giving the order up has left an order to reconcile
             undo = ended.undo or overtaken or _to_reconcile(order, outcome)
             if undo:
                 await order_reconciliation(
@@ -312,11 +312,11 @@ class BoletoOrderWorker:
         return outcome
 
     async def _overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
-        """Whether the boleto may have been left open although its charge was settled by something else: a dual one by
-        its PIX leg, any by money that staff assigned to it.
+        """Whether the boleto may have been left open although its charge was settled by something else: a dual charge
+        by its PIX leg, any charge by money that staff assigned to it.
 
-        Who booked that, under the charge's lock, wrote no order to close the boleto if this one was open then. So its
-        end takes the same lock first, and looks.
+        Booking that payment, under the charge's lock, writes no order to close the boleto while this order is open. So
+        this order takes the same lock before it ends, and looks.
         """
         left_open = order.status in _OPEN if order.kind == OrderKind.BOLETO_RECONCILE else bool(outcome.refused)
         if order.status is None or not left_open:
@@ -325,7 +325,7 @@ class BoletoOrderWorker:
         return charge.status not in _OPEN
 
     async def _put_off(self, order: BoletoOrder, later: Later) -> Outcome | None:
-        """Wait and try again; or, when nobody can wait any longer, give the order up."""
+        """Have the order wait for another attempt; or give it up, when no request can wait any longer."""
         now = self._context.now()
         reconciles = order.kind == OrderKind.BOLETO_RECONCILE
         if reconciles or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
@@ -349,7 +349,7 @@ class BoletoOrderWorker:
         return _UNAVAILABLE
 
     async def _issue(self, boletos: Sequence[RegistrationResult]) -> list[bool]:
-        """Make charges of what the bank registered; False for orders that are no longer ours."""
+        """Make charges of what the bank registered; False for orders that are no longer under our lease."""
 
         async def store() -> list[bool]:
             async with session(self._context.pool) as conn:
@@ -362,14 +362,15 @@ class BoletoOrderWorker:
                 self._context.jobs.wake(BOLETO_ORDERS[self._mode])
             return [boleto.order_id in settled for boleto in boletos]
 
-        # An attempt that was committed before the connection was lost has settled its orders: asked again they are
-        # "not ours", their charges are there, and a request that was told nothing looks.
+        # An attempt that committed before its connection was lost has settled its orders, so the retry reports them as
+        # not ours. Their charges exist, and a request that got no reply finds them by looking.
         return await store_with_retry(store)
 
 
 def _to_reconcile(order: BoletoOrder, outcome: Outcome) -> bool:
-    """Expired or paid while the bank was asked for a new date, the boleto has one that we do not have. And what waited
-    to be reconciled before this order came still waits: only a boleto that was closed by it changes no more."""
+    """Whether the boleto has to be reconciled. When its charge expired or was paid while the bank was asked for a new
+    due date, the bank has a date that we do not have. And a reconciliation that was open before this order came is
+    still due, unless this order closed the boleto: then nothing about it changes any more."""
     redate = order.kind == OrderKind.BOLETO_REDATE
     before = b'"reconcile"' in order.request
     return (bool(outcome.refused) and (redate or before)) or (redate and before)

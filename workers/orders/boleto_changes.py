@@ -1,5 +1,5 @@
-"""What becomes of a charge when an order about its boleto ends. A change is made in the transaction that settles the
-order; one that answers a Refused refuses the order after all.
+"""The changes to a charge when an order about its boleto ends. A change is made in the transaction that settles the
+order; a change that returns a Refused makes the order refused after all.
 """
 
 from base64 import b64decode
@@ -43,7 +43,7 @@ Change = Callable[[Connection], Awaitable[Changed | None]]
 
 
 class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
-    """A claimed order, with its charge and boleto as they were at that moment."""
+    """A claimed order, with its charge and boleto as they were when it was claimed."""
 
     due_at: datetime
     account_id: UUID
@@ -55,20 +55,20 @@ class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
     registered_at: datetime | None
     doc: bytes | None
     ahead_s: int
-    """By how much its account's clock is ahead of real time; 0 in production."""
+    """How far its account's clock is ahead of real time; 0 in production."""
 
     @property
     def dual(self) -> bool:
         return self.payment_method == DUAL
 
     def clock(self, now: datetime) -> datetime:
-        """The instant it is for the order's charge; leases, deadlines and waits go by real time."""
+        """The present instant for the order's charge. Leases, deadlines and waits go by real time."""
         return on_clock(now, self.ahead_s)
 
 
 class OrderEnded(Struct, frozen=True):
-    """The order is over, with this outcome. `undo`: what the bank did is to be undone, by the order's request unless
-    another `request` says more."""
+    """The order is over, with this outcome. `undo`: what the bank did has to be reconciled, by the order's own request
+    unless `request` replaces it."""
 
     outcome: Outcome = Outcome()
     change: Change | None = None
@@ -160,13 +160,13 @@ def following(
     wanted: Status | None = None,
     payments: int = 1,
 ) -> Change:
-    """Have here what the bank has decided: paid is paid, and what is written off is cancelled. Refused when the
-    charge then is not as `wanted`."""
+    """Follow what the bank has decided: book what was paid, and cancel what was written off. Refused when the charge's
+    status is not `wanted` afterwards."""
 
     async def change(conn: Connection) -> Changed | None:
         await _confirm(context, order.bank, conn, state, payments=payments)
         if state.status == "written_off" and order.number is not None:
-            # Refused when it is not pending any more: then there is nothing to cancel.
+            # Refused when the charge is no longer pending: then there is nothing to cancel.
             await cancelling(context, order, reason, actor=BANK, request_id=None)(conn)
         for charge in await lock_charges(conn, charge_ids=[order.charge_id]):
             if wanted is not None and charge.status != wanted:
@@ -177,8 +177,8 @@ def following(
 
 
 def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, change: Change) -> Change:
-    """Book what the boleto was paid with; a boleto paid with too little is closed at the bank and open here, and then
-    nothing stands against `change`."""
+    """Book what the boleto was paid with, then make `change`. A boleto paid with too little is closed at the bank while
+    its charge is open, and then nothing stands against `change`."""
 
     async def confirmed(conn: Connection) -> Changed | None:
         await _confirm(context, order.bank, conn, state)
@@ -192,7 +192,7 @@ def issuing_found(context: Context, order: BoletoOrder, request: Registration, s
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
         settled = await leave_suspense(conn, [state.number], bank=order.bank)
         if settled.get(state.number, 0) >= state.paid_cents:
-            return None  # staff see to all of it: the charge would have nothing left to be paid with
+            return None  # staff settle all of this money in suspense: nothing is left to pay the charge with
         at = to_millisecond(order.clock(context.now()))
         await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=at)
         await _confirm(context, order.bank, conn, state)

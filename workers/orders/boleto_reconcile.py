@@ -1,6 +1,6 @@
 """Make the bank's books equal ours, after a change of a boleto whose answer was lost: one open boleto for each pending
-charge, none for a creation that failed, none for a cancelled charge, and none for a charge that was paid by something
-else: a dual one by its PIX leg, any by money that staff assigned to it.
+charge; none for a failed creation, for a cancelled charge, or for a charge paid by something else (a dual charge by its
+PIX leg, any charge by money that staff assigned to it).
 """
 
 from datetime import datetime, timedelta
@@ -28,12 +28,12 @@ from workers.orders.boleto_changes import (
 from workers.orders.lease import WATCH, Later
 
 LOOK_AGAIN: Final = timedelta(seconds=31)
-"""Between looks at a boleto that seems untouched: who asks within 30 s may be shown the answer of before."""
+"""Between looks at a boleto that seems untouched: within 30 s of a question the bank may repeat its earlier answer."""
 TOO_YOUNG: Final = timedelta(seconds=15)
-"""Times the number of attempts: some fifteen calls in the half hour in which the bank may say no to a young boleto."""
+"""Times the number of attempts: some fifteen calls in the half hour in which the bank may refuse a young boleto."""
 WAIT_SHARE: Final = 0.1
-"""Of the order's age: how long is waited for a boleto that the bank has and does not let go of yet. A scheduled payment
-takes days, a notary weeks, and what is shown within 30 s is the answer of before."""
+"""The share of the order's age to wait for a boleto that the bank has and does not release yet. A scheduled payment
+takes days, a notary weeks, and within 30 s the bank may repeat its earlier answer."""
 WAIT_MAX: Final = timedelta(minutes=15)
 
 _log = structlog.get_logger()
@@ -48,7 +48,7 @@ _read_reason = msgspec.json.Decoder(_Reason).decode
 
 
 async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> OrderEnded | Later:
-    """Look what the bank has, and make it equal to what we have."""
+    """Look at the bank's boleto, and make it equal to ours."""
     cause = _read_reconciliation(order.request)
     number, asked = order.number, None
     if number is None:
@@ -72,15 +72,15 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
                 return OrderEnded()
             result = await _reconcile(context, bank, order, cause, state)
             if result == OrderEnded() and _may_still_change(order, cause, context.now()):
-                # Of a dual charge sooner: who books its other leg meanwhile leaves the boleto to this order.
+                # Sooner for a dual charge: a payment of its other leg leaves the boleto to this order meanwhile.
                 at = None if order.dual else context.now() + LOOK_AGAIN
                 return Later(detail="may be on its way", at=at)
             return result
 
 
 def _may_still_change(order: BoletoOrder, cause: Reconciliation, now: datetime) -> bool:
-    """Whether a change whose end nobody read may yet be done, or be done and not shown. The sandbox's bank is in this
-    process: there nothing is on its way."""
+    """Whether a change whose answer was lost may still be carried out, or is done and not shown yet. The sandbox's bank
+    is in this process, so nothing is on its way there."""
     return (
         not order.test
         and cause.after in (OrderKind.BOLETO_WRITE_OFF, OrderKind.BOLETO_REDATE)
@@ -105,21 +105,21 @@ async def _reconcile(
         return OrderEnded(change=following(context, order, state, reason=reason))
     if order.status == Status.PENDING:
         terms = terms_of(order)
-        # A due date may have been given back, and the days counted from it not yet.
+        # The bank may have our due date again, but not yet the days that are counted from it.
         if order.due_on is None or (order.due_on == state.due_on and state.follows(terms)):
             return OrderEnded()
         if order.due_on < order.clock(now).astimezone(SAO_PAULO).date():
-            # A due date on a weekend, which cannot be given back: what is printed then is payable for longer.
+            # A past due date on a weekend, which the bank does not take: the printed boleto is payable for longer.
             _log.warning("boleto_due_differs", number=state.number)
             return OrderEnded()
         answer = await bank.boletos.redate_boleto(
             state.number, order.due_on, terms=terms, registered_at=order.registered_at
         )
     elif order.status == Status.EXPIRED and order.due_on == state.due_on:
-        # It may stand: money that arrives late still counts.
+        # The boleto may stand: money that arrives late still counts.
         return OrderEnded()
     else:
-        # Where it was the boleto that was paid, and the bank tells us old news, it says no to this.
+        # If this boleto is what the charge was paid by, and the bank showed an old state, it refuses the write-off.
         answer = await bank.boletos.write_off_boleto(
             state.number, registered_at=order.registered_at or order.created_at
         )
@@ -127,25 +127,25 @@ async def _reconcile(
         case Done():
             return OrderEnded()
         case NotYet(retry_at):
-            # That it is too young is only the likeliest reason of a no: ask now and then before its time as well.
+            # Too young is only the likeliest reason of a refusal: ask now and then before `retry_at` as well.
             again = context.now() + TOO_YOUNG * order.attempts
             wait = again if retry_at is None else min(retry_at - timedelta(seconds=order.ahead_s), again)
             return Later(detail="too young", at=wait)
         case Rejected(code, _):
-            # Paid or written off this moment: the next look tells.
+            # Paid or written off just now: the next look tells.
             return Later(detail=f"refused: {code}", at=_seldom(order, now))
         case Unknown(detail):
             return Later(detail=detail)
 
 
 def _seldom(order: BoletoOrder, now: datetime) -> datetime | None:
-    """When to look again at what may stay as it is; None: after the usual wait, while the order is young."""
+    """When to look again at a boleto that may stay as it is; None, while the order is young: after the usual wait."""
     wait = min((now - order.created_at) * WAIT_SHARE, WAIT_MAX)
     return None if wait < LOOK_AGAIN else now + wait
 
 
 def _same(state: BoletoState, boleto: NewBoleto) -> bool:
-    """Whether the bank's boleto is the one we asked for. Its due date has not been changed: it never had a charge."""
+    """Whether the bank's boleto is the one we asked for. Its due date never changed, since it never had a charge."""
     return (state.amount_cents, state.due_on, state.seu_numero) == (
         boleto.amount_cents,
         boleto.due_on,

@@ -1,8 +1,8 @@
-"""What all workers of bank orders share: an order is leased, its bank is asked with no transaction open, and what came
-of it is stored while the lease is still this worker's.
+"""The part that all workers of bank orders share: an order is leased, its bank is asked with no transaction open, and
+the outcome is stored while the lease is still this worker's.
 
 Whatever happens on the way, an order is asked again with the same identifiers until it has ended: a worker that dies
-leaves a lease, a silent bank leaves a `Later`, and both come back by `due_at`.
+leaves a lease, a silent bank leaves a `Later`, and both make the order due again.
 """
 
 import asyncio
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 LEASE: Final = timedelta(seconds=30)
 CALL_S: Final = 25.0
-"""Below the lease: an order is never with two workers."""
+"""Shorter than the lease, so that no order is ever with two workers."""
 WATCH: Final = timedelta(seconds=60)
-"""For so long after it was asked, a bank whose answer was lost may still do it, or show what was before: neither a no
-nor "not found" is believed. Longer than any call of ours lives, and than any detail the bank shows is old."""
+"""For so long after a call whose answer was lost, the bank may still carry it out, or show the state from before it:
+neither a refusal nor "not found" is believed. It exceeds the life of any call of ours and the age of any detail that
+the bank shows."""
 
 _LANES: Final[dict[str, OrderLane]] = {kind: kind.lane for kind in OrderKind}
 _STORE_WAITS_S: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
@@ -44,7 +45,7 @@ _log = structlog.get_logger()
 
 
 class ClaimedOrder(Struct, frozen=True, gc=False):
-    """What every lane's claim answers first; a lane's own columns follow."""
+    """The first columns of every lane's claim; a lane's own columns follow."""
 
     order_id: UUID
     test: bool
@@ -61,7 +62,7 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
         return Mode.of(self.test)
 
     def late(self, now: datetime) -> bool:
-        """Nobody waits for the outcome any more."""
+        """Whether its deadline has passed, after which no request waits for the outcome."""
         return self.deadline is not None and self.deadline <= now
 
 
@@ -72,11 +73,11 @@ class _Acted(Struct, frozen=True, gc=False):
 class _Caused(Struct, frozen=True, gc=False):
     request_id: str | None = None
     request: "_Caused | None" = None
-    """Of the order that a reconciliation is about."""
+    """The request of the order that a reconciliation is about."""
 
 
 def read_request_id(request: bytes) -> str | None:
-    """Of the merchant's request that caused this order; None when a bank, a worker or the calendar did."""
+    """The id of the merchant's request that caused this order; None when a bank, a worker or the calendar did."""
     caused = _read_caused(request)
     if caused.request_id is None and caused.request is not None:
         return caused.request.request_id
@@ -84,26 +85,26 @@ def read_request_id(request: bytes) -> str | None:
 
 
 def read_scenario(request: bytes) -> str | None:
-    """X-Sandbox-Bank of the merchant's request, where the order keeps it."""
+    """The X-Sandbox-Bank header of the merchant's request, where the order keeps it."""
     return _read_acted(request).scenario
 
 
 class Later(Struct, frozen=True, kw_only=True):
-    """Not known yet, or not possible yet: to be asked again. `detail` names what was seen, never what was sent."""
+    """Not known yet, or not possible yet: ask again. `detail` names what was seen, never what was sent."""
 
     detail: str
     at: datetime | None = None
     """None: after the lane's usual wait."""
     asked: bool = True
-    """The bank was."""
+    """Whether the bank was asked."""
     silent: bool = False
-    """The bank said nothing about it."""
+    """Whether the bank gave no answer."""
     lost_at: datetime | None = None
     """When an attempt that the bank may have carried out was last left without an answer."""
 
 
 class NotOurs(Exception):
-    """The order is another lease's by now, or was given up: whoever has it ends it."""
+    """Another lease has the order by now, or it was given up: this worker must not end it."""
 
 
 class _Released(Struct, frozen=True, gc=False):
@@ -133,13 +134,13 @@ async def drain_lane(
     at_once: int,
     call_s: float = CALL_S,
 ) -> int:
-    """Do what is due; answers how many orders were taken up. One slow answer holds nobody else up."""
+    """Do what is due; returns how many orders were taken up. One slow answer holds up no other order."""
     clock = asyncio.get_running_loop().time
     until = 0.0
 
     async def claim_some(limit: int) -> Sequence[Order]:
         nonlocal until
-        until = clock() + call_s  # before the claim: its answer may come long after the lease has begun
+        until = clock() + call_s  # taken before the claim, whose answer may come long after the lease has begun
         return await claim(limit)
 
     def do(order: Order) -> Coroutine[Any, Any, None]:
@@ -158,10 +159,10 @@ async def do_order(
     *,
     until: float,
 ) -> None:
-    """Ask the bank, `until` this time of the loop's clock, and store what came of it. Raises nothing: at worst the
+    """Ask the bank until `until` (a time of the loop's clock), and store the outcome. Raises nothing: at worst the
     lease gives the order back.
 
-    Every line that is logged meanwhile, the bank's adapter's too, names the request that caused the order.
+    Every line that is logged meanwhile, also by the bank's adapter, names the request that caused the order.
     """
     request_id = read_request_id(order.request)
     with (
@@ -184,7 +185,7 @@ async def _do_named(
     began = context.now()
     result: Result | Later | None = None
     if asyncio.get_running_loop().time() >= until:
-        return None  # this process was suspended, and another worker has the order by now, or has ended it
+        return None  # this process was suspended: by now another worker has the order, or has ended it
     try:
         try:
             async with asyncio.timeout_at(until):
@@ -194,10 +195,10 @@ async def _do_named(
         except NotOurs:
             raise
         except Exception:
-            # Ours: it is tried again like anything unknown, ever more seldom, and stands in the log.
+            # A fault of ours. The order is tried again like any unknown outcome, ever more seldom, and the log has it.
             _log.exception("bank_order_failed_here", order_id=str(order.order_id), kind=order.kind)
             result = Later(detail="failed here", lost_at=context.now())
-        if not isinstance(result, Later):  # which is logged when the order is put off
+        if not isinstance(result, Later):  # a Later is logged when the order is put off
             _log.info(
                 "bank_order_asked",
                 kind=order.kind,
@@ -234,7 +235,7 @@ def traced_as(order: ClaimedOrder) -> dict[str, str | int | bool]:
 
 
 async def store_with_retry(store: Callable[[], Awaitable[Stored]]) -> Stored:
-    """Over a restart of PostgreSQL: the bank has been asked, and its answer is not thrown away."""
+    """Store, with retries over a restart of PostgreSQL: the bank has been asked, and its answer must not be lost."""
     for wait_s in _STORE_WAITS_S:
         try:
             return await store()
@@ -246,7 +247,7 @@ async def store_with_retry(store: Callable[[], Awaitable[Stored]]) -> Stored:
 async def settle(
     conn: Connection, ended: Sequence[tuple[ClaimedOrder, str, bytes | None]], *, now: datetime
 ) -> set[UUID]:
-    """End each order with its state and outcome; answers the ids of those that were still this lease's."""
+    """End each order with its state and outcome; returns the ids of those that were still under this lease."""
     rows = await _settle(
         conn,
         order_ids=[order.order_id for order, _, _ in ended],
@@ -266,13 +267,13 @@ def wait_after(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = f
 async def put_off(
     context: Context, order: ClaimedOrder, later: Later, wait_s: float, *, outcome: bytes | None = None
 ) -> None:
-    """Have the order wait, `later.at` or `wait_s` long, for its next attempt."""
+    """Have the order wait for its next attempt, until `later.at` or for `wait_s`."""
     log_unknown(order, later)
     async with session(context.pool) as conn:
         due_at = later.at or context.now() + timedelta(seconds=wait_s)
         await _put_off(conn, order_id=order.order_id, attempts=order.attempts, due_at=due_at, outcome=outcome)
     if later.at is None and wait_s < _SWEEP_S:
-        # Most of what is unknown is known a moment later, and the next sweep would be too late.
+        # Most unknown outcomes are known a moment later; the next sweep would come too late.
         asyncio.get_running_loop().call_later(wait_s, context.jobs.wake, _LANES[order.kind].jobs[order.mode])
 
 
@@ -287,7 +288,7 @@ def log_unknown(order: ClaimedOrder, later: Later) -> None:
 
 
 async def release_orders(context: Context) -> int:
-    """Give back what dead workers held; answers how many."""
+    """Give back the orders that dead workers held; returns how many."""
     async with session(context.pool) as conn:
         released = await _release(conn, now=context.now(), limit=_RELEASE_MAX)
     for wake in {OrderLane(each.lane).jobs[Mode.of(each.test)] for each in released}:

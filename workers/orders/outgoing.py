@@ -1,9 +1,9 @@
-"""Money that goes out, as a refund or a withdrawal: sent once, and asked about until it is known whether it went.
+"""Money that goes out, as a refund or a withdrawal: sent once, and asked about until its outcome is known.
 
-Nobody waits and nothing is given up. The first attempt sends; each later one asks first what became of it, and sends
-again, under the same id, only what the bank says it does not have. Money on its way (EM_PROCESSAMENTO) is asked about
-for as long as that takes. A no is believed only when no attempt can still turn out to have been a yes: with each
-outcome that is not known yet it is stored when an attempt was last left without an answer.
+No request waits, and no order is given up. The first attempt sends. Each later attempt first asks what became of the
+money, and sends again, under the same id, only what the bank says it does not have. Money on its way (EM_PROCESSAMENTO)
+is asked about for as long as that takes. A refusal is believed only when no earlier attempt can still succeed: each
+unknown outcome is stored with the time at which an attempt was last left without an answer.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,10 +28,10 @@ from workers.orders.lease import LEASE, WATCH, ClaimedOrder, Later, put_off, set
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 SILENT_S: Final = 25.0
-"""The most between two questions to a bank that said nothing, however long it was away: what is open is known within
-half a minute of its return. The long waits are for money that the bank says is on its way."""
+"""The longest wait between two questions to a bank that gave no answer, however long it was away: open orders are
+known within half a minute of its return. The longer waits are for money that the bank says is on its way."""
 ATTEMPTS_MIN: Final = 5
-"""Before a PIX that the bank told us of counts as unknown to it: WATCH may have passed while nobody asked."""
+"""Attempts before the bank is believed not to know a PIX it told us of: WATCH may have passed without a question."""
 
 _DETAIL_MAX = 200  # characters
 
@@ -42,22 +42,22 @@ _encode = msgspec.json.Encoder().encode
 class MoneyOrder(ClaimedOrder, frozen=True, gc=False):
     account_id: UUID
     charge_id: UUID | None
-    """Of a refund."""
+    """The charge of a refund; None for a withdrawal."""
     outcome: bytes | None
-    """Of the attempt before, a `LastAnswer`; it is an older attempt's, or none, when that one's worker was lost."""
+    """What the previous attempt stored, a `LastAnswer`. When its worker was lost: an older attempt's, or None."""
 
 
 class LastAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The outcome of an attempt after which nothing is known yet."""
+    """The stored outcome of an attempt after which the order's outcome is still unknown."""
 
     detail: str
     attempt: int = 0
     lost_at: datetime | None = None
-    """When an attempt that may have sent the money was last left without an answer; None when none was."""
+    """When an attempt that may have sent the money was last left without an answer; None when there was none."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """How it ended. No failure: the money went, under the bank's `reference`."""
+    """How the order ended. Without a failure, the money was sent under the bank's `reference`."""
 
     reference: str | None = None
     failure: FailureCode | None = None
@@ -80,7 +80,7 @@ async def claim_money(context: Context, lane: OrderLane, mode: Mode, limit: int)
 async def found_sent(
     order: MoneyOrder, find: Callable[[], Awaitable[Sent | NotFound | Unknown]]
 ) -> Done[Sent] | Unknown | None:
-    """What became of earlier attempts; None when the bank has none, and the money may be sent."""
+    """What became of earlier attempts; None when the bank has no such transfer, so that the money may be sent."""
     if order.attempts == 1:
         return None
     match await find():
@@ -95,12 +95,12 @@ async def found_sent(
 def judge(
     order: MoneyOrder, answer: Answer, amount_cents: int, lost_at: datetime | None, *, now: datetime
 ) -> Known | Later:
-    """What the bank's answer means; whatever is not for good is asked again. `lost_at` tells of attempts before."""
+    """What the bank's answer means; any answer that is not final is asked again. `lost_at` is as in `LastAnswer`."""
     match answer:
         case Unknown(detail):
             return Later(detail=detail, lost_at=now, silent=True)
         case Done(Sent(amount_cents=cents)) if cents != amount_cents:
-            # Nothing of ours sends another amount under this id: somebody has to look.
+            # We send no other amount under this id: a person has to look into it.
             _log.error("sent_another_amount", kind=order.kind, order_id=str(order.order_id))
             return Later(detail="another amount", lost_at=now)
         case Done(Sent(status="processing")):
@@ -119,7 +119,7 @@ def judge(
 
 def _may_be_overtaken(order: MoneyOrder, code: str, lost_at: datetime | None, now: datetime) -> bool:
     if code == NO_TRANSFERS and lost_at is not None:
-        # Whoever sends nothing cannot say what became of what was sent before: somebody has to look.
+        # A bank that sends nothing cannot say what became of money sent earlier: a person has to look into it.
         _log.error("sent_and_not_to_be_asked_about", kind=order.kind, order_id=str(order.order_id))
         return True
     if code == PIX_UNKNOWN and (now < order.created_at + WATCH or order.attempts < ATTEMPTS_MIN):
@@ -133,7 +133,7 @@ def _failed(order: MoneyOrder, failure: FailureCode, detail: str | None) -> Know
 
 
 def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
-    """When an attempt before this one was last left without an answer; `now` when the last one left nothing behind."""
+    """When an earlier attempt was last left without an answer; `now` when the previous attempt stored no outcome."""
     if order.attempts == 1:
         return None
     last = None if order.outcome is None else _read_last(order.outcome)
@@ -143,7 +143,7 @@ def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
 async def settle_known(
     conn: Connection, known: Sequence[tuple[MoneyOrder, Known]], *, now: datetime
 ) -> list[tuple[MoneyOrder, Known]]:
-    """End the orders; answers those that were still this lease's: another one's are passed over, that one ends them."""
+    """End the orders; returns those still under this lease. The others are left to whichever worker has their lease."""
     settled = await settle(
         conn,
         [

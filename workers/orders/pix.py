@@ -1,6 +1,6 @@
 """Orders of the PIX lane: cobs to register, remove and revise, and the sandbox's payers.
 
-What many orders ask of the simulated bank is done as one; the real bank is asked order by order.
+Many orders for the simulated bank are carried out together; a real bank is asked order by order.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ FAILURE_CODE = "BANK_REFUSED"
 _LOOK_S = 0.1
 _DONE_MAX = 200
 _KEYS_MAX = 4
-_KEYS_REST_S = 30.0  # after a bank that did not take our address
+_KEYS_REST_S = 30.0  # before another try, when the bank did not take our address
 _TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
 _PAID: Final = (Status.PAID, Status.REFUNDED)
@@ -82,14 +82,14 @@ callback_refused = sql.run("bank_order.callback_refused")
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 
 Answer = Done[None] | Rejected | Unknown
-"""What became of an order."""
+"""The outcome of an order."""
 
 DONE: Final = Done(None)
 
 
 async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = None) -> int:
-    """Do what is due in one mode; answers how many orders were taken up. One slow answer holds nobody else up.
-    `head` is of the calls before, if there were any."""
+    """Do what is due in one mode; returns how many orders were taken up. One slow answer holds up no other order.
+    `head` is that of the calls before, if there were any."""
     head = head or QueueHead()
     pace = context.settings.pace
     callbacks = _CallbackKeys(context)
@@ -99,7 +99,7 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
 
     async def claim_some(limit: int) -> Sequence[PixOrder]:
         nonlocal until
-        until = clock() + CALL_S  # as drain_lane
+        until = clock() + CALL_S  # taken before the claim, as in drain_lane
         now = context.now()
         async with session(context.pool) as conn:
             return await head.claim(
@@ -161,7 +161,7 @@ async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer
 
 async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if order.registering:
-        # Else it might be registered right after we were told that there is nothing to remove.
+        # The cob might otherwise be registered right after the bank said that there is nothing to remove.
         return Unknown("its registration is under way")
     assert order.charge_id is not None
     remove = bank.pix.remove_cob if order.terms is None else bank.cobvs.remove_cobv
@@ -173,9 +173,9 @@ async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 
 async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
-    """Have the PIX leg of a dual charge end with its boleto: as that ends when the bank is asked, not as it did when
-    this was ordered. Several may be under way at once, so each looks again whether what it told the bank still holds.
-    """
+    """Make the PIX leg of a dual charge end with its boleto, as the boleto ends when the bank is asked and not when
+    this was ordered. Several revisions may be under way at once, so each checks afterwards that what it told the bank
+    still holds."""
     if order.registering:
         return Unknown("its registration is under way")
     assert order.charge_id is not None
@@ -200,7 +200,7 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
 
 
 async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
-    # The bank behind a scenario: payers are not part of the port, and a scenario is for what we ask.
+    # The bank without the scenario: payers are not part of the port, and a scenario is about what we ask.
     await context.banks.sandbox.receive([simulated_pix(order)], tell=False)
     return DONE
 
@@ -214,31 +214,31 @@ _KINDS: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]]
 
 
 def _payable(order: PixOrder, now: datetime) -> bool:
-    """A cob nobody may pay any more is not worth registering."""
+    """Whether the cob can still be paid; if not, it is not worth registering."""
     at = on_clock(now, order.ahead_s)
     return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > at)
 
 
 def _to_register(order: PixOrder, now: datetime) -> bool:
-    """In the sandbox also what was paid at once: the location in its QR Code answers all the same."""
+    """Whether the cob is payable, or in the sandbox already paid: the location in its QR Code answers all the same."""
     return _payable(order, now) or (order.test and order.status in _PAID)
 
 
 def _registered_before(order: PixOrder, answer: Answer | Done[Any]) -> bool:
-    """A cob that is concluded takes no second PUT: the first one's reply was lost, and its charge was paid since."""
+    """Whether the first PUT succeeded and its reply was lost: once the charge is paid, the cob takes no second PUT."""
     return isinstance(answer, Rejected) and order.status in _PAID
 
 
 def _may_be_overtaken(order: PixOrder, now: datetime) -> bool:
-    """Whether an earlier request to register, whose answer was lost, may still go through: failed here, its cob would
-    be paid there. The sandbox's bank is in this process: there nothing is on its way."""
+    """Whether an earlier registration, whose answer was lost, may still go through: the charge would fail here while
+    its cob can be paid at the bank. The sandbox's bank is in this process, so nothing is on its way there."""
     lost = order.kind == OrderKind.COB_REGISTER and order.attempts > 1 and not order.test
     return lost and now < order.created_at + WATCH
 
 
 async def _end(context: Context, done: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
     if isinstance(answer, Done):
-        await done.submit(order)  # with those whose answers came at the same moment
+        await done.submit(order)  # stored together with orders whose answers came at the same moment
     else:
         await _store(context, order, answer)
 
@@ -271,7 +271,7 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
     if failed is not None:
         context.jobs.wake(WEBHOOKS)
     if isinstance(failed, Charge) and failed.dual:
-        context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto stands, and is to be written off
+        context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto still stands, and is to be written off
 
 
 # Many orders at the simulated bank: one statement there, one here
@@ -295,7 +295,7 @@ async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[P
     except Exception as error:
         if not isinstance(error, DB_UNAVAILABLE):
             _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
-        # Each on its own: one bad order never takes its neighbours down.
+        # Then each order on its own: one bad order must not fail its neighbours.
         await asyncio.gather(*(_do(context, order, done, until) for order in orders))
         return
     if context.traces is not None:
@@ -335,9 +335,9 @@ def callback_url(context: Context) -> str:
 
 
 class _CallbackKeys:
-    """Registers our callback beside the orders, by one call at a time: a bank that does not answer to it would have as
-    many of them under way as there are orders, and no cob would be registered. Quietly: the reconciler asks in any
-    case, and a later order for the key tries again."""
+    """Registers our callback beside the orders, one call at a time: at a bank that does not answer this call, there
+    would be as many calls under way as orders, and no cob would be registered. A failure is only logged: the reconciler
+    asks in any case, and a later order for the key tries again."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -346,7 +346,7 @@ class _CallbackKeys:
         self._rest_until: dict[tuple[str, str], float] = {}  # keys that the bank did not take
 
     def to_register(self, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
-        """Keys for which the bank does not call us back yet, each after its bank's code; none while others are told."""
+        """Keys, each after its bank's code, for which the bank does not call back yet; none during a call."""
         if self._under_way:
             return []
         url = callback_url(self._context)
@@ -373,8 +373,8 @@ class _CallbackKeys:
 
 
 async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Register our callback for these keys, each after its bank's code, and answer, and remember, those it confirmed.
-    One that is refused keeps no other from being registered; a bank that does not answer is asked no more."""
+    """Register our callback for these keys, each after its bank's code; stores and returns those the bank confirmed.
+    A refused key keeps no other from being registered; after a call without an answer no more are made."""
     url = callback_url(context)
     taken = []
     for bank, key in keys:
@@ -382,7 +382,7 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> li
             async with asyncio.timeout(CALL_S):
                 answer = await context.banks.production[bank].pix.register_callback(key, url)
         except TimeoutError:
-            answer = Unknown("no answer in time")  # raised, it would keep the reconciler from the bank's lists
+            answer = Unknown("no answer in time")  # raised, it would keep the reconciler from reading the bank's lists
         if not isinstance(answer, Done):
             detail = answer.detail if isinstance(answer, Unknown) else answer.code
             _log.info("bank_callback_not_registered", detail=detail)
@@ -392,6 +392,6 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> li
             if isinstance(answer, Done):
                 await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
                 taken.append((bank, key))
-            else:  # the key's next order asks again; the reconciler would with each round, and for no other key
+            else:  # the key's next order asks again; the reconciler would ask each round, and for no other key
                 await callback_refused(conn, bank=bank, pix_key=key)
     return taken

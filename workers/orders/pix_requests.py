@@ -1,4 +1,4 @@
-"""What orders of the PIX lane ask the bank for, made of the order and of its charge."""
+"""The requests that orders of the PIX lane make to the bank, built from the order and its charge."""
 
 from datetime import date, datetime
 from uuid import UUID
@@ -16,7 +16,7 @@ from workers.orders.lease import ClaimedOrder
 
 
 class PixOrder(ClaimedOrder, frozen=True, gc=False):
-    """A claimed order, and its charge as it was at that moment."""
+    """A claimed order, with its charge as it was when the order was claimed."""
 
     due_at: datetime
     charge_id: UUID | None
@@ -25,11 +25,11 @@ class PixOrder(ClaimedOrder, frozen=True, gc=False):
     payer_sealed: bytes | None
     due_on: date | None
     terms: bytes | None
-    """Of a dual charge whose PIX leg is a cobv."""
+    """Set for a dual charge whose PIX leg is a cobv."""
     registering: bool
     callback_url: str | None
     ahead_s: int
-    """By how much its account's clock is ahead of real time; 0 in production."""
+    """How far its account's clock is ahead of real time; 0 in production."""
 
 
 class _Payer(Struct, frozen=True):
@@ -64,7 +64,7 @@ def asked_cob(context: Context, order: PixOrder) -> Cob:
 
 
 def asked_cobv(context: Context, order: PixOrder, terms: bytes) -> Cobv | None:
-    """With these terms; None of a test charge that was paid, and whose payer was erased, before it was registered."""
+    """The cobv with these terms; None for a test charge paid, and its payer erased, before it was registered."""
     if order.payer_sealed is None:
         return None
     assert order.charge_id is not None

@@ -1,8 +1,9 @@
-"""Where a lane's orders begin that are still to be done.
+"""The point in a lane's queue where the open orders begin.
 
-A row that left the queue stays in its index while any snapshot of the database is as old: of a dump, an export, an
-analyst's query. Claims that began at the oldest order would walk all that has left since, some hundred thousand rows
-for each claim. So they begin a little before what was claimed last, and at the oldest order once in some seconds.
+The index keeps a row that left the queue for as long as any snapshot of the database is that old: a dump's, an
+export's, an analyst's query's. A claim that began at the oldest order would walk all rows that have left since, some
+hundred thousand for each claim. So claims begin a little before the order claimed last, and at the oldest order once
+every few seconds.
 """
 
 import time
@@ -11,8 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
 LATE: Final = timedelta(seconds=30)
-"""Orders are due by the clocks of whoever writes them, and are there when they are committed: of one that is later than
-this the next look at all orders takes notice."""
+"""An order is due by the clock of the process that writes it, and visible once it is committed. One that appears later
+than this after its due time is found by the next look at all orders."""
 _ALL_S: Final = 5.0
 _ALL_SHARE: Final = 20
 """Looks at all orders take a twentieth of the time at most."""
@@ -27,7 +28,7 @@ Order = TypeVar("Order", bound=_Due)
 
 
 class QueueHead:
-    """Of one lane and mode, in one process."""
+    """The head of the queue of one lane and mode, as one process knows it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,14 +38,14 @@ class QueueHead:
     async def claim(
         self, orders_since: Callable[[datetime | None], Awaitable[Sequence[Order]]], *, now: datetime
     ) -> Sequence[Order]:
-        """What `orders_since` claims of the orders that are due since the instant it is given; None: of all."""
+        """Claim with `orders_since`, which takes orders due since the instant it is given, or all orders for None."""
         began = self._clock()
         every = began >= self._all_at
         claimed = await orders_since(None if every else self._since)
         if every:
             ended = self._clock()
             self._all_at = ended + max(_ALL_S, _ALL_SHARE * (ended - began))
-        # Those beyond their account's share are taken before they are due, and others come before them.
+        # Orders beyond their account's share are taken before they are due; `since` must not skip those due earlier.
         if due := [each.due_at for each in claimed if each.due_at <= now]:
             self._since = max(due) - LATE
         return claimed

@@ -1,6 +1,6 @@
-"""Have the bank send a refund: the PIX back, or a PIX to whom a boleto is refunded (workers/orders/outgoing.py).
+"""Have the bank send a refund: return the PIX, or send a PIX to refund a boleto (workers/orders/outgoing.py).
 
-The outcome is stored with what it means for refund, charge and wallet in one transaction.
+The outcome is stored in one transaction with its effect on refund, charge and wallet.
 """
 
 from base64 import b64decode
@@ -48,7 +48,7 @@ _READ: Final[dict[str, Callable[[bytes], Request]]] = {
 
 
 class RefundOrderWorker:
-    """Does the orders about refunds of one mode. What has ended is stored in batches."""
+    """Carries out the orders about refunds of one mode. Outcomes are stored in batches."""
 
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context

@@ -1,8 +1,8 @@
 """Send withdrawals (workers/orders/outgoing.py), and begin the daily ones.
 
-Before the bank is asked at all the withdrawal becomes `processing`, in a transaction of its own. From then on it cannot
-be cancelled. While an account is blocked what is pending stays so; what is `processing` is asked about, and not sent
-again.
+Before the bank is asked for the first time, the withdrawal becomes `processing`, in a transaction of its own. From then
+on it cannot be cancelled. While an account is blocked, its pending withdrawals stay pending; those that are
+`processing` are asked about, and not sent again.
 """
 
 from functools import partial
@@ -40,7 +40,7 @@ _read_request = msgspec.json.Decoder(SendOrder).decode
 
 
 class WithdrawalOrderWorker:
-    """Does the orders about withdrawals. Production only."""
+    """Carries out the orders about withdrawals. Production only."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -62,7 +62,7 @@ class WithdrawalOrderWorker:
             except DB_UNAVAILABLE as gone:
                 return Later(detail=type(gone).__name__, silent=True, lost_at=lost_at)
             if doc is None:
-                raise NotOurs  # it was cancelled before the bank was asked, and its order with it
+                raise NotOurs  # the withdrawal and its order were cancelled before the bank was asked
             answer = await self._send(order, _read_request(order.request))
         except errors.Refused as held:
             # The account is blocked, and nothing was sent by this attempt.
@@ -70,13 +70,13 @@ class WithdrawalOrderWorker:
         return judge(order, answer, doc.amount_cents, lost_at, now=self._context.now())
 
     async def _send(self, order: MoneyOrder, request: SendOrder) -> Answer:
-        """Raises errors.Refused(KYC_REQUIRED) when the bank does not have it and the account is blocked by now."""
+        """Raises errors.Refused(KYC_REQUIRED) when the bank has not sent it and the account has been blocked."""
         bank = self._context.banks.of(order.mode, order.bank)
         id = order.order_id.hex
         if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
             return found
         if order.attempts > 1:
-            # It may have been blocked since it began, and the bank has not sent anything.
+            # The account may have been blocked since the first attempt, and the bank has sent nothing.
             async with session(self._context.pool) as conn:
                 await check_approved(conn, order.account_id)
         return await bank.transfers.send_pix(
@@ -108,10 +108,10 @@ class WithdrawalOrderWorker:
 
 
 async def withdraw_daily(context: Context) -> int:
-    """From the hour set on, in Sao Paulo, begin the day's withdrawals; answers how many accounts were looked at.
+    """Begin the day's withdrawals, from the configured hour in Sao Paulo on; returns how many accounts were looked at.
 
-    What decides is the day that is written down with each account, and one withdrawal for each account and day: two
-    workers, a restart or a clock set back never make a second one.
+    Each account keeps the day of its last daily withdrawal, and there is one for each account and day: two workers, a
+    restart or a clock set back never make a second one.
     """
     now = to_millisecond(context.now())
     here = now.astimezone(SAO_PAULO)

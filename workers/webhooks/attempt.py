@@ -1,6 +1,6 @@
 """One attempt: POST the bytes, read the first KiB of the answer, and name the outcome.
 
-Nothing that a receiver does is raised, and nothing it does takes longer than the session's timeout.
+Nothing that a receiver does raises an exception, or takes longer than the session's timeout.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _STALE_S = 1.0
 
 
 class ReceiverAnswer(NamedTuple):
-    """What the receiver did. `outcome` is of webhook_attempt's words; without an answer `status` is None."""
+    """The answer of a receiver. `outcome` is one of webhook_attempt's words; without an answer `status` is None."""
 
     outcome: str
     status: int | None = None
@@ -27,14 +27,14 @@ class ReceiverAnswer(NamedTuple):
 
 
 async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> ReceiverAnswer:
-    """One attempt, ten seconds at most (the session's timeout). Nothing a receiver does is raised."""
+    """One attempt, ten seconds at most (the session's timeout). Nothing that a receiver does raises an exception."""
     clock = asyncio.get_running_loop().time
     began = clock()
     try:
         try:
             return await _request(http, url, body, headers)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            # A kept connection that the receiver had closed: not a failure of the receiver.
+            # The receiver had closed a kept connection, which is no failure of the receiver: one more request.
             if not connection_was_kept() or clock() - began > _STALE_S:
                 raise
             return await _request(http, url, body, headers)
@@ -46,7 +46,7 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
 
 async def _request(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> ReceiverAnswer:
     response = await http.post(url, data=body, headers=headers, allow_redirects=False)
-    # The status is the answer: whatever the body is, and however long it takes, the outcome stays.
+    # The status decides the outcome, whatever the body is and however long it takes.
     try:
         kept = await _read(response)
     finally:
@@ -72,7 +72,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     content, kept = response.content, bytearray()
     read = 0
     try:
-        if content.is_eof():  # it came with the head, as nearly all do
+        if content.is_eof():  # the body came with the head, as nearly always
             kept += content.read_nowait(_READ_BYTES)[:_KEEP_BYTES]
         else:
             async with asyncio.timeout(_READ_S):
@@ -86,7 +86,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _outcome(error: BaseException) -> str:
-    """What went wrong, in words a merchant can act on."""
+    """The fault, in words that a merchant can act on."""
     causes: list[BaseException] = [error]
     while len(causes) < 5 and (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)

@@ -1,4 +1,4 @@
-"""What is counted and logged of webhook attempts."""
+"""Metrics and log lines of webhook attempts."""
 
 from datetime import datetime
 from functools import cache
@@ -10,7 +10,7 @@ from prometheus_client import Counter, Histogram
 from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.lanes import DueDelivery
 
-# Kept by their labels: to look a counter up costs more than to count.
+# Cached by their labels: looking up a counter costs more than counting.
 _attempts: Final = cache(Counter("webhook_deliveries", "Webhook attempts by outcome.", ["outcome", "mode"]).labels)
 _duration: Final = cache(Histogram("webhook_delivery_duration_seconds", "How long receivers took.", ["mode"]).labels)
 _delay: Final = cache(
@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 
 
 def named(due: DueDelivery) -> dict[str, Any]:
-    """What a delivery is known by in a log line."""
+    """The fields that identify a delivery in a log line."""
     return {
         "delivery_id": str(due.delivery_id),
         "event_id": str(due.event_id),
@@ -38,7 +38,7 @@ def named(due: DueDelivery) -> dict[str, Any]:
 
 
 def count_attempt(due: DueDelivery, answer: ReceiverAnswer, started_at: datetime, duration_s: float) -> None:
-    """One line of the log for each, as the API has one for each request."""
+    """Count the attempt, and log one line for it, as the API does for each request."""
     mode = "test" if due.test else "production"
     duration_ms = round(duration_s * 1000)
     _log.info("webhook_sent", outcome=answer.outcome, status=answer.status, duration_ms=duration_ms, **named(due))

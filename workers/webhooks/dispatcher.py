@@ -1,11 +1,11 @@
-"""Deliver webhooks: claim what is due, sign it, send it, store what came of it.
+"""Deliver webhooks: claim what is due, sign it, send it, and store the result.
 
-A lane is an endpoint in one mode. No lane waits for another: each has a few requests in flight at most, which
-PostgreSQL counts over all workers, and what a lane may do at all is decided in domain/webhooks/breaker.py. Requests
-run as tasks across the rounds of the duty, which itself only claims and returns.
+A lane is an endpoint in one mode. No lane waits for another: each has few requests in flight, which PostgreSQL counts
+over all workers, and domain/webhooks/breaker.py decides what a lane may do at all. Requests run as tasks across the
+rounds of the duty; a round itself only claims and returns.
 
-Delivery is at least once. The lease in PostgreSQL sees to that: a worker that dies leaves
-rows that `release` finds, and nothing else needs to be cleaned up.
+Delivery is at least once, by the lease in PostgreSQL: a worker that dies leaves rows that `release` finds, and nothing
+else needs to be cleaned up.
 """
 
 import asyncio
@@ -35,30 +35,31 @@ from workers.webhooks.traced import post_traced
 
 IN_FLIGHT_MAX = 1_000
 IN_FLIGHT_TEST_MAX = 300
-"""Of all: what sandbox lanes may have together, however many of them hang."""
+"""The part of IN_FLIGHT_MAX that all sandbox lanes may have together, however many of them hang."""
 LANES_MAX = 128
 FINISH_S = 12.0
 LOSSES_MAX = 5
-"""Workers that may die of a delivery before it is stuck, for a person to look at."""
+"""Workers that may die while they send a delivery, before it is stuck for a person to look at."""
 
 _YOUNG_S = 0.05
 _UNSTORED_MAX = 100
-"""Requests begun in the last 50 ms and answers not stored: sent twice if this process dies. Half is claimed at once."""
+"""Requests begun in the last 50 ms and answers not stored: sent twice if this process dies. Once there are so many,
+half of them must end before the next claim."""
 _BUSY = IN_FLIGHT_MAX // 2
 _CONCURRENCY_WHEN_BUSY = 2
 _RESULTS_MAX = 200
 _RELEASE_MAX = 500
 _STORE_TRIES = 12
 _WINDOW = 256
-"""Deliveries whose lanes are looked at: due the longest, and due last."""
+"""Deliveries whose lanes a look reads: those due the longest, and as many that became due last."""
 _SCAN_MAX = 1_000
-"""Lanes gone through at once while more is due than that; 2.4 us each."""
+"""Lanes that a look goes through while more is due than that; 2.4 us each."""
 _PAGES_MAX = 8
 _TIMER_S_MAX = 60.0
 _TIMERS_PER_S = 20
-# Another transaction ended one of these deliveries meanwhile, or is in the way of two of them.
+# Another transaction ended one of these deliveries meanwhile, or has locked two of them in another order.
 _MEANWHILE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
-# One row can be at fault here (its endpoint was deleted meanwhile), so its neighbours are written without it.
+# One row can be at fault here (its endpoint was deleted meanwhile), so the other rows are written without it.
 _ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
 _BEFORE_ALL = LaneKey(UUID(int=0), Mode.PRODUCTION)
@@ -67,10 +68,11 @@ _log = structlog.get_logger()
 
 
 class _Look(Struct, frozen=True):
-    """A lane that has something due, and how far the look went that found it; of a look that found none, that alone.
+    """A lane that has something due, and how far the look that found it went. A look that found none has one row, with
+    the latter alone.
 
-    `concurrency`: requests in flight; `probe`: it is not open, one request is sent; `ours`: no other worker has it
-    locked; `n`: where among the lanes gone through it came.
+    `concurrency`: requests it may have in flight; `probe`: it is not open, so one request is sent; `ours`: no other
+    worker has it locked; `n`: its place among the lanes gone through.
     """
 
     endpoint_id: UUID
@@ -103,7 +105,7 @@ release = sql.many("webhook_delivery.release", _Freed)
 
 
 def _next_after(looks: Sequence[_Look], *, cut: bool) -> LaneKey:
-    """Behind which lane the next scan begins: the last one that is claimed from when others were cut off, else the
+    """The lane behind which the next scan begins: the last one that is claimed from when others were cut off, else the
     last one gone through."""
     seen = max((look for look in looks if look.n is not None), key=lambda look: look.n or 0, default=None)
     if cut and seen is not None:
@@ -117,7 +119,7 @@ def _next_after(looks: Sequence[_Look], *, cut: bool) -> LaneKey:
 class WebhookDispatcher:
     """The deliveries of one worker process. `wake` is called when there may be something to claim.
 
-    `lease_s` unless given is the installation's.
+    `lease_s` is the installation's unless given.
     """
 
     def __init__(
@@ -139,8 +141,8 @@ class WebhookDispatcher:
         self._in_flight: Counter[LaneKey] = Counter()
         self._in_flight_test = 0
         self._unstored: set[UUID] = set()
-        # Lanes at their concurrency that may have more due, and with how many in flight to look at them again: a claim
-        # for each request that ended would cost more than the request.
+        # Lanes at their concurrency that may have more due, and the number in flight at which to look at them again: a
+        # claim for each request that ended would cost more than the request.
         self._full: dict[LaneKey, int] = {}
         self._short = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
         self._timers: set[int] = set()
@@ -149,7 +151,7 @@ class WebhookDispatcher:
         self._store = Batcher(self._store_batch, lanes=2, batch_max=_RESULTS_MAX, alone_again=_ONE_BAD)
 
     async def drain(self) -> int:
-        """Claim one round of what is due and begin to send it; answers how many. 0: nothing due, or no capacity."""
+        """Claim one round of what is due and begin to send it; returns how many. 0: nothing due, or no capacity."""
         async with self._claiming:
             return await self._claim_round()
 
@@ -168,9 +170,9 @@ class WebhookDispatcher:
         return 0
 
     async def _claim_page(self, now: datetime) -> int:
-        """Claim of the lanes of one look; answers how many. `_after` is back at the start when all lanes were gone
+        """Claim from the lanes of one look; returns how many. `_after` is back at the start when all lanes were gone
         through."""
-        # By a clock that nobody sets: the lease is PostgreSQL's, and how far this machine's own is from it is unknown.
+        # By the loop's clock, which nobody sets: the lease goes by PostgreSQL's clock, not by this machine's.
         leased_until = asyncio.get_running_loop().time() + self._lease.total_seconds()
         lanes_max = min(LANES_MAX, self._capacity())
         async with transaction(self._context.pool) as conn:
@@ -201,8 +203,8 @@ class WebhookDispatcher:
             key = lane.key
             free, limit = lane.concurrency - self._in_flight[key], claim_max.get(key, 0)
             if not lane.ours or found[key] < min(free, limit):
-                continue  # another worker has it, or nothing else of it is due
-            # It may have more due: it is looked at again when one of its requests, or any request, has ended.
+                continue  # another worker has the lane, or nothing else in it is due
+            # The lane may have more due: look at it again when one of its requests, or any request, has ended.
             if free <= limit:
                 self._full[key] = lane.concurrency * 3 // 4
             else:
@@ -212,7 +214,7 @@ class WebhookDispatcher:
         return len(claimed)
 
     async def release(self) -> int:
-        """Release the leases of workers that died; answers how many."""
+        """Release the leases of workers that died; returns how many."""
         async with session(self._context.pool) as conn:
             freed = await release(
                 conn, now=self._context.now(), limit=_RELEASE_MAX, losses_max=LOSSES_MAX, lease=self._lease
@@ -229,11 +231,11 @@ class WebhookDispatcher:
         return len(freed)
 
     async def tend(self) -> int:
-        """One round for lanes that are or were paused; answers 0."""
+        """One round for lanes that are or were paused; returns 0."""
         ready = await tend_lanes(self._context.pool, self._context.settings, now=self._context.now())
         if ready:
             self._wake()
-        # Never at once again: what a lane has held is released slowly, a portion at each interval.
+        # No round follows at once: what a lane has held is released slowly, a portion at each interval.
         return 0
 
     async def stop(self, timeout_s: float = FINISH_S) -> None:
@@ -260,8 +262,8 @@ class WebhookDispatcher:
     def _share(self, lanes: Sequence[_Look]) -> dict[LaneKey, int]:
         """How many claims each lane may have of this process's capacity, which all lanes share.
 
-        When it is short each lane gets one, in rotation; its second half is for lanes with hardly any request in
-        flight, so that however many receivers hang, one that answers is still served.
+        When capacity is short, each lane gets one claim, in rotation. Its second half is for lanes with hardly any
+        request in flight, so that however many receivers hang, one that answers is still served.
         """
         left = self._capacity()
         left_test = IN_FLIGHT_TEST_MAX - self._in_flight_test
@@ -313,18 +315,18 @@ class WebhookDispatcher:
             self._end(due.lane)
 
     def _discount(self, delivery_id: UUID) -> None:
-        """It counts as unstored no more: its result is stored, or its receiver takes long."""
+        """The delivery no longer counts as unstored: its result is stored, or its receiver takes long."""
         self._unstored.discard(delivery_id)
         self._wake_if_short()
 
     def _wake_if_short(self) -> None:
-        # With half of the capacity at least: a claim costs the same for one as for many.
+        # Only with half of the capacity free: a claim costs the same for one delivery as for many.
         if self._short and len(self._unstored) <= _UNSTORED_MAX // 2:
             self._short = False
             self._wake_soon()
 
     def _wake_soon(self) -> None:
-        # In the loop's next iteration, when a task that ended has left its set.
+        # Deferred by one loop iteration, so that finished tasks have removed themselves from the set.
         asyncio.get_running_loop().call_soon(self._wake)
 
     def _end(self, lane: LaneKey) -> None:
@@ -354,7 +356,7 @@ class WebhookDispatcher:
         return await post_traced(context.traces, self._http, due, headers)
 
     async def _store_batch(self, attempts: Sequence[FinishedAttempt]) -> list[None]:
-        """Store them, however long PostgreSQL takes to restart within the retries: the requests have been made."""
+        """Store the attempts, with retries over a restart of PostgreSQL: the requests have been made."""
         for wait_s in (*[min(0.05 * 2**n, 2.0) for n in range(_STORE_TRIES)], None):
             try:
                 now = self._context.now()
@@ -376,7 +378,7 @@ class WebhookDispatcher:
         return [None] * len(attempts)
 
     def _wake_at(self, at: datetime, now: datetime) -> None:
-        """Wake when this becomes due, if that is soon; the duty's interval and other workers cover the rest."""
+        """Wake at this time, if it is soon; the duty's interval and other workers cover the rest."""
         delay_s = (at - now).total_seconds()
         if delay_s > _TIMER_S_MAX:
             return

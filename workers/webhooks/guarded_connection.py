@@ -1,4 +1,4 @@
-"""HTTP to addresses that merchants chose: names are resolved here, and only public addresses connected to.
+"""HTTP to addresses that merchants chose: names are resolved here, and only public addresses are connected to.
 
 A merchant's URL may name, or be made to resolve to, our own machines. So a name is refused when any of
 its answers is not public (mixed answers are an attack or a broken zone), and the socket factory checks
@@ -28,11 +28,11 @@ CONNECT_S = 3.0
 ATTEMPT_S = 10.0
 _RESOLVE_S = 2.0
 _LOOKUPS = 64
-"""At once. Names that never answer delay only one another, each for two seconds."""
+"""Lookups at the same time. Names that never answer delay only one another, each for two seconds."""
 _SOCKETS = 1000
 _KEPT_MAX = 4_000
-"""Connections that wait for their receiver's next event, 43 KB each, beside those in use: the oldest is closed for
-another. Fewer where the process may open few files."""
+"""Idle connections kept for their receivers' next events, 43 KB each, beside those in use: the oldest is closed for a
+new one. Fewer where the process may open few files."""
 _SHARE_OF_FILES = 4
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
@@ -40,17 +40,18 @@ _BEGAN_BYTES = 512  # interim answers (1xx) included
 _END = b"\r\n\r\n"
 _HEADER_BYTES_MAX = 32 * 1024
 _ANSWER_BYTES_MAX = 64 * 1024
-"""Interim answers, head, body and what frames it. More is not parsed: interim answers (1xx), empty lines and chunks of
-one byte without end kept the event loop busy for the whole attempt, and every other delivery and bank order waited."""
+"""The bound of interim answers, head, body and framing. More is not parsed: interim answers (1xx), empty lines or
+one-byte chunks without end kept the event loop busy for the whole attempt, while all other deliveries and bank orders
+waited."""
 _STATUS = re.compile(rb"(?:\A|\r\n\r\n)HTTP/1\.[01] ([1-5][0-9]{2})[ \r]")
 
 
 class BlockedAddress(OSError):
-    """The address is not one a webhook may go to."""
+    """A webhook may not go to this address."""
 
 
 class BrokenAnswer(aiohttp.ClientError):
-    """The receiver answered with this status, and with something behind it that is no HTTP."""
+    """The receiver answered with this status, and then with something that is not HTTP."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -59,7 +60,7 @@ class BrokenAnswer(aiohttp.ClientError):
 
 class _Remembering(AskedConnection):
     """The client's end of a connection, which keeps how the answer began: its status counts (contract section 9: only
-    2xx is success) also when the parser then refuses a body where none may be, or bytes behind the last."""
+    2xx is success) even when the parser then refuses a body where none may be, or bytes behind the body's end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -69,7 +70,7 @@ class _Remembering(AskedConnection):
         self._left = _ANSWER_BYTES_MAX
         self.asked = False
         self.among: dict[ResponseHandler, None] | None = None
-        """Those that wait, with this one, until it is lost."""
+        """The connector's idle connections, this one among them; it leaves them when it is lost."""
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self.among is not None:
@@ -108,7 +109,7 @@ class _Response(aiohttp.ClientResponse):
         except aiohttp.ClientError as error:
             head = connection.protocol
             statuses = [int(found[1]) for found in _STATUS.finditer(head.began)]
-            # Of a head that is there to its end.
+            # The status of a head that is complete.
             status = next((each for each in statuses[: head.ended] if each >= 200), None)
             if status is None:
                 raise
@@ -116,10 +117,10 @@ class _Response(aiohttp.ClientResponse):
 
 
 class _Connector(AskedConnector):
-    """Notes whether the connection is a kept one. aiohttp's tracing tells that too, for a tenth of the time that a
-    request takes: it makes an object for everything it might be asked about.
+    """Notes whether the connection is a kept one. aiohttp's tracing could tell, but takes a tenth of a request's time:
+    it makes an object for everything it might be asked about.
 
-    Bounds how many are kept: aiohttp bounds those in use alone."""
+    Bounds the idle connections that are kept: aiohttp bounds only those in use."""
 
     def __init__(self, **named: Any) -> None:
         super().__init__(protocol=_Remembering, **named)
@@ -155,7 +156,7 @@ def connection_was_kept() -> bool:
 
 
 class GuardedResolver(AbstractResolver):
-    """c-ares, because threads for lookups run out: forty dead zones would delay every delivery by many seconds."""
+    """Resolves by c-ares: threads for lookups run out, and forty dead zones would delay every delivery by seconds."""
 
     def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
         self._allow_private = allow_private
@@ -178,7 +179,7 @@ class GuardedResolver(AbstractResolver):
 
 
 def checked(answers: list[ResolveResult]) -> list[ResolveResult]:
-    """The answers, when there are some and all are public; raises BlockedAddress or OSError."""
+    """The answers, if there are some and all are public; raises BlockedAddress or OSError."""
     if not answers:
         raise OSError("DNS knows no address")
     for answer in answers:
@@ -210,7 +211,7 @@ async def guarded_session(
         limit=_SOCKETS,
         keepalive_timeout=_KEEP_ALIVE_S,
         happy_eyeballs_delay=None,
-        timeout_ceil_threshold=60,  # else ten seconds are rounded up to whole ones of the loop's clock
+        timeout_ceil_threshold=60,  # else the ten seconds are rounded up to whole seconds of the loop's clock
     )
     session = aiohttp.ClientSession(
         connector=connector,

@@ -1,7 +1,7 @@
 """Store finished attempts, fold them into their lanes, and tend lanes that are or were paused.
 
 A batch of finished attempts is written in one transaction: the lanes that change, the deliveries, the
-attempts and the notices. What becomes of a lane is decided in domain/webhooks/breaker.py.
+attempts and the notices. domain/webhooks/breaker.py decides what becomes of a lane.
 """
 
 from collections import defaultdict
@@ -29,13 +29,13 @@ from sql import Connection
 from workers.webhooks.attempt import ReceiverAnswer
 
 _PROBE_S_MAX = 60.0
-"""Between two probes of a broken lane: merchants wait for payments, and a request a minute is no load."""
+"""The longest wait between probes of a broken lane: merchants wait for payments, and a request a minute is no load."""
 _LANES_MAX = 100
 _MOVED_MAX = 500
-"""Rows moved in one lane and round: a lane sends far fewer in the second until the next."""
+"""Rows moved in one lane and round: a lane sends far fewer in the second until the next round."""
 _FORGOTTEN_MAX = 1_000
 _LATE = timedelta(minutes=2)
-"""Longer than a transaction that writes a delivery lasts: PostgreSQL ends its statements and its idleness sooner."""
+"""Longer than any transaction that writes a delivery: PostgreSQL ends its statements and its idle time sooner."""
 
 _log = structlog.get_logger()
 
@@ -58,7 +58,7 @@ class DueDelivery(Struct, frozen=True):
     old_secrets_sealed: list[bytes]
     body: bytes
     request_id: str | None
-    """Of the request that caused the event; None of what a bank or a worker caused."""
+    """The id of the request that caused the event; None when a bank or a worker caused it."""
 
     @property
     def lane(self) -> LaneKey:
@@ -79,7 +79,7 @@ class FinishedAttempt(NamedTuple):
 
 
 class DeliveryOutcome(NamedTuple):
-    """What becomes of a delivery after an attempt."""
+    """The delivery's state after an attempt."""
 
     state: str
     step: int
@@ -117,7 +117,7 @@ forget_held = sql.count("webhook_lane.forget_held")
 
 
 def rules_of(settings: Settings, mode: Mode) -> Rules:
-    """The first probe comes when the first retry would."""
+    """The breaker's rules for lanes of this mode. The first probe is due when the first retry would be."""
     delays_s = settings.webhook_delays_s
     return Rules(
         cap=settings.pace.sandbox_webhook_requests if mode.test else settings.pace.webhook_requests,
@@ -131,7 +131,7 @@ def rules_of(settings: Settings, mode: Mode) -> Rules:
 async def store_attempts(
     pool: Pool, settings: Settings, attempts: Sequence[FinishedAttempt], *, now: datetime
 ) -> tuple[list[DeliveryOutcome], list[datetime]]:
-    """Write a batch. Answers what became of each delivery, and when the lanes it blocked may be asked again."""
+    """Write a batch. Returns the outcome of each delivery, and when the lanes it blocked may be asked again."""
     by_lane: dict[LaneKey, list[int]] = defaultdict(list)
     for at, each in enumerate(attempts):
         by_lane[each.due.lane].append(at)
@@ -161,7 +161,7 @@ async def _store(
     *,
     now: datetime,
 ) -> list[LaneKey]:
-    """Store attempts and deliveries; answers which of `lanes` a success changes, because they are not healthy."""
+    """Store attempts and deliveries; returns which of `lanes` a success changes, because they are not healthy."""
     rows = await store_results(
         conn,
         attempts=attempts,
@@ -196,12 +196,12 @@ async def _fold(
     outcomes: dict[int, DeliveryOutcome] = {}
     transitions: list[_Transition] = []
     for key, places in by_lane.items():
-        # Without a row the lane is healthy, or its endpoint was removed.
+        # A lane without a row is healthy, or its endpoint was removed.
         lane = before.get(key, Lane())
         rules = rules_of(settings, key.mode)
         for at in places:
             attempt = attempts[at]
-            # What an address that was left answers says nothing of the one that took its place.
+            # The answer of an address that was replaced since says nothing about the new address.
             moved = attempt.due.url != urls.get(key, attempt.due.url)
             asked_s = None if moved else retry_after_s(attempt.answer.retry_after, now=now)
             if not moved:
@@ -234,13 +234,13 @@ def _attempt_result(attempt: FinishedAttempt, asked_s: float | None) -> AttemptR
 def _outcome(
     attempt: FinishedAttempt, lane: Lane, settings: Settings, *, asked_s: float | None, now: datetime
 ) -> DeliveryOutcome:
-    """What becomes of the delivery; `lane` is as the attempt left it, `asked_s` the answer's Retry-After."""
+    """The delivery's outcome; `lane` is as the attempt left it, `asked_s` the answer's Retry-After."""
     due = attempt.due
     if attempt.answer.outcome == "delivered":
         return DeliveryOutcome("delivered", due.step + 1, now)
     if lane.state is LaneState.PAUSED:
-        # Also after the last attempt of the schedule: it may be sent when the lane has recovered. It is kept from the
-        # pause on, or from when it became due after it.
+        # Also after the schedule's last attempt: it may be sent when the lane has recovered. How long it is held counts
+        # from the pause, or from its due time if that is later.
         assert lane.paused_at is not None
         return DeliveryOutcome("held", due.step, max(due.due_at, lane.paused_at))
     step = due.step + 1
@@ -278,8 +278,8 @@ async def _give_notice(
 
 
 def _facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
-    """What the reader needs to act: where, since when, and what the last answer was. Path and query of the address may
-    hold a secret of the merchant's, and a notice is mailed, and stays."""
+    """The facts the reader needs to act: where, since when, and the last answer. Of the address only the host: its path
+    and query may hold a secret of the merchant's, and a notice is mailed, and stays."""
     lane, answer = transition.lane, transition.attempt.answer
     since = lane.failing_since or before.failing_since
     facts: dict[str, Any] = {"url": host_of(url), "failing_since": None if since is None else iso(since)}
@@ -291,9 +291,9 @@ def _facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
 
 
 async def tend_lanes(pool: Pool, settings: Settings, *, now: datetime) -> int:
-    """One round for lanes that are or were paused: hold, release, probe, and forget what was held too long.
+    """One round for lanes that are or were paused: hold, release, probe, and forget deliveries held too long.
 
-    Answers how many deliveries it made ready to be sent. What it could not do now it does in the next round.
+    Returns how many deliveries it made ready to be sent. What it could not do now is left to the next round.
     """
     async with session(pool) as conn:
         await hold(conn, now=now, lanes_max=_LANES_MAX, limit=_MOVED_MAX)

@@ -1,4 +1,4 @@
-"""An attempt as a span of its event's trace, which the receiver may go on with: the header traceparent."""
+"""An attempt as a span of its event's trace. The header traceparent lets the receiver continue the trace."""
 
 import aiohttp
 
@@ -10,9 +10,10 @@ from workers.webhooks.lanes import DueDelivery
 async def post_traced(
     traces: Traces | None, http: aiohttp.ClientSession, due: DueDelivery, headers: dict[str, str]
 ) -> ReceiverAnswer:
-    """As `post`. Of the receiver the span knows its endpoint's id and its answer's status: an address may hold a token.
+    """As `post`, in a span. Of the receiver the span has only the endpoint's id and the answer's status: an address may
+    hold a token.
 
-    The receiver is sent no traceparent of a trace that is not recorded here: its flag would have it record nothing.
+    The receiver gets no traceparent of a trace that is not recorded here: its flag would make it record nothing.
     """
     if traces is None:
         return await post(http, due.url, due.body, headers)
