@@ -334,7 +334,7 @@ class CellRouter:
                 await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
 
     async def _ready(self, scope: Any, receive: Any, send: Any) -> None:
-        """Ready while any cell is: if home alone decided, a load balancer would cut off all cells while home is away."""
+        """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
         ours = Answered()
         await self._home(dict(scope), receive, ours.send)
         for front in self._fronts()[1:] if ours.status != 200 else ():
