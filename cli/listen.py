@@ -1,8 +1,8 @@
 """`quita listen URL`: sends an account's new events to an address on this machine, as its webhooks would be sent.
 
 It reads the feed over the API and signs the forwarded events with a secret of its own, so the service need not reach
-this machine. Every answer is shown. An event is sent once, unless the connection is refused: then it is retried in
-order, so that a restart of the receiver loses nothing.
+this machine. Every answer is shown. An event is sent once, unless the connection is refused or breaks before an answer:
+then it is retried in order, so that a restart of the receiver loses nothing.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _POLL_S = 0.5  # one small index range each time
 _PAGE = 100
 _ANSWER_S_MAX = 10.0  # the time limit of a webhook attempt (contract section 9)
 _RETRY_S_MAX = 5.0  # the longest wait between attempts to reach an API that does not answer
-_ABSENT_S = 0.25  # the first wait for a receiver that refuses connections; doubled up to _ABSENT_S_MAX
+_ABSENT_S = 0.25  # the first wait for a receiver that is not reached; doubled up to _ABSENT_S_MAX
 _ABSENT_S_MAX = 2.0
 _PATIENCE_S = 600.0  # how long one event waits for the receiver; then the next one is tried
 _KEEP_BYTES = 1024  # how much of an answer is kept, as in deliveries (contract section 9)
@@ -101,7 +101,7 @@ def listen(args: argparse.Namespace) -> int:
 
 
 def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Sends one event and shows the outcome. Waits for a receiver that refuses connections, except with --once."""
+    """Sends one event and shows the outcome. Waits while the receiver is not reached, except with --once."""
     from runtime.ids import new_id
 
     delivery_id, began, wait_s = new_id(), time.monotonic(), _ABSENT_S
@@ -204,7 +204,8 @@ def _check_answers(status: int) -> None:
 def _attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
-    """POSTs one event. Returns the outcome, in the form of --json, and whether the connection was refused."""
+    """POSTs one event. Returns the outcome, in the form of --json, and whether the receiver was not reached: the
+    connection was refused, or broke before an answer. A timeout is not counted so."""
     from yarl import URL
 
     from domain.webhooks.signature import delivery_headers

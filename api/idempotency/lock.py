@@ -22,8 +22,8 @@ from runtime.redis import REDIS_UNAVAILABLE
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
 KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
-# A creation that waits for a location or the database may take longer: then the key's row alone decides. All others
-# take less. It is also how long requests wait for a key whose process died.
+# Longer than a creation takes, except one that waits for a location or the database: then the key's row alone decides.
+# It is also the longest that requests wait for a key whose process died.
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
 _unlocked = without_redis_total.labels("lock")

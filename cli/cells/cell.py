@@ -1,4 +1,4 @@
-"""`quita cell list|add|standby|move`: databases side by side, each with some of the accounts."""
+"""`quita cell list|add|standby|move`: manages cells, databases side by side that each hold some of the accounts."""
 
 import argparse
 import asyncio

@@ -19,8 +19,8 @@ _READ_S = 2.0
 
 
 class Said(NamedTuple):
-    """A receiver's answer. Without one, `status` is None and `error` is the reason; `absent` if it refused the
-    connection."""
+    """A receiver's answer. Without one, `status` is None and `error` is the reason; `absent` if the connection was
+    refused or broke (not for a timeout)."""
 
     status: int | None
     error: str

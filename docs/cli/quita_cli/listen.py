@@ -1,7 +1,7 @@
 """`listen URL`: sends the account's new events to an address on this machine, as its webhooks would be sent.
 
 It reads the feed and signs the events that it forwards, so the service need not reach this machine. While the receiver
-refuses connections, `listen` waits and keeps the order, so a restart of the receiver loses nothing.
+is not reached, `listen` waits and keeps the order, so a restart of the receiver loses nothing.
 """
 
 import argparse
@@ -64,8 +64,7 @@ def _follow(api: Api, kinds: list[str], after: int) -> Iterator[dict[str, Any]]:
 
 
 def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> bool:
-    """Forwards one event; returns whether the receiver accepted it. Waits while it refuses connections, except with
-    --once."""
+    """Forwards one event; returns whether the receiver accepted it. Waits while not reached, except with --once."""
     body = json.dumps(
         {name: value for name, value in item.items() if name not in _ONLY_IN_FEED},
         ensure_ascii=False, separators=(",", ":"),
