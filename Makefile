@@ -1,12 +1,12 @@
-# Two commands need nothing but python3 (3.11 or newer): make up, make test.
+# `make up` and `make test` need only python3 (3.11 or newer).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
 TESTERS ?= 2
 
-# Some shells forbid Python to keep what it compiled. All processes here are of the same modules, and each would compile them
-# anew, which takes longer than the rest of its start.
+# Some shells set this variable, which stops Python from caching bytecode. All processes here load the same modules, and each
+# would compile them again, which takes longer than the rest of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install up test check bench fault fmt

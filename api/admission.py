@@ -1,4 +1,4 @@
-"""The checks every route with a token shares, in the order of contract section 1."""
+"""The checks that all routes with an access token share, in the order of contract section 1."""
 
 import contextlib
 from collections.abc import Coroutine
@@ -29,7 +29,8 @@ _OTHER_MODE = {
 
 
 async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receive, exchange: Exchange) -> Call:
-    """The request, once its size and type, token, rate, mode, scope, key and JSON are in order; or Refused."""
+    """Checks size and type, token, rate, mode, scope, key and JSON, in this order; returns the call or raises
+    Refused."""
     try:
         raw = await _read(route, scope, receive)
     except Refused:
@@ -53,7 +54,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
             if exchange.sent is not None and len(raw) <= READ_MAX:
                 exchange.sent = body
         if route.key:
-            # The path as asked for: a key used for one charge is not another charge's.
+            # The path with its ids, not the template: the same key and body for another charge is another request.
             mark = fingerprint(route.method, scope["path"], body)
     return Call(
         scope=scope, request_id=exchange.request_id, at=now, caller=caller, body=body, key=key, fingerprint=mark
@@ -77,7 +78,7 @@ def _caller(context: ApiContext, scope: Scope, now: datetime) -> Coroutine[Any, 
 
 
 async def _spend(context: ApiContext, caller: Caller, exchange: Exchange) -> None:
-    """One token of the credential's bucket; what is left is told whether or not there was one."""
+    """Spends one token of the credential's bucket. The RateLimit headers are set on a refusal too."""
     rate, burst = context.rate_of(caller)
     try:
         left, reset_s = await context.buckets.spend(caller.client_id, rate_per_s=rate, burst=burst)
@@ -96,25 +97,25 @@ def _limits(burst: int, left: int, reset_s: int) -> list[tuple[bytes, bytes]]:
 
 
 async def _identify(context: ApiContext, scope: Scope, exchange: Exchange) -> None:
-    """Of a request refused for its size or type, before its token: it counts against the limits of its credential and
-    stands in its log. The refusal stands whatever goes wrong here."""
+    """Identifies the caller of a request that was refused for its size or type before its token was read, so that it
+    counts against the credential's rate limit and is logged. Failures here never replace the first refusal."""
     with contextlib.suppress(Refused, *DB_UNAVAILABLE):
         exchange.caller = await _caller(context, scope, context.now())
         await _spend(context, exchange.caller, exchange)
 
 
 async def read_body(request: Request[Any, Any, Any]) -> bytes:
-    """For routes without a token, which are not admitted: the body within its bound."""
+    """The body, at most BYTES_MAX, for routes without an access token, which do not come through `admit`."""
     return await _body(request.scope, request.receive)
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The body straight from the server: the framework's way costs as much as the rest of the framework."""
+    """The body straight from the server: the framework's own way costs as much as the rest of the framework."""
     for value in header_values(scope, b"content-length"):
         if len(value) > 9 or (value.isdigit() and int(value) > BYTES_MAX):
-            raise Refused(Code.PAYLOAD_TOO_LARGE)  # said to be too large: not a byte of it is waited for
+            raise Refused(Code.PAYLOAD_TOO_LARGE)  # refused by the declared length, before any byte is read
     here = getattr(getattr(receive, "__self__", None), "body_here", None)
-    whole: bytes | None = None if here is None else here()  # the server's own (cli/run/http_cycle.py)
+    whole: bytes | None = None if here is None else here()  # our server's shortcut (cli/run/http_cycle.py)
     if whole is not None:
         if len(whole) > BYTES_MAX:
             raise Refused(Code.PAYLOAD_TOO_LARGE)
@@ -124,7 +125,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Refused(Code.MALFORMED_JSON)  # the client has gone; nobody reads this
+            raise Refused(Code.MALFORMED_JSON)  # the client has disconnected and never reads this answer
         part = message["body"]
         size += len(part)
         if size > BYTES_MAX:
@@ -135,8 +136,8 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _no_body(route: Route, raw: bytes) -> bool:
-    """Nothing was sent, and nothing has no type, whatever a client's library calls it. Where that is a fault, a
-    credential of the wrong mode is told about its mode first."""
+    """Whether an empty body is exempt from the Content-Type check: HTTP libraries send any type with it. Where a body
+    is required, this lets a credential of the wrong mode get SANDBOX_ONLY first (contract section 1)."""
     return not raw and (route.body_optional or route.mode is not None)
 
 
@@ -148,5 +149,6 @@ def _is_json(scope: Scope) -> bool:
 
 
 def _is_plain(scope: Scope) -> bool:
-    """Whether the body is said to be packed by nothing: unpacked, a small one may be of any size."""
+    """Whether Content-Encoding names no compression. Compressed bodies are refused: a small one may unpack to any
+    size."""
     return all(value.strip().lower() in (b"", b"identity") for value in header_values(scope, b"content-encoding"))

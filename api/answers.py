@@ -1,4 +1,4 @@
-"""What the API sends back: JSON bytes with their headers, and the one error envelope."""
+"""The API's answers: JSON bytes with their headers, and the one error envelope."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from domain.errors import Code, Refused
 
 _JSON = (b"content-type", b"application/json")
-# Balances, payers and codes to pay with: no proxy keeps them, and no browser takes them for a page.
+# Answers hold balances, payers and payment codes: no proxy may cache them, and no browser may render them as a page.
 _NO_STORE = (b"cache-control", b"no-store")
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
 encode = msgspec.json.Encoder().encode
@@ -37,7 +37,7 @@ class ErrorEnvelope(Struct, frozen=True):
 
 
 class Answer(ASGIResponse):
-    """Bytes and headers, sent as they are: the framework's own response costs more than many a handler."""
+    """Bytes and headers, sent as they are: the framework's own response costs more than many handlers."""
 
     __slots__ = ("raw_headers",)
 
@@ -50,7 +50,7 @@ class Answer(ASGIResponse):
         self.background = None
 
     def to_asgi_response(self, *_: object, **__: object) -> "Answer":
-        """For the framework, which calls it on what an exception handler answers."""
+        """Litestar calls this on the answer of an exception handler."""
         return self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -69,7 +69,7 @@ class Bytes(Answer):
 
 
 def refusal(refused: Refused, *, request_id: str, docs_url: str) -> Answer:
-    """The envelope of a refusal, with the headers its code calls for."""
+    """The error envelope of a refusal, with the headers that its code requires."""
     code = refused.code
     body = ErrorEnvelope(
         ErrorBody(
@@ -82,7 +82,7 @@ def refusal(refused: Refused, *, request_id: str, docs_url: str) -> Answer:
     )
     headers: list[tuple[bytes, bytes]] = []
     if code is Code.UNAUTHENTICATED:
-        # RFC 6750 section 3.1: who sent no token is told of no error, only how one is sent.
+        # RFC 6750 section 3.1: a request without a token gets no error code, only the scheme.
         fault = b"" if refused.facts.get("cause") == "missing" else b', error="invalid_token"'
         headers.append((b"www-authenticate", b'Bearer realm="quita"' + fault))
     if refused.retry_after_s is not None:

@@ -63,7 +63,7 @@ ROUTES: tuple[Route, ...] = (
     *requests.ROUTES,
 )
 
-# What follows is a key, in which slashes are the merchant's own.
+# After this prefix comes an idempotency key, which may contain slashes of the merchant's.
 _FREE = "/v1/idempotency-keys/"
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
@@ -73,7 +73,8 @@ PREPARE_AFTER_S = 3.0
 def make_api(
     settings: Settings, *, access_log: AccessLog | None = None, also: Sequence[HTTPRouteHandler] = ()
 ) -> Litestar:
-    """The API; it opens what it needs when the server starts it. `also` are handlers a bench measures against."""
+    """Makes the application; it opens its connections when the server starts it. `also` are handlers that a bench
+    compares with."""
     state = State()
     meter = Meter(access_log)
 
@@ -129,15 +130,15 @@ def make_api(
 
 
 async def _prepare_boletos(context: ApiContext) -> None:
-    """What the first boleto would wait for a second: the bank calendar and the printed forms. In a while: the start of
-    a system has enough to do."""
+    """Loads the bank calendar and the printed forms, for which the first boleto would wait a second. Starts after
+    PREPARE_AFTER_S, because a starting system is busy."""
     await asyncio.sleep(PREPARE_AFTER_S)
     await asyncio.to_thread(effective_due_date, context.now().date())
     await asyncio.to_thread(context.printer.prepare)
 
 
 def _methods(app: Litestar) -> dict[str, bytes]:
-    """What each path answers to, as an Allow header; by the template the framework finds it under."""
+    """The value of the Allow header for each path, by the framework's path template."""
     return {
         route.path_format: ", ".join(sorted(with_head(route.methods))).encode()
         for route in app.routes
@@ -146,8 +147,9 @@ def _methods(app: Litestar) -> dict[str, bytes]:
 
 
 def _as_written(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None]) -> ASGIApp:
-    """A path has one spelling. The framework would find a route under /v1/charges/pix/ and /v1//charges/pix as well;
-    a key's fingerprint is of the path as sent, so a retry that spells it another way would be a different request."""
+    """Answers 404 for a path in another spelling, such as /v1/charges/pix/ or /v1//charges/pix, which the framework
+    would route too. The idempotency fingerprint covers the path as sent, so a retry in another spelling would count as
+    a different request."""
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         path = scope.get("path", "")
@@ -162,13 +164,13 @@ def _as_written(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None])
 
 
 def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
-    """The framework answers OPTIONS itself; that answer too carries a request id, and names every method of the path:
-    the framework's own names those of the first handler only. HEAD is answered as GET, without the body."""
+    """Completes the framework's own answers to OPTIONS: with a request id, and an Allow header of every method of the
+    path (the framework names those of the first handler only). HEAD is answered as GET, without the body."""
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         method = scope.get("method")
         if method == "HEAD":
-            # A copy: from its own scope the server knows that the answer has no body.
+            # A copy, because the server reads HEAD from its own scope to know that the answer has no body.
             return asgi(cast("Scope", {**scope, "method": "GET"}), receive, _without_body(send))
         if method != "OPTIONS":
             return asgi(scope, receive, send)

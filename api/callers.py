@@ -1,8 +1,8 @@
-"""Who is calling: access tokens looked up by their hash, remembered for a few seconds.
+"""Callers: access tokens looked up by their hash, cached for a few seconds.
 
-A revoked credential stops working within REMEMBER_S everywhere (contract section 3: 5 s). Of a test credential it is
-remembered too what its account's clock shows, and for so short a time that whoever moves the clock can wait until
-every process has forgotten what it showed before (docs/decisions/0013).
+A revoked credential stops working within REMEMBER_S everywhere (contract section 3: 5 s). A cached test caller also
+holds the position of its account's sandbox clock. It is cached for a shorter time, so that the request that advances
+the clock can wait until no process has the old position (docs/decisions/0013).
 """
 
 import time
@@ -24,13 +24,13 @@ from runtime.postgres import Pool, session
 
 REMEMBER_S = 3.0
 REMEMBER_TEST_S = SPREAD_S
-# Tokens that are nobody's are remembered too, so that guessing costs the guesser more than us.
+# Unknown tokens are cached too, so that a guesser who repeats them costs us no database lookups.
 REMEMBER_UNKNOWN_S = 1.0
 _CALLERS_MAX = 50_000
 
 
 class Caller(Struct, frozen=True, gc=False):
-    """What a token fixes: account, mode and scopes; and what its requests need of the account."""
+    """A token with the account, mode and scopes that it fixes, and the facts of the account that requests need."""
 
     token_hash: bytes
     client_id: str
@@ -45,7 +45,7 @@ class Caller(Struct, frozen=True, gc=False):
     rate_per_s: int | None
     rate_burst: int | None
     ahead_s: int = 0
-    """By how much the account's sandbox is ahead of real time; 0 in production."""
+    """Seconds by which the account's sandbox clock is ahead of real time; 0 in production."""
 
     @property
     def mode(self) -> Mode:
@@ -82,7 +82,8 @@ _CAUSES: Final = {
 
 
 def unauthenticated(cause: Literal["missing", "malformed", "unknown", "expired"]) -> Refused:
-    """401 with the sentence of its cause. What is unknown and what was revoked are told alike: neither is there."""
+    """The 401 refusal with the message of its cause. Unknown and revoked tokens share a message: the lookup finds
+    neither."""
     return Refused(Code.UNAUTHENTICATED, message=_CAUSES[cause], cause=cause)
 
 
@@ -96,8 +97,8 @@ class Callers:
         self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, batch_max=200)
 
     async def of(self, authorizations: Sequence[bytes], *, now: datetime) -> Caller:
-        """The caller of the Authorization headers of a request; Refused(UNAUTHENTICATED), with the cause, when there is
-        none, or not one bearer token, or when it stands for nobody or no longer."""
+        """The caller that a request's Authorization headers name. Refused(UNAUTHENTICATED), with the cause, when the
+        header is missing or not one bearer token, or when the token is unknown, revoked or expired."""
         if not authorizations:
             raise unauthenticated("missing")
         authorization = authorizations[0]
@@ -120,7 +121,7 @@ class Callers:
         return caller
 
     async def again(self, caller: Caller) -> Caller:
-        """The caller as the database has it this moment: for a refusal that must not rest on what is remembered."""
+        """The caller as the database has it now, for refusals that must not rest on the cache."""
         clock = time.monotonic()
         fresh = await self._batcher.submit(caller.token_hash)
         if fresh is None:

@@ -1,4 +1,4 @@
-"""What routes about charges share: the answer with a charge, a creation replayed, a charge found by a reference."""
+"""Code that the charge routes share: answering with a charge, replaying a creation, finding a charge by reference."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ from runtime.metrics import Often, charges_created_total
 from runtime.postgres import session
 
 _LOOKS_MAX: Final = 3
-# What is taken for a charge_id, which is a UUID.
+# Values that clients send in place of a charge_id (a UUID), each with the hint that its refusal carries.
 _NO_CHARGE_IDS: Final = (
     (re.compile(r"[{<:].*"), "put the charge_id that its creation answered in place of the name in the path."),
     (re.compile(r"[0-9]{20}"), "this looks like a nosso_numero. GET /v1/charges?nosso_numero= finds a boleto by it."),
@@ -48,12 +48,13 @@ _created = {
 
 
 def charge_id_of(call: Call) -> UUID:
-    """Of the path; what is no id is answered like an id nobody has."""
+    """The charge_id in the path. Text that is no UUID is refused like the id of a charge that does not exist."""
     return charge_id_in(call.path("charge_id"))
 
 
 def charge_id_in(given: str) -> UUID:
-    """Refused CHARGE_NOT_FOUND for any other text, with what it looks like: of the text alone, whatever exists."""
+    """Parses a charge_id; Refused(CHARGE_NOT_FOUND) for any other text, with a hint of what the text looks like. The
+    hint depends on the text alone, so it discloses nothing about what exists."""
     charge_id = parse_id(given)
     if charge_id is None:
         hint = next((hint for looks, hint in _NO_CHARGE_IDS if looks.fullmatch(given)), None)
@@ -71,7 +72,8 @@ def create_charge(
     operation: Callable[[], Awaitable[ChargeDoc | None]],
     warnings: tuple[str, ...] = (),
 ) -> Coroutine[Any, Any, Answer]:
-    """`warnings` are of the body, so a replay is answered with them too."""
+    """Runs the creation once per key and answers with the charge. `warnings` are about the body, so a replay of the
+    same body carries them too."""
 
     def count(doc: ChargeDoc) -> ChargeProjection:
         _created[doc.payment_method, doc.test].inc()
@@ -86,8 +88,8 @@ def _location(doc: ChargeDoc) -> str:
 
 
 def body_warnings(call: Call, into: type[Struct]) -> tuple[str, ...]:
-    """In the sandbox: what a body has that no field has, where it is like one of them. In production it is ignored, as
-    whatever a later version may add would be."""
+    """In the sandbox, a warning for each unknown field that looks like a misspelt field of `into`. In production
+    unknown fields are ignored without a warning, like fields that a later version may add."""
     return misspelt_fields(call.body, into) if call.caller.test else ()
 
 
@@ -108,9 +110,9 @@ async def issue_boleto(
     due_field: str,
     warnings: tuple[str, ...] = (),
 ) -> Answer:
-    """201 with the charge once the bank has registered its boleto; 200 when the key made it before.
+    """Answers 201 with the charge once the bank has registered its boleto; 200 when the key was already used for it.
 
-    `account_id` is as sent, `due_field` what the body calls the due date.
+    `account_id` is the body's, `due_field` the name that the body gives the due date.
     """
     if (used := await context.keys.find(call.key_name)) is not None:
         return await replay(context, call, used, partial(_replayed, context, call, warnings))
@@ -131,7 +133,7 @@ async def issue_boleto(
     if past := {f"discounts.{at}.until": "has passed" for at, each in enumerate(discounts) if each.until < today}:
         raise Refused(Code.VALIDATION_ERROR, fields=past)
     await check_terms(context, call, request.integrador_code)
-    # The wait for an equal request counts as waiting for the bank.
+    # The deadline starts before the guard: waiting for an equal request and for the bank share one WAIT_S.
     deadline = asyncio.get_running_loop().time() + WAIT_S
     return await create_charge(context, call, partial(context.boletos.create, request, deadline), warnings)
 
@@ -144,8 +146,8 @@ async def with_reference(
     *,
     boletos_only: bool = False,
 ) -> Answer:
-    """Act on the pending charge with this external_id. One that is paid, cancelled or expired before it could be acted
-    on may leave another pending one of the same name: it is looked for again."""
+    """Act on the pending charge with this external_id. If that charge is paid, cancelled or expired between lookup and
+    act, another pending charge may have the same external_id: the lookup is repeated, up to _LOOKS_MAX times."""
     await context.charges.expire_overdue(call.caller.owner)
     look = 1
     while True:

@@ -1,4 +1,4 @@
-"""What a process of the API works with, opened once and given to every handler."""
+"""The connections and shared objects of an API process, opened once and given to every handler."""
 
 import asyncio
 import time
@@ -46,7 +46,8 @@ class ApiContext:
         self.shares = Shares(settings.pace.account_at_once)
         self.rates = ClientRates(settings.rates)
         self.other_cells: Callable[[], Mapping[int, ApiContext | None]] = dict
-        """Of home: the other cells that this process serves, by number; None of one that is away."""
+        """In the context of the home cell: the other cells that this process serves, by number; None for a cell that is
+        unavailable."""
         self._now = now
         self.redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self.redis)
@@ -84,16 +85,16 @@ class ApiContext:
         return to_millisecond(self._now())
 
     def spend(self, what: str, scope: Scope) -> None:
-        """Count a request without a token against the rate of its address; Refused(RATE_LIMITED)."""
+        """Counts a request without a token against the rate of its client address; Refused(RATE_LIMITED)."""
         self.rates.spend(what, client_of(scope, self.settings), now_s=time.monotonic())
 
     def spend_test_charge(self, caller: Caller) -> None:
-        """Count a creation in the sandbox against its account's day; Refused(RATE_LIMITED)."""
+        """Counts a creation in the sandbox against its account's limit of a day; Refused(RATE_LIMITED)."""
         if caller.test:
             self.rates.spend("sandbox_charges_per_day", str(caller.account_id), now_s=time.monotonic())
 
     def rate_of(self, caller: Caller) -> tuple[int, int]:
-        """Requests a second of the caller's credential, and how many may come at once."""
+        """The rate of the caller's credential in requests per second, and its burst."""
         rate = caller.rate_per_s or self.settings.rate_per_s
         return rate, caller.rate_burst or self.settings.rate_burst
 
@@ -103,7 +104,7 @@ class ApiContext:
 
 
 async def open_context(settings: Settings) -> ApiContext:
-    """Open what a process needs; PostgreSQL must be there, Redis may come later."""
+    """Opens the connections of a process. PostgreSQL must be reachable; Redis may come later."""
     pace = settings.pace
     kept = settings.statements_kept
     pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=kept)
@@ -132,7 +133,7 @@ async def open_context(settings: Settings) -> ApiContext:
 
 
 async def close_context(context: ApiContext) -> None:
-    """After the last request: write what was accepted, then close what was opened."""
+    """Called after the last request: flushes the batches that were accepted, then closes all connections."""
     await asyncio.gather(context.pix.close(), context.boletos.close(), context.refunds.close())
     await context.charges.close()
     await context.request_log.close()

@@ -1,4 +1,4 @@
-"""A request and its answer: the request id, what is told about limits, and what is recorded of both."""
+"""A request and its answer: the request id, the rate limit headers, and the facts that are logged of both."""
 
 import time
 from collections.abc import Iterable
@@ -29,13 +29,13 @@ class Exchange(Struct):
     request_id: str
     started: float = 0.0
     headers: list[tuple[bytes, bytes]] = []
-    """Added to whatever is answered."""
+    """Added to the answer, whatever it is."""
     caller: Caller | None = None
     refused: Refused | None = None
-    """The refusal, where it was one."""
+    """The refusal, if the answer is one."""
     sent: dict[str, Any] | int | None = None
-    """Of a write in the sandbox: its body as it was read, or the bytes of one that could not be, or is long. Never of
-    production."""
+    """The body of a write in the sandbox, as read; its size in bytes if it was no JSON object or too long. Always None
+    in production."""
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
         return [*self.headers, (b"x-request-id", self.request_id.encode())]
@@ -51,7 +51,7 @@ class Exchange(Struct):
         context: ApiContext,
         meter: Meter,
     ) -> None:
-        """`headers` and `body` are the answer's."""
+        """Counts the request and adds it to the request log. `headers` and `body` are the answer's."""
         took_s = meter.finish(method, route, status, self.started, self.request_id)
         if self.caller is None:
             return
@@ -83,8 +83,8 @@ def new_exchange(started: float = 0.0) -> Exchange:
 
 
 def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -> Answer:
-    """The envelope of everything that is raised while a request is answered: by us, by a part that is away, or by the
-    framework."""
+    """The error envelope for any exception raised while a request is answered: a refusal of ours, an unavailable
+    database, or an exception of the framework."""
     refused = _refused(error, scope, exchange)
     exchange.refused = refused
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
@@ -94,7 +94,7 @@ def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -
 
 
 def _allowed(error: Exception) -> str:
-    """What the framework says that the path answers to, as the header Allow has it."""
+    """The methods of the path as an Allow header, from the framework's exception; empty if it has none."""
     told = (getattr(error, "headers", None) or {}).items()
     return ", ".join(
         with_head(method for name, value in told if name.lower() == "allow" for method in value.split(", "))
@@ -102,7 +102,7 @@ def _allowed(error: Exception) -> str:
 
 
 def with_head(methods: Iterable[str]) -> list[str]:
-    """What a path answers to: HEAD wherever it answers GET (RFC 9110 section 9.1)."""
+    """The methods, with HEAD added wherever there is GET (RFC 9110 section 9.1)."""
     found = list(methods)
     return [*found, "HEAD"] if "GET" in found and "HEAD" not in found else found
 

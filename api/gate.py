@@ -1,6 +1,7 @@
-"""Whether an account may issue charges now, and how the simulated bank is to behave for it (X-Sandbox-Bank).
+"""Checks whether an account may issue charges now, and reads how the simulated bank shall behave (X-Sandbox-Bank).
 
-What depends on time or state is looked at after the key, so that a replay is answered whatever has changed since.
+Checks that depend on time or state come after the idempotency lookup, so that a replay is answered whatever has
+changed since.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ SANDBOX_BANK: Final = Parameter(
 
 
 async def approved(context: ApiContext, call: Call) -> bool:
-    """Whether the account may issue charges (contract section 14): always in sandbox. A yes may rest on what is
-    remembered, as of an account that was blocked this second: what writes a charge looks itself."""
+    """Whether the account may issue charges (contract section 14): always in sandbox. A yes may come from the cache of
+    callers, up to REMEMBER_S old; the statement that writes the charge checks again. A no is always current."""
     return call.caller.approved or await approved_now(context, call)
 
 
 async def approved_now(context: ApiContext, call: Call) -> bool:
-    """The same, as it is at this moment."""
+    """As `approved`, but never from the cache of callers."""
     if call.caller.test:
         return True
     call.caller = await context.callers.again(call.caller)
@@ -40,8 +41,8 @@ async def approved_now(context: ApiContext, call: Call) -> bool:
 
 
 async def check_terms(context: ApiContext, call: Call, integrador_code: str | None) -> None:
-    """That the account is approved at this moment, whatever is remembered of it, the partner active and the account's
-    address complete: a boleto is not printed without it."""
+    """Refused unless the account is approved now (read from the database, not from the cache of callers), the partner
+    is active, and the account's address is complete: a boleto cannot be printed without it."""
     async with session(context.pool) as conn:
         terms = await find_terms(conn, account_id=call.caller.account_id, integrador_code=integrador_code)
     if terms is None:
@@ -55,7 +56,7 @@ async def check_terms(context: ApiContext, call: Call, integrador_code: str | No
 
 
 def scenario_of(call: Call) -> str | None:
-    """X-Sandbox-Bank, for test credentials (contract section 14)."""
+    """The value of X-Sandbox-Bank (contract section 14); None without one, and for production credentials."""
     given = call.header(b"x-sandbox-bank") if call.caller.test else None
     if given is None:
         return None
@@ -66,8 +67,8 @@ def scenario_of(call: Call) -> str | None:
 
 
 async def payers_bank(scenario: str | None) -> None:
-    """What the bank of a PIX charge's payer does where X-Sandbox-Bank says so. There is no order to try again, and a
-    lost reply is the payer's loss: the payment is made, and told to us by our bank."""
+    """Plays the payer's bank for a simulated PIX payment, as X-Sandbox-Bank says: refuses, or is slow. `lost_reply`
+    changes nothing here: no order to a bank waits for a reply, and the payment itself is made and reported to us."""
     if scenario in ("unavailable", "refuse"):
         raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
     if scenario == "slow":

@@ -1,5 +1,5 @@
-"""Routes of the table as handlers of Litestar: a guard admits the request, dependencies give the handler its context
-and call, one exception handler answers every failure, one middleware records. Two routes are answered in front of it.
+"""Litestar handlers made from the table of routes: a guard admits the request, dependencies provide context and call,
+one exception handler answers every failure, one middleware records. Two hot routes bypass the framework.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -55,7 +55,7 @@ def _handler(route: Route | OpenRoute, middleware: "Recorded", **more: Any) -> H
 
 
 async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Guard: the checks of api/admission.py, which make the call."""
+    """Guard: runs the checks of api/admission.py and stores the resulting call."""
     scope = connection.scope
     state: dict[str, Any] = scope["state"]
     context: ApiContext = connection.app.state.context
@@ -73,7 +73,7 @@ def provide_call(request: Request[Any, Any, Any], context: NamedDependency[ApiCo
 
 
 def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
-    """Exception handler. What no route was found for was not recorded, and has no request id yet."""
+    """Exception handler. A request that matched no route did not pass the middleware and has no request id yet."""
     scope = request.scope
     recorded: Exchange | None = scope["state"].get("exchange")
     exchange = recorded or new_exchange()
@@ -86,7 +86,7 @@ def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
 
 
 class Recorded:
-    """Middleware: gives the request its id, adds headers to whatever is answered, counts and logs it."""
+    """Middleware: gives the request its id, adds the common headers to its answer, and counts and logs it."""
 
     def __init__(self, method: Method, path: str, context: Callable[[], ApiContext], meter: Meter) -> None:
         self._method = method
@@ -107,7 +107,7 @@ class Recorded:
                     if exchange.sent is None:
                         record(b"")
                 elif message["type"] == "http.response.body" and started is not None:
-                    record(message["body"])  # our answers have one part
+                    record(message["body"])  # our answers have a single body message
                 await send(message)
 
             def record(body: bytes) -> None:
@@ -122,9 +122,9 @@ class Recorded:
 
 
 class HotRoute:
-    """A route answered in front of the framework: the same checks and the same handler function, without the search for
-    a route, a request, dependencies and a response. For the two routes that a bench measures against an empty one
-    (docs/decisions/0016-litestar.md). What does not come this way, HEAD for example, its handler answers.
+    """A route answered in front of the framework: the same checks and handler function, without the framework's
+    routing, request, dependencies and response. Used for the two routes that a bench compares with an empty route
+    (docs/decisions/0016-litestar.md). Other requests to their paths, HEAD for example, reach the framework's handler.
     """
 
     def __init__(self, route: Route, context: Callable[[], ApiContext], meter: Meter) -> None:
@@ -147,13 +147,13 @@ class HotRoute:
         whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
         if whole is None:
             await answer(scope, receive, send)
-        else:  # the server's own (cli/run/http_cycle.py), and nobody between us wants to see the messages
+        else:  # our server's shortcut (cli/run/http_cycle.py); no middleware in between wraps `send`
             await whole(status, headers, answer.body)
 
 
 def in_front(asgi: ASGIApp, routes: Iterable[Route], context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:
-    """The application with its hot routes in front of it. A path of theirs has no parameter, or an id at its end; what
-    is no id is left to the framework, which has other routes there."""
+    """The application behind its hot routes. The path of a hot route has no parameter, or one id at its end; a last
+    segment that is not as long as an id goes to the framework, which has other routes there."""
     fixed: dict[tuple[str, str], HotRoute] = {}
     by_id: dict[tuple[str, str], tuple[HotRoute, str]] = {}
     for route in routes:

@@ -1,5 +1,5 @@
-"""What a path that is not there was meant to be, and what is done in place of a method that a path has not: said in the
-refusal, so that a slip of the pen costs no search."""
+"""Hints for the refusals of unknown paths and methods: the known path that resembles a mistyped one, and the request
+to make in place of a method that a path does not support."""
 
 import re
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from difflib import SequenceMatcher
 from typing import Final
 
 _PATH_MAX: Final = 120
-"""Comparing costs time: nobody mistypes a longer one."""
+"""Longer paths get no hint: comparing costs time, and every path of ours is shorter."""
 _LIKE: Final = 0.75
 _PARAMETER_LIKE: Final = 0.9
 _VERSION: Final = "v1"
 _PARAMETER: Final = re.compile(r"\{(\w+)(:\w+)?\}")
 
-# By method and path, what is done in another way here than in other APIs.
+# Requests that other APIs have, by method and path, each with the request that does the same here.
 _INSTEAD: Final = tuple(
     (re.compile(asked), said)
     for asked, said in (
@@ -27,12 +27,12 @@ _INSTEAD: Final = tuple(
 
 
 def instead_of(method: str, path: str) -> str:
-    """A sentence with a blank in front, for a method that the path does not answer to; empty where none is known."""
+    """The hint for a method that the path does not support, with a leading blank; empty when there is none."""
     return next((f" {said}" for asked, said in _INSTEAD if asked.fullmatch(f"{method} {path[:_PATH_MAX]}")), "")
 
 
 class NearPaths:
-    """`templates` are the paths of the routes, parameters as `{charge_id:str}`."""
+    """The known paths, to compare with. `templates` are the paths of the routes, parameters as `{charge_id:str}`."""
 
     def __init__(self, templates: Sequence[str]) -> None:
         paths = dict.fromkeys(_PARAMETER.sub(r"{\1}", each) for each in templates)
@@ -42,7 +42,7 @@ class NearPaths:
             self._known.setdefault(len(segments), []).append((path, segments))
 
     def hint(self, path: str) -> str | None:
-        """The refusal's sentence with the path that is like it; None where none is."""
+        """The refusal's message, with the known path that resembles this one; None when no path does."""
         if len(path) > _PATH_MAX:
             return None
         segments = _segments(path)
@@ -58,8 +58,8 @@ def _segments(path: str) -> list[str]:
 
 
 def _likeness(given: Sequence[str], known: Sequence[str]) -> float:
-    """Of the segment that is least alike: one wrong word makes another path. 1.0 is the same; a parameter is like
-    anything but what another path has there."""
+    """The likeness of the least alike segment, since one wrong word makes another path; 1.0 means equal. A parameter
+    matches any segment, at less than 1.0, so that a path with an equal fixed segment wins."""
     return min(
         (_PARAMETER_LIKE if there.startswith("{") else _alike(here, there))
         for here, there in zip(given, known, strict=True)
@@ -67,8 +67,8 @@ def _likeness(given: Sequence[str], known: Sequence[str]) -> float:
 
 
 def _alike(here: str, there: str) -> float:
-    """0.0 for what is less alike than _LIKE, found by the lengths where they suffice: a scanner asks for thousands of
-    paths that are nothing's slip."""
+    """The likeness of two segments; 0.0 for less than _LIKE. Lengths that differ too much decide without a comparison:
+    a scanner asks for thousands of paths that resemble none."""
     if here == there:
         return 1.0
     if 2 * min(len(here), len(there)) < _LIKE * (len(here) + len(there)):

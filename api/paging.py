@@ -1,4 +1,4 @@
-"""Lists of the API: their parameters, and a page of one with its cursor, which is bound to list, owner and filters."""
+"""The API's lists: their parameters, and their pages. A page's cursor is bound to list, owner and filters."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,7 @@ Filters = TypeVar("Filters", bound=ListFilters)
 
 
 def page_of(item: type[Struct], name: str) -> type[Struct]:
-    """The type of a page's answer, as documented."""
+    """Makes the answer type of a page of `item`, for the OpenAPI document."""
     return defstruct(name, [("data", list[item]), ("next_cursor", str | None)], frozen=True)  # type: ignore[valid-type]
 
 
@@ -26,7 +26,7 @@ def _as_it_is(item: Any) -> object:
 
 
 class PagedList(Generic[Filters]):
-    """A list's parameters and errors. `name` is what its cursors are bound to, `position` the key a cursor carries;
+    """A list's parameters and errors. Cursors are bound to `name` and carry a `position`, the key of a page's last row;
     `descriptions` as in parameters_of."""
 
     def __init__(
@@ -45,12 +45,12 @@ class PagedList(Generic[Filters]):
         return ListRequest(self, context, call, self.parameters)
 
     def read_filters(self, context: ApiContext, call: Call) -> Filters:
-        """Of what is answered for all rows at once."""
+        """The filters of a route that answers one aggregate of all rows, without limit and cursor."""
         return ListRequest(self, context, call, self.filter_parameters).filters
 
 
 class ListRequest(Generic[Filters]):
-    """A page that is asked for."""
+    """A request for one page of a list, with its filters read."""
 
     def __init__(
         self, of: PagedList[Filters], context: ApiContext, call: Call, parameters: Sequence[Parameter]
@@ -69,8 +69,8 @@ class ListRequest(Generic[Filters]):
         *,
         filters: ListFilters | None = None,
     ) -> Answer:
-        """`rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and answers the last
-        position where more follow. `filters` stand in for those of the query."""
+        """Answers the page. `rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and
+        returns the last row's position if more follow. `filters` replace those of the query."""
         cursors = self._context.cursors
         limit, cursor = self._limit, self.query.cursor()
         filters = filters or self.filters

@@ -30,7 +30,7 @@ _FAULTS = {
 
 
 class Query:
-    """The parameters of one request; what cannot be read is refused."""
+    """The query parameters of one request; a parameter that is unknown or cannot be read is Refused."""
 
     def __init__(self, query_string: bytes, known: Sequence[Parameter]) -> None:
         try:
@@ -61,13 +61,13 @@ class Query:
         raise Refused(code, fields={name: _FAULTS[fault].format(said)})
 
     def limit(self) -> int:
-        """1..100; above 100 means 100; ASCII digits only."""
+        """The page size, 1 to 100: ASCII digits only; a larger number means 100."""
         value = self._one("limit")
         if value is None:
             return LIMIT_DEFAULT
         if not _DIGITS.fullmatch(value):
             raise Refused(Code.LIMIT_INVALID)
-        # Thousands of digits are a number all the same; only whether it is 0 matters.
+        # A number of thousands of digits is valid and means 100, but int() would refuse to read it.
         number = LIMIT_MAX if len(value.lstrip("0")) > 3 else int(value[-4:])
         if number <= 0:
             raise Refused(Code.LIMIT_INVALID)
@@ -93,7 +93,7 @@ CURSOR = Parameter(
 )
 ORDER = Parameter(name="order", schema={"type": "string", "enum": list(ORDERS), "default": "desc"})
 UUID_PATTERN = f"^{UUID_REGEX}$"
-# Parameters of routes as documented: exactly what Query lets in.
+# The documented schemas of parameters: they accept exactly what Query accepts.
 _DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
 _WORD = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
 _SCHEMAS: dict[FilterKind, dict[str, Any]] = {
@@ -103,8 +103,8 @@ _SCHEMAS: dict[FilterKind, dict[str, Any]] = {
 
 
 def parameters_of(filters: type[ListFilters], descriptions: Mapping[str, str]) -> Iterator[Parameter]:
-    """The parameters that the filters read. `descriptions` are by the parameter's name; that of a range of days names
-    the event whose day it is."""
+    """The query parameters that these filters read. `descriptions` is keyed by parameter name; for a range of days it
+    names the event that happened on those days ("Created")."""
     for each in filters_of(filters):
         yield from _parameters(each, descriptions.get(each.parameter, ""))
 

@@ -1,11 +1,11 @@
-"""The token bucket of a credential, shared by all processes through Redis, spent from a small lease in this one.
+"""The token bucket of a credential, shared by all processes through Redis; each process spends from a small lease.
 
-A process takes a few tokens at a time, so most requests cost no round trip and a credential's bound
-is still one bound: tokens are taken from the shared bucket before they are spent. With Redis gone
-everybody passes (redis_skipped_total{what="limit"} counts them): a limit protects the service, it is not a promise.
+A process takes a few tokens at a time, so most requests cost no round trip. The limit still holds over all processes:
+tokens leave the shared bucket before they are spent. Without Redis every request passes
+(redis_skipped_total{what="limit"} counts them): a limit protects the service, it is not a promise.
 
-It shares no round trip with the idempotency lock: the lock travels with those of other requests
-(api/idempotency/lock.py), and a bucket that is asked once in many requests has none left to share.
+The bucket does not share a round trip with the idempotency lock: locks are batched with those of other requests
+(api/idempotency/lock.py), and most requests make no round trip for the bucket at all.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from domain.errors import Code, Refused
 from runtime.metrics import without_redis_total
 from runtime.redis import REDIS_UNAVAILABLE
 
-# KEYS[1] the bucket; ARGV rate per second, burst, tokens wanted. Redis' own clock: processes may differ.
-# Answers tokens granted, tokens left, milliseconds until one is there.
+# KEYS[1] is the bucket; ARGV are rate per second, burst, tokens wanted. The clock is Redis', because the clocks of
+# processes may differ. Returns tokens granted, tokens left, milliseconds until the next token.
 _TAKE = """
 local rate, burst, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -62,9 +62,9 @@ class Buckets:
         self.failed_open = 0
 
     async def spend(self, client_id: str, *, rate_per_s: int, burst: int) -> tuple[int, int]:
-        """Take one token; answers tokens left and seconds until the bucket is full.
+        """Takes one token; returns the tokens left and the seconds until the bucket is full.
 
-        Refused(RATE_LIMITED) when there is none.
+        Refused(RATE_LIMITED) when there is no token.
         """
         now = time.monotonic()
         lease = self._leases.get(client_id)
@@ -87,12 +87,13 @@ class Buckets:
         lease.left -= 1
         if lease.left < lease.granted // 2:
             self._refill_ahead(client_id, rate_per_s, burst)
-        # What was taken before a limit was lowered is spent, and not told: nobody has more left than fits.
+        # After a limit was lowered, the lease may still hold more tokens than the new burst: never report more.
         left = min(burst, lease.left + lease.shared)
         return left, math.ceil((burst - left) / rate_per_s)
 
     async def _refill(self, client_id: str, rate_per_s: int, burst: int) -> int:
-        """One refill at a time for a credential, shared by all who wait: ms to wait when nothing was granted."""
+        """Refills the lease; waiting requests of a credential share one refill. Returns 0, or the milliseconds to
+        wait when nothing was granted."""
         under_way = self._refills.get(client_id)
         if under_way is not None:
             return await asyncio.shield(under_way)
@@ -119,7 +120,7 @@ class Buckets:
         return wait_ms
 
     def _refill_ahead(self, client_id: str, rate_per_s: int, burst: int) -> None:
-        """Before the lease is spent: the requests of a busy credential, which come many at a time, wait for none."""
+        """Refills before the lease is spent, so that the bursts of a busy credential do not wait for a refill."""
         if client_id in self._refills or client_id in self._ahead or time.monotonic() < self._silent_until:
             return
         task = self._ahead[client_id] = asyncio.create_task(self._refill(client_id, rate_per_s, burst))
@@ -128,4 +129,4 @@ class Buckets:
     def _refilled_ahead(self, client_id: str, task: "asyncio.Task[int]") -> None:
         del self._ahead[client_id]
         if not task.cancelled():
-            task.exception()  # the request that needs tokens next meets it itself
+            task.exception()  # retrieved so that asyncio does not log it: the next request's own refill raises it

@@ -1,12 +1,13 @@
-"""What programs asked, for their merchant's people to look at for 30 days: gathered in memory, written each second.
+"""The log of API requests, which a merchant's people can read for 30 days: gathered in memory, written each second.
 
-Off the path of a request, which costs one small tuple here (and 3 us later, when it is written). Nothing waits for it
-and nothing fails of it: what is more than ROWS_MAX while PostgreSQL does not take rows is left out and counted, and a
-process that is killed takes its last second with it. A batch whose outcome is not known is left out rather than
-written twice. Only requests of a known credential are written down: the others are nobody's. Neither a query nor a
-header is, but the User-Agent of one that was refused, with the names of the fields that were wrong: who debugs has to
-know which of his programs it was, and where. Of production no body is. Of writes in the sandbox they are, redacted
-(api/body/redaction.py), so many a day: of a load test nobody looks at more than the first thousand.
+It is off the path of a request, which adds one small tuple here (and costs 3 us later, when it is written). No request
+waits for it or fails because of it. While PostgreSQL takes no rows, rows beyond ROWS_MAX are dropped and counted; a
+killed process loses its last second; a batch whose outcome is unknown is dropped rather than written twice.
+
+Only requests of a known credential are logged, because others belong to no account. Queries and headers are not
+logged, except the User-Agent of a refused request, with the names of its faulty fields: a developer must see which
+program failed, and where. Bodies are never logged in production. Of writes in the sandbox they are, redacted
+(api/body/redaction.py), up to a number a day: nobody reads more than the first thousand of a load test.
 """
 
 import asyncio
@@ -26,16 +27,16 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 EVERY_S = 1.0
 OF_ACCOUNT_MAX = 500_000
-"""Of an account and mode, a day and process; beyond it one in BEYOND_EACH is kept, so that a flood stays visible. All
-requests at the usual rate limit would be 80 million rows a day."""
+"""Rows per account and mode, a day and process; beyond it one request in BEYOND_EACH is kept, so that a flood stays
+visible. A credential at the usual rate limit would write 80 million rows a day."""
 BEYOND_EACH = 100
 BODIES_MAX = 1_000
-"""Of an account's writes of a day in a process that succeeded, and as many again of those that were refused."""
+"""Bodies kept of an account's successful writes, per day and process; as many again of its refused writes."""
 BODIES_WAITING_MAX = 500
-"""Of one process, not written yet: 8 MB of them and more as objects, and no more however the database does."""
+"""Requests with bodies of one process that wait to be written: 8 MB of JSON, and more as Python objects."""
 _DAY_S = 86_400
 ROWS_MAX = 20_000
-"""Of one process: some seconds at full speed, 10 MB."""
+"""Rows of one process that wait to be written: some seconds at full speed, 10 MB."""
 _BATCH = 500  # encoding one holds the event loop for half a millisecond
 _PATH_MAX = 200
 _CLOSE_S = 2.0
@@ -57,8 +58,8 @@ Sent = dict[str, Any] | int | None
 
 
 class LoggedRequest(NamedTuple):
-    """`at` in Unix seconds; `made` is the Location of what it made, `agent` the User-Agent of one that was refused.
-    `sent` and `answered` are the bodies of a write in the sandbox (Exchange.sent)."""
+    """One row of the log. `at` is in Unix seconds; `made` is the Location of the resource it created, `agent` the
+    User-Agent if it was refused. `sent` and `answered` are the bodies of a write in the sandbox (Exchange.sent)."""
 
     caller: Caller
     at: float
@@ -86,7 +87,8 @@ class RequestLog:
         self._closing = asyncio.Event()
 
     def add(self, request: LoggedRequest, sent: Sent = None, answered: bytes | None = None) -> None:
-        """`sent` and `answered`: the bodies of a write in the sandbox, kept while there are not enough yet."""
+        """Queues a request for writing. `sent` and `answered` are the bodies of a write in the sandbox, kept up to
+        BODIES_MAX."""
         rows = self._rows
         if len(rows) >= ROWS_MAX or not self._keeps(request.caller, request.at):
             dropped_total.inc()
@@ -98,7 +100,7 @@ class RequestLog:
             self._task = asyncio.create_task(self._keep_writing())
 
     def _keeps(self, caller: Caller, now_s: float) -> bool:
-        """Whether this one of its account's requests of the day (UTC) is written down."""
+        """Whether this request is logged, given how many its account has made on this day (UTC)."""
         day = int(now_s // _DAY_S)
         if day != self._day:
             self._day, self._asked, self._bodies = day, {}, {}
@@ -107,7 +109,7 @@ class RequestLog:
         return asked <= OF_ACCOUNT_MAX or asked % BEYOND_EACH == 0
 
     def _keeps_bodies(self, request: LoggedRequest) -> bool:
-        """Whether there are not enough of its account's yet."""
+        """Whether the bodies of this request are kept: neither BODIES_MAX nor BODIES_WAITING_MAX is reached yet."""
         whose = (request.caller.account_id, request.refused is not None)
         kept = self._bodies.get(whose, 0)
         if kept >= BODIES_MAX or self._bodies_waiting >= BODIES_WAITING_MAX:
@@ -117,7 +119,7 @@ class RequestLog:
         return True
 
     async def close(self) -> None:
-        """Write what is left, for _CLOSE_S at most."""
+        """Write the rows that are left, for _CLOSE_S at most."""
         self._closing.set()
         if self._task is not None:
             _, late = await asyncio.wait([self._task], timeout=_CLOSE_S)
@@ -139,7 +141,7 @@ class RequestLog:
                 await self._write()
                 waited = False
             except DB_UNAVAILABLE as gone:
-                # What is left is kept for the next second.
+                # The rows not yet in a batch are kept for the next second.
                 if not waited:
                     _log.warning("request_log_waits", rows=len(self._rows), error=type(gone).__name__)
                 waited = True
@@ -155,7 +157,7 @@ class RequestLog:
                 del self._rows[: len(batch)]
                 self._bodies_waiting -= sum(each[-1] is not None for each in batch)
                 try:
-                    # COPY: half of what rows cost in a statement, on this loop and over there.
+                    # COPY costs half of an INSERT, on this event loop and in PostgreSQL.
                     await conn.copy_records_to_table(_TABLE, records=batch, columns=_COLUMNS)
                 except DB_UNAVAILABLE:
                     dropped_total.inc(len(batch))
@@ -184,7 +186,7 @@ def _record(row: LoggedRequest) -> tuple[object, ...]:
 
 
 def _refusal(refused: Refused, agent: bytes | None) -> str:
-    """As readmodels/dashboard/request_log.LoggedRefusal reads it."""
+    """The refusal as JSON, in the shape of readmodels/dashboard/request_log.LoggedRefusal."""
     fields = {
         name if NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
         for name, message in islice((refused.fields or {}).items(), _FIELDS_MAX)
@@ -196,7 +198,7 @@ def _refusal(refused: Refused, agent: bytes | None) -> str:
 
 
 def _storable(text: str) -> str:
-    """What PostgreSQL takes as text: a path may have been any bytes."""
+    """The text with NUL and lone surrogates replaced, which PostgreSQL refuses: a path may be any bytes."""
     if text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -1,5 +1,5 @@
-"""A route is a row: whose requests it takes, what they carry, what it answers. Its handler (api/handlers.py), the order
-of checks (api/admission.py) and the OpenAPI document are made from these rows."""
+"""The row types of the table of routes: who may call a route, what requests carry, what it answers. The handlers
+(api/handlers.py), the checks (api/admission.py) and the OpenAPI document are made from these rows."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -39,19 +39,19 @@ class Route(Struct, frozen=True, kw_only=True):
     summary: str
     handle: Handler
     scopes: tuple[str, ...] = ()
-    """Any one of these is enough."""
+    """The token needs one of these scopes; none means any token may call."""
     mode: Mode | None = None
-    """Whose credentials it is for; the others get 403 SANDBOX_ONLY before anything else is looked at."""
+    """The mode whose credentials may call; others get 403 SANDBOX_ONLY before scope, key and body are checked."""
     key: bool = False
-    """Whether it is a financial operation that needs an Idempotency-Key."""
+    """Whether the route is a financial operation that requires an Idempotency-Key."""
     body: type[Struct] | None = None
     body_optional: bool = False
-    """Whether a request without a body is one with an empty object."""
+    """Whether a request without a body counts as one with an empty object."""
     query: tuple[Parameter, ...] = ()
     headers: tuple[Parameter, ...] = ()
     """Optional request headers, beside Authorization and Idempotency-Key."""
     heavy: bool = False
-    """Whether it takes a turn of its account's share (runtime/limits/shares.py), as every list does."""
+    """Whether the request takes a turn of its account's share (runtime/limits/shares.py), as every list does."""
     hot: bool = False
     """Answered in front of the framework's handler (api/handlers.py, in_front)."""
     answers: dict[int, Any] = {}
@@ -60,7 +60,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
 
 class OpenRoute(Struct, frozen=True):
-    """A route without an access token: its handler asks the framework for what it needs."""
+    """A route without an access token. Its handler declares what it needs as Litestar dependencies."""
 
     method: Method
     path: str
@@ -69,12 +69,13 @@ class OpenRoute(Struct, frozen=True):
 
 
 def routes_of(tag: str, *routes: Route, mode: Mode | None = None) -> tuple[Route, ...]:
-    """The routes of one resource, with the tag, and the mode if any, of those that have none of their own."""
+    """The routes of one resource; `tag` and `mode` are set on those that have none of their own."""
     return tuple(replace(route, tag=route.tag or tag, mode=route.mode or mode) for route in routes)
 
 
 class Call:
-    """An admitted request: who asks, when, with what. No struct: the framework would convert it for each handler."""
+    """An admitted request: the caller, the instant, the body. Not a struct, because the framework would convert a
+    struct again for each handler."""
 
     __slots__ = ("at", "body", "caller", "fingerprint", "key", "request_id", "scope")
 
@@ -92,7 +93,7 @@ class Call:
         self.scope = scope
         self.request_id = request_id
         self.at = at
-        """When it came in: what keys, tokens, bank orders and webhooks go by."""
+        """The real instant of arrival; idempotency keys, tokens, bank orders and webhooks are dated by it."""
         self.caller = caller
         self.body = body
         self.key = key
@@ -100,7 +101,7 @@ class Call:
 
     @property
     def now(self) -> datetime:
-        """The instant it is for the caller's charges: `at`, but in a sandbox whose clock was advanced."""
+        """The instant for the caller's charges: `at`, or later in a sandbox whose clock was advanced."""
         return on_clock(self.at, self.caller.ahead_s)
 
     @property

@@ -1,1 +1,1 @@
-"""How much the service carries, as ratios measured side by side in one run: `python -m bench`."""
+"""Benchmarks: the service's capacity as ratios measured side by side in one run (`python -m bench`)."""

@@ -87,7 +87,7 @@ def main() -> int:
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         parser.error(f"no scenario {', '.join(unknown)}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and their home go too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and their home are removed too
     machine = _machine()
     found: dict[str, Sequence[Shown]] = {}
     if not given.json:
@@ -103,10 +103,10 @@ def main() -> int:
 
 
 def _run(scenario: Scenario, seconds: float) -> Sequence[Shown]:
-    """Each in an environment of its own, so that what one leaves does not load the next."""
+    """Runs a scenario in an environment of its own, so that its leftovers do not burden the next one."""
 
     async def measure(environment: BenchEnvironment) -> Sequence[Shown]:
-        look_for_cycles_rarely()  # as the processes do whose work a bench does itself
+        look_for_cycles_rarely()  # as in the service's processes, whose work some benches do in this process
         return await scenario.run(environment, seconds)
 
     with open_environment() as environment:

@@ -1,4 +1,4 @@
-"""The requests a bench makes, each a callable that gives the next one as bytes."""
+"""The requests that benches send: callables that give the next request as bytes."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ from bench.environment import Merchant
 
 
 def charge_body(merchant: Merchant) -> dict[str, Any]:
-    """A charge with everything a merchant sends; `external_id` is twelve digits to be filled in."""
+    """The body of a charge with all fields that merchants use; twelve digits of `external_id` are to be filled in."""
     return {
         "account_id": merchant.account_id,
         "external_id": "order-%012d",
@@ -23,10 +23,10 @@ def charge_body(merchant: Merchant) -> dict[str, Any]:
 
 
 def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
-    """POSTs of a charge; each has a key and a reference of its own."""
+    """Gives POST requests for a charge, each with its own key and reference."""
     body = charge_body(merchant)
     text = json.dumps(body).encode()
-    # The reference is as long as its place holder is wide, once filled in: twelve digits for five characters.
+    # Content-Length must be that of the filled-in body: twelve digits replace the five characters of `%012d`.
     long = text.replace(b"%012d", b"0" * 12)
     run = secrets.token_hex(4)
     shaped = http("POST", path, token=merchant.token, key=f"{run}-%012d", body=long)
@@ -41,7 +41,7 @@ def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
 
 
 def lookups(merchant: Merchant, charge_ids: Sequence[str]) -> tuple[Callable[[], bytes], Check]:
-    """GETs of these charges, one after the other, and the check that an answer is a charge, whole and pending."""
+    """Gives GET requests for these charges in turn, and the check that an answer is 200 with a charge."""
     requests = itertools.cycle([http("GET", f"/v1/charges/{each}", token=merchant.token) for each in charge_ids])
 
     def check(data: bytes, body_at: int) -> bool:

@@ -1,5 +1,5 @@
-"""Production at a bank that takes 200 ms for each answer, with one worker process: PIX creations at a steady rate, a
-burst out of the reserve, and payments that callbacks tell of."""
+"""Production with a bank that takes 200 ms for each answer and one worker process: PIX creations at a steady rate, a
+burst from the reserve of locations, payments from callbacks, and a backlog of received PIX."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ BURST_S = 30.0
 PAYMENTS_PER_S = 300
 P99_MS_MAX = 500
 REGISTERED_S_MAX = 30.0
-_FIRST = 2_000  # what a worker makes before the reserve
+_FIRST = 2_000  # the least that a worker keeps in the pool, before there is demand (housekeeping/location_pool.py)
 _FIRST_S_MAX = 120.0
 _LEFT_S_MAX = 300.0
 _LATE_S_MAX = 60.0
@@ -48,7 +48,7 @@ _BATCH = 100
 
 
 async def bank_pace(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """300 creations a second for `seconds` (300 in full: --seconds 300), from a pool that holds the first 2,000."""
+    """300 creations per second for `seconds` (in full: --seconds 300), from a pool that holds the first 2,000."""
     with _slow_bank(environment) as bank, environment.worker() as worker:
         async with environment.database() as pool:
             await _tell_to_be_slow(environment)
@@ -66,7 +66,7 @@ async def bank_pace(environment: BenchEnvironment, seconds: float) -> list[Findi
 
 
 async def bank_burst(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """1,000 creations a second for 30 s, out of a full reserve; how long the bank needs for what is left."""
+    """1,000 creations per second for 30 s from a full reserve; then how long the bank needs to register the rest."""
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
             await _tell_to_be_slow(environment)
@@ -85,7 +85,7 @@ async def bank_burst(environment: BenchEnvironment, seconds: float) -> list[Find
 
 
 async def bank_payments(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """300 callbacks a second, each of one payment, which the bank is asked about before it is booked."""
+    """300 callbacks per second, each about one payment, for which the bank is asked before the payment is booked."""
     count = int(PAYMENTS_PER_S * seconds)
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
@@ -123,8 +123,8 @@ async def bank_payments(environment: BenchEnvironment, seconds: float) -> list[F
 
 
 async def bank_standstill(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """PIX that arrived in six hours without a worker, one page asked for after the other and some at once; `seconds`
-    is not used."""
+    """Reconciles the PIX that arrived in six hours without a worker: with pages read one by one, and several at once.
+    `seconds` is not used."""
     rates: dict[int, float] = {}
     with _slow_bank(environment):
         async with environment.database() as pool:
@@ -160,7 +160,7 @@ def _of_creations(load: Load, what: str) -> list[Finding]:
 
 
 async def _registered(pool: Pool, *, aim_s: float | None = None) -> Finding:
-    """How long after its creation a charge was registered, once all are."""
+    """Waits until all charges are registered; how long after its creation each was."""
     deadline = time.monotonic() + _LEFT_S_MAX
     async with session(pool) as conn:
         while await conn.fetchval("SELECT count(*) FROM bank_order WHERE kind = 'cob_register'"):
@@ -190,8 +190,8 @@ async def _until_ready(pool: Pool, count: int) -> None:
 
 
 async def _paid(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> dict[str, bytes]:
-    """Have payers pay these charges at the bank, which tells nobody; the requests with which it would, each by its
-    endToEndId."""
+    """Has payers pay these charges at the bank, which sends no callbacks. Returns the callback requests it would send,
+    by EndToEndId."""
     seal = Seal(environment.settings.secret_key)
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=environment.settings.bank_url, now=lambda: datetime.now(UTC))
     now = to_millisecond(datetime.now(UTC))
@@ -212,7 +212,7 @@ async def _paid(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> 
 
 
 async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, float]]:
-    """When each callback was sent, and how many seconds later its payment was booked."""
+    """For each booked payment, when its callback was sent and how many seconds later it was booked."""
     deadline = time.monotonic() + _LATE_S_MAX
     async with session(pool) as conn:
         while await conn.fetchval("SELECT count(*) FROM payment WHERE NOT test") < len(sent_at):
@@ -226,7 +226,8 @@ async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, fl
 
 
 async def _stand_still(context: Context, merchant: Merchant) -> None:
-    """All is asked for up to now, and then _MISSED payments of which nobody told in the six hours before."""
+    """Reconciles up to now, then adds _MISSED payments of the last six hours for which no callback was sent, and moves
+    the reconciler's position back by six hours."""
     while await reconcile(context, context.settings.bank):
         pass
     now = to_millisecond(datetime.now(UTC))
@@ -247,7 +248,7 @@ async def _stand_still(context: Context, merchant: Merchant) -> None:
 
 
 class _Nobody:
-    """No lane is woken: nothing but the reconciler is measured."""
+    """Jobs that wake no lane, so that only the reconciler is measured."""
 
     def wake(self, lane: str) -> None: ...
 
@@ -263,7 +264,7 @@ async def _tell_to_be_slow(environment: BenchEnvironment, *, ms: int = BANK_MS) 
 
 @contextmanager
 def _slow_bank(environment: BenchEnvironment) -> Iterator[int]:
-    """The simulated bank as a process; its number. It is quick until it is told to be slow."""
+    """Runs the simulated bank as a process and yields its process id. It is fast until it is told to be slow."""
     child = Child(
         "bank", [sys.executable, "-m", "banks.simulated"], env=environment.env, log=environment.home / "bank.log"
     )

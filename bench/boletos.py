@@ -1,4 +1,4 @@
-"""Issuing boletos through a worker at a bank that takes 200 ms, and printing them."""
+"""Issuing boletos through a worker with a bank that takes 200 ms, and printing boletos."""
 
 import io
 import itertools
@@ -39,9 +39,9 @@ BANK_MS = 200
 ADDED_MS_MAX = 15
 BOLETOS_PER_S = 400
 P99_MAX = 1.5
-_BUSY = 192  # connections: more than a worker's calls at once
+_BUSY = 192  # connections; more than the concurrent calls of a worker
 _SETTLED_S = 12.0
-"""Until processes have read the bank calendar, which takes half a second of each some seconds after its start."""
+"""By then all processes have read the bank calendar, which takes half a second some seconds after their start."""
 _WARM_S = 3.0
 _BOLETOS = 300
 _WHOLE = 5
@@ -49,7 +49,8 @@ _MERGED = 3
 
 
 async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Creation added to the bank's time alone and at half load, and the most that one worker process does."""
+    """The latency that we add to the bank's, for a lone boleto and at half load; and the most that one worker process
+    issues."""
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
             merchant = await environment.merchant(pool, Mode.PRODUCTION)
@@ -60,7 +61,7 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
         busy = await connect(environment.port, _BUSY, processes=environment.processes)
         await window(busy, request, made, seconds=_WARM_S)
         full = await window(busy, request, made, seconds=seconds / 3)
-        # As many requests under way as half of that rate has, when each takes the bank's time.
+        # By Little's law, half of the full rate has this many requests under way when each takes the bank's time.
         some = busy[: max(1, int(full.per_s / 2 * BANK_MS / 1000))]
         half = await window(some, request, made, seconds=seconds / 3)
         for connection in (*lone, *busy):
@@ -81,16 +82,15 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
 
 
 async def printing(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """A boleto stamped into its form, against the same with reportlab and pypdf, and against the page rendered whole by
-    xhtml2pdf; CPU of this process."""
+    """Stamping a boleto into its form, compared with the same by reportlab and pypdf, and with rendering the whole page
+    by xhtml2pdf; in CPU time of this process."""
     printer = BoletoPrinter()
     printer.prepare()
     each = [_boleto(number) for number in range(1, _BOLETOS + 1)]
     logo = _logo()
     stamped, with_logo, merged, whole = [], [], [], []
     for number in range(_WHOLE):
-        # The form is all that xhtml2pdf would render of it: what a boleto fills in comes on top, and counts for
-        # neither.
+        # Only the empty form is rendered: the boleto's own data would come on top, so this is xhtml2pdf's lower bound.
         began = time.process_time()
         render(_HYBRID)
         whole.append(time.process_time() - began)
@@ -126,7 +126,7 @@ _HYBRID = Kind(Layout.HYBRID, test=False)
 
 
 class _Drawing(ContentStream):
-    """The same texts and shapes at the same places, on reportlab's canvas."""
+    """Draws the same texts and shapes at the same places on reportlab's canvas."""
 
     def __init__(self, form: Form, canvas: Canvas) -> None:
         super().__init__(form.boxes, form.marks)
@@ -157,7 +157,7 @@ def _merge(form: Form, boleto: PrintedBoleto) -> bytes:
 
 
 def _logo() -> Logo:
-    """As large as one may be kept: of many colours."""
+    """A logo of the largest kind that is stored: full size, with many colours."""
     file = io.BytesIO()
     Image.effect_noise((800, 400), 60).convert("RGB").save(file, "PNG")
     kept = read_logo(file.getvalue())
@@ -180,7 +180,7 @@ def _slow_bank(environment: BenchEnvironment) -> Iterator[None]:
 
 
 def _issues(merchant: Merchant) -> Callable[[], bytes]:
-    """POSTs of a boleto; each has a key of its own."""
+    """Gives POST requests for a boleto, each with an idempotency key of its own."""
     body = {
         "tipo": "boleto",
         "valorCents": "149.90",

@@ -1,12 +1,12 @@
-"""What a charge leaves behind: bytes of each table and of its indexes, and of WAL, when it was created, paid, and its
-payment told to the merchant.
+"""The bytes that a charge leaves behind in each table, its indexes and the WAL, when it is created, paid, and its
+payment delivered to the merchant.
 
-Everything goes the way it does in life: API, worker, receiver. The sandbox's own bank, the log of requests, which is
-kept for a month, and queues are shown and not summed up: all orders pile up here before the worker starts, and what
-they leave empty is used again. The WAL is of all of them.
+All steps run as in production: API, worker, receiver. Three kinds of table are shown but not summed up: the sandbox's
+own bank; the request log, which is kept for a month; and queues, because all orders pile up here before the worker
+starts, and their space is used again. The WAL includes them.
 
-A test charge has an order that pays it, and none to register it; one of production has it the other way round. What is
-left of an order is therefore summed up with what creation leaves, and once in all.
+A test charge has an order that pays it and none that registers it; a production charge the other way round. The rows
+left of an order are therefore added to those of the creation, and counted once in the total.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace GROUP 
 
 
 async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Of a number of charges, however long they take."""
+    """Measures a fixed number of charges; `seconds` is not used."""
     async with environment.database() as pool, receiving(0.0) as receiver:
         merchant = await environment.merchant(pool)
         async with transaction(pool) as conn:
@@ -64,7 +64,7 @@ async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> lis
                 wal.append(await _wal(pool) - at + wal[-1])
             sizes.append(await _sizes(environment))
     begun, created, told_before, _, told = sizes
-    # In the second round what the first one left dead is used again, as it is when a system has run for long.
+    # The second round reuses the space of the first one's dead rows, as in a system that has run for long.
     in_all = told - told_before
     order = Counter({table: size for table, size in in_all.items() if table.startswith("bank_order_done")})
     found = _shown("created and registered", created - begun + order, CREATED_BYTES_MAX)
@@ -88,7 +88,7 @@ def _shown(name: str, grown: Counter[str], aim: int) -> list[Finding]:
 
 
 async def _sizes(environment: BenchEnvironment) -> Counter[str]:
-    """Of every table and of its indexes, once what is dead was removed."""
+    """The bytes of every table and of its indexes, after a VACUUM."""
     conn = await connect(environment.owner_url)
     try:
         await conn.execute("VACUUM")

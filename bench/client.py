@@ -1,5 +1,5 @@
-"""A load generator that costs little beside what it measures: raw HTTP/1.1 on kept-alive connections, requests
-prebuilt as bytes, one request under way per connection, every answer checked."""
+"""A load generator that costs little compared to the server: raw HTTP/1.1 on kept-alive connections, requests prebuilt
+as bytes, one request under way per connection, every answer checked."""
 
 import asyncio
 import time
@@ -14,14 +14,15 @@ _END = b"\r\n\r\n"
 _ANSWER_S_MAX = 30.0
 _TRIES_PER_CONNECTION = 40
 _SLICE_S_MIN = 0.25
-"""In less a loaded machine answers nothing, and there is no rate to compare."""
+"""In a shorter window a loaded machine may answer nothing, and there would be no rate to compare."""
 
 Check = Callable[[bytes, int], bool]
-"""(the whole answer, where its body begins): is it what was asked for?"""
+"""Takes the whole answer and the offset of its body; returns whether the answer is right."""
 
 
 class Window(Struct, frozen=True):
-    """What happened in a stretch of time: answers, their rate, and each one's latency in seconds, sorted."""
+    """The measurements of one window of time: the number of answers, their rate, and their latencies in seconds,
+    sorted."""
 
     count: int
     per_s: float
@@ -32,11 +33,11 @@ class Window(Struct, frozen=True):
 
 
 class WrongAnswer(Exception):
-    """An answer was not what was asked for; a bench that goes on would measure refusals."""
+    """An answer was wrong: a bench that went on would measure refusals."""
 
 
 class _Stretch:
-    """What all connections of one window share."""
+    """The state that all connections of one window share."""
 
     def __init__(self, request: Callable[[], bytes], check: Check) -> None:
         self.request = request
@@ -57,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def begin(self, stretch: _Stretch) -> "asyncio.Future[None]":
-        """Ask and ask again until the stretch closes; the future is done when nothing is under way any more."""
+        """Sends requests one after another until the stretch closes; the future is done after the last answer."""
         self._stretch = stretch
         self._done = asyncio.get_running_loop().create_future()
         self._send(stretch)
@@ -108,7 +109,8 @@ def status(expected: int) -> Check:
 
 
 async def connect(port: int, count: int, *, processes: int) -> list[Connection]:
-    """`count` connections, the same number to each process: the kernel hashes them, so who got too many is closed."""
+    """Opens `count` connections, equally many to each process. The kernel chooses the process of a connection by hash,
+    so connections to a process that has enough are closed again."""
     kept: Counter[bytes] = Counter()
     share_max = -(-count // processes)
     found: list[Connection] = []
@@ -125,7 +127,7 @@ async def connect(port: int, count: int, *, processes: int) -> list[Connection]:
 
 
 async def _try(port: int) -> tuple[bytes, Connection]:
-    """A new connection, and the number of the process at its other end."""
+    """Opens a connection; returns the id of the process at its other end, and the connection."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     answers: list[bytes] = []
 
@@ -142,14 +144,14 @@ async def _try(port: int) -> tuple[bytes, Connection]:
 
 
 def slice_of(seconds: float, slices: int) -> float:
-    """How long each window lasts when so many share `seconds`."""
+    """The length of each window when `slices` windows share `seconds`."""
     return max(seconds / slices, _SLICE_S_MIN)
 
 
 async def window(
     connections: Sequence[Connection], request: Callable[[], bytes], check: Check, *, seconds: float
 ) -> Window:
-    """Keep every connection busy for `seconds`; what is still under way then is waited for and not counted."""
+    """Keeps every connection busy for `seconds`. Requests under way at the end are awaited but not counted."""
     stretch = _Stretch(request, check)
     began = time.perf_counter()
     under_way = [connection.begin(stretch) for connection in connections]
@@ -164,7 +166,7 @@ async def window(
 
 
 def http(method: str, path: str, *, token: str = "", key: str = "", body: bytes = b"") -> bytes:
-    """A request as bytes."""
+    """Builds a request as bytes."""
     head = [f"{method} {path} HTTP/1.1", "Host: bench"]
     if token:
         head.append(f"Authorization: Bearer {token}")

@@ -1,7 +1,7 @@
-"""What deadlines and bounds of a connection cost a request: an ASGI application that answers `{}` behind uvicorn's own
-protocol, and behind ours (cli/run/http_connection.py), in turn.
+"""The cost per request of the deadlines and bounds of connections: an ASGI application that answers `{}`, behind
+uvicorn's own protocol and behind ours (cli/run/http_connection.py) in turn.
 
-`BENCH_PROTOCOL=ours|uvicorn python -m bench.connections FD` is one of the two servers.
+`BENCH_PROTOCOL=ours|uvicorn python -m bench.connections FD` runs one of the two servers.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What one creation costs in statements, Redis commands and waiting, when 64 ask at once and when one asks alone."""
+"""The cost of one creation in statements, Redis commands and latency, with 64 concurrent requests and with one."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ from runtime.postgres import Pool, session
 from runtime.redis import open_redis
 
 _WARM_S = 1.0
-# These are only ever called from inside our scripts; the rest are commands sent.
+# Commands that only our scripts call, on the Redis server; all others are sent by the API.
 _INSIDE = {"set", "hmget", "hset", "pexpire", "time"}
 _OWN = {"info", "auth", "client", "client|setinfo", "hello", "ping"}
 
@@ -28,7 +28,7 @@ async def cost(environment: BenchEnvironment, seconds: float) -> list[Finding]:
         await environment.fill_locations(pool, 40_000)
         create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
         for at_once in (64, 1):
-            # One connection per process at least: the kernel's choice, and ours to spread.
+            # Spread over all processes, or over as many as there are connections.
             connections = await connect(environment.port, at_once, processes=min(environment.processes, at_once))
             await window(connections, create, status(201), seconds=_WARM_S)
             statements, commands = await _statements(pool), await _commands(redis)
@@ -46,7 +46,7 @@ async def cost(environment: BenchEnvironment, seconds: float) -> list[Finding]:
 def _counted(at_once: int, made: Window, statements: Counter[str], commands: Counter[str]) -> list[Finding]:
     sent = sum(count for name, count in commands.items() if name not in _INSIDE)
     inside = sum(count for name, count in commands.items() if name in _INSIDE)
-    # What is under way when the window closes is not in its count: at most one per connection.
+    # Requests under way when the window closes are not in its count: an error of at most one per connection.
     note = ", ".join(f"{name} {count / made.count:.3f}" for name, count in statements.most_common(6))
     asked = ", ".join(f"{name} {count / made.count:.3f}" for name, count in commands.most_common(8))
     return [
@@ -68,7 +68,7 @@ async def _latencies(connections: Any, create: Any, empty: Any, made: Window, se
 
 
 async def _statements(pool: Pool) -> Counter[str]:
-    """Calls so far by the first words of the statement, BEGIN and COMMIT included, this bench's own left out."""
+    """Calls so far by the first words of the statement, with BEGIN and COMMIT, without this bench's own statement."""
     async with session(pool) as conn:
         rows = await conn.fetch(
             "SELECT query, calls FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'"

@@ -1,4 +1,5 @@
-"""POST /v1/charges/pix, everything included, against routes that do nothing (bench/plain.py) and the naive way."""
+"""POST /v1/charges/pix with all its work, compared with routes that do nothing (bench/plain.py) and with the naive
+way (bench/naive.py)."""
 
 import asyncio
 
@@ -13,9 +14,9 @@ CONNECTIONS = 64
 ROUNDS = 5
 PLAIN_TARGET = 0.33
 _WARM_S = 1.5
-# No server on this machine makes more in a second; a round never runs dry.
+# More than any server on this machine uses in a second, so that no round runs out of locations.
 _LOCATIONS_PER_S = 12_000
-# A merchant's client makes fewer, and goes on for a while beyond its slices: locust takes a second to come and to go.
+# A merchant's client creates fewer, but runs beyond its slices: locust takes a second to start and to stop.
 _LOCATIONS_PER_S_OF_MERCHANT = 4_500
 _BEYOND_S = 10.0
 _NOT_AT_BANK = """
@@ -25,11 +26,11 @@ SELECT count(*) FROM charge c WHERE c.test AND NOT EXISTS (
 
 
 async def against_empty(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Workers off, then on: locations, reports and the chain of hashes cost the same two cores."""
+    """Measures without and then with workers, whose locations, reports and hash chain use the same two cores."""
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
         found = await _compare(environment, pool, merchant, seconds, worker=None)
-        # A stock of a minute is made once: here little more is made than is taken.
+        # A stock for 5 s instead of a minute, so that the worker makes little more locations than are used.
         environment.env["PIX_LOCATIONS_S"] = "5"
         with environment.worker() as worker:
             found += await _compare(environment, pool, merchant, seconds, worker=worker)
@@ -56,8 +57,8 @@ async def _compare(
     await environment.fill_locations(pool, int(_LOCATIONS_PER_S * _WARM_S))
     await window(connections, create, status(201), seconds=_WARM_S)
     await window(connections, empty, status(201), seconds=_WARM_S / 3)
-    if worker is not None:  # it has the reports of all charges before to count
-        _close(connections)  # the server would, in the meantime
+    if worker is not None:  # it must first fold the charges made before into the reports
+        _close(connections)  # the server would close them as idle meanwhile
         await asyncio.to_thread(until_at_rest, [worker])
         connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
     used, made, plain_used, rounds = [], 0, [], []
@@ -105,8 +106,9 @@ async def _compare(
 
 
 async def ordered(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Where each charge goes to its bank by an order, as in production, which a worker takes up: a system with traces,
-    none of which is recorded. This bank is asked by a statement."""
+    """Creations whose charge is registered by an order that a worker executes, as in production. In the sandbox only a
+    traced system places such orders, so tracing is on, with a sample share of 0. The worker asks the sandbox's bank by
+    a statement."""
     environment.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_SAMPLER_ARG": "0"}
     create_cpu: list[tuple[dict[str, float], dict[str, float]]] = []
     async with environment.database() as pool:

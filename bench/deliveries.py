@@ -1,7 +1,7 @@
-"""Webhooks: from the commit of an event to the first byte of its request at the receiver; and how many a second.
+"""Webhooks: the latency from the commit of an event to the first byte of its request at the receiver, and the rate.
 
-The receiver is a process of its own (`python -m bench.deliveries DELAY_S`); one worker process delivers, beside
-PostgreSQL, Valkey and this generator on the same cores. Events arrive at a fixed rate whatever becomes of them.
+The receiver is a process of its own (`python -m bench.deliveries DELAY_S`). One worker process delivers, on the same
+cores as PostgreSQL, Valkey and this generator. Events arrive at a fixed rate, however fast they are delivered.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ ROUNDS = 3
 LONE = 30
 BURST = 6_000
 NAIVE_BURST = 1_500
-NAIVE_AT_ONCE = 10  # as many as arq's default of jobs at once
+NAIVE_AT_ONCE = 10  # arq's default of concurrent jobs
 BACKLOG = 100_000
 
 _TICK_S = 0.01
@@ -57,7 +57,7 @@ class Merchant(NamedTuple):
 
 
 class Receiver:
-    """A receiver in a process of its own, and when it saw which event first."""
+    """A receiver in a process of its own. `seen` is when it first received each event."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self._process = process
@@ -83,7 +83,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(delay_s: float) -> AsyncIterator[Receiver]:
-    """`delay_s` below 0: it never answers."""
+    """Runs a receiver that answers after `delay_s`; below 0 it never answers."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.deliveries", str(delay_s), stdout=asyncio.subprocess.PIPE
     )
@@ -99,7 +99,7 @@ async def receiving(delay_s: float) -> AsyncIterator[Receiver]:
 
 
 class Events(NamedTuple):
-    """When each event was committed, by its id."""
+    """The commit time of each event, by its id."""
 
     at: dict[str, float]
 
@@ -108,7 +108,7 @@ class Events(NamedTuple):
 
 
 async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """The rate is held for `seconds` each time; the rest is a number of events."""
+    """Each measurement at the fixed rate lasts `seconds`; the others send a fixed number of events."""
     found: list[Finding] = []
     redis = open_redis(environment.settings.redis_url, blocking=False)
     jobs = Jobs(redis)
@@ -155,7 +155,7 @@ async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Find
 
 
 async def _warm(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> None:
-    """The worker is up, its connections are, and each lane has shown how much it bears."""
+    """Warms up: afterwards the worker runs, its connections are open, and each lane has adapted its concurrency."""
     for _ in range(3):
         event_ids = await happen(pool, merchants * 3)
         jobs.wake(WEBHOOKS)
@@ -187,14 +187,15 @@ async def _rate(
     *,
     apart: Sequence[Merchant] = (),
 ) -> Events:
-    """Events at RATE_PER_S for so long, waited for; those of `apart` are made but neither waited for nor measured."""
+    """Makes events at RATE_PER_S for `seconds` and waits for them. Events of `apart` are made but neither awaited nor
+    measured."""
     made_at: dict[str, float] = {}
     count, chance = int(RATE_PER_S * seconds), random.Random(1)
     made = 0
     began = time.monotonic()
     while made < count:
         until = min(count, int((time.monotonic() - began) * RATE_PER_S) + 1)
-        if until > made:  # what came meanwhile is booked together, as the API does
+        if until > made:  # events due since the last tick are written together, as the API batches them
             chosen = [chance.choice(merchants) for _ in range(until - made)]
             ids = await happen(pool, chosen)
             jobs.wake(WEBHOOKS)
@@ -209,8 +210,8 @@ async def _rate(
 async def _bursts(
     environment: BenchEnvironment, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver
 ) -> list[Finding]:
-    """What waits is worked off: by the worker, and by the naive sender, who is given fewer."""
-    for _ in range(3):  # lanes are new: let them grow
+    """The rate at which a backlog is delivered: by the worker, and by a naive sender, which gets fewer events."""
+    for _ in range(3):  # new lanes start with little concurrency: let it grow
         event_ids = await happen(pool, merchants * 4)
         jobs.wake(WEBHOOKS)
         await fast.saw(event_ids)
@@ -236,7 +237,7 @@ async def _bursts(
 
 
 async def _naive(environment: BenchEnvironment, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
-    """What one writes first: a job for each delivery, with a transaction held while the merchant thinks."""
+    """The obvious way to deliver: a job per delivery, with a transaction held open while the merchant answers."""
     waiting = [(merchant, new_id()) for merchant in merchants for _ in range(NAIVE_BURST // ENDPOINTS)]
     await pool.execute("CREATE TABLE IF NOT EXISTS naive (event_id uuid PRIMARY KEY, body bytea, state text, at real)")
     await pool.executemany(
@@ -299,11 +300,12 @@ async def forget(pool: Pool, merchant: Merchant) -> None:
                 await conn.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
             return
         except asyncpg.SerializationError:
-            await asyncio.sleep(0.1)  # a delivery ended meanwhile, and its row moved
+            await asyncio.sleep(0.1)  # a delivery ended meanwhile, and its row moved to another partition
 
 
 async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
-    """Write an event for each as commands do, without the charges: journal, feed and deliveries in a transaction."""
+    """Writes an event for each merchant as commands do, but without charges: journal, feed and deliveries in one
+    transaction."""
     event_ids: list[str] = []
     for some in (merchants[start : start + 5_000] for start in range(0, len(merchants), 5_000)):
         ids = [new_id() for _ in some]
@@ -331,7 +333,7 @@ async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
 
 
 class _Mouth(asyncio.Protocol):
-    """Answers 200 to every request after a while, and says on stdout which event came when."""
+    """Answers 200 to every request after the delay, and prints each event id with its arrival time on stdout."""
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
@@ -365,7 +367,7 @@ async def _receive(delay_s: float) -> None:
     over = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, over.set)
     print(server.sockets[0].getsockname()[1], flush=True)
-    while not over.is_set():  # lines travel a few at a time: a write each would cost the receiver its speed
+    while not over.is_set():  # lines are flushed several at a time: a write for each would slow the receiver down
         sys.stdout.flush()
         await asyncio.sleep(0.002)
     sys.stdout.flush()

@@ -1,5 +1,5 @@
-"""What a bench runs on: PostgreSQL with fsync on and Valkey in a temporary folder, the API as `quita serve` runs it,
-and workers when asked for. All of it ends with the bench."""
+"""The environment of a bench: PostgreSQL with fsync on and Valkey in a temporary folder, the API as `quita serve` runs
+it, and workers if wanted. All of it ends with the bench."""
 
 import asyncio
 import hashlib
@@ -33,8 +33,8 @@ _ROOT = Path(__file__).resolve().parent.parent
 _READY_S_MAX = 60.0
 _STOP_S_MAX = 20.0
 _REST_S = 0.5
-_REST_SHARE = 0.1  # of a core, all processes together
-# The check stays in, only its bound moves: one credential makes all the load.
+_REST_SHARE = 0.1  # of a core, for all processes together
+# The rate limit is still checked, but with a bound that one credential's load does not reach.
 _RATE_PER_S, _RATE_BURST = 1_000_000, 2_000_000
 _OURS = (
     "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPORT_URL", "DATABASE_READ_URL", "REDIS_URL",
@@ -46,11 +46,11 @@ class Merchant(NamedTuple):
     account_id: str
     client_id: str
     token: str
-    """Of the test credential unless said otherwise: the sandbox's bank lives in the worker."""
+    """The token of the test credential by default, because the sandbox's bank runs in the worker."""
 
 
 class BenchEnvironment:
-    """Opened by `open_environment`; servers run, the API does not yet."""
+    """An environment made by `open_environment`: the servers run, the API does not yet."""
 
     def __init__(
         self, home: Path, env: dict[str, str], settings: Settings, owner_url: str, servers: dict[str, list[int]]
@@ -59,10 +59,10 @@ class BenchEnvironment:
         self.env = env
         self.settings = settings
         self.owner_url = owner_url
-        self._processes = servers  # by group
+        self._processes = servers  # process ids by group
 
     def cpu_s(self) -> dict[str, float]:
-        """Seconds of CPU used so far by each group of processes: API, worker, PostgreSQL, Redis, and this client."""
+        """CPU seconds used so far by each group of processes: API, worker, PostgreSQL, Redis, and this client."""
         used = {group: sum(map(tree_cpu_s, pids)) for group, pids in self._processes.items()}
         return used | {"client": time.process_time()}
 
@@ -76,7 +76,7 @@ class BenchEnvironment:
 
     @contextmanager
     def api(self) -> Iterator[None]:
-        """API_PROCESSES processes, each a server of its own, with the routes of bench.server on top."""
+        """Runs API_PROCESSES processes of the API, with the additional routes of bench.server."""
         port = Port(self.settings.host, self.port, self.processes)
         command = [sys.executable, "-m", "bench.server"]
         log = self.home / "api.log"
@@ -91,7 +91,7 @@ class BenchEnvironment:
 
     @contextmanager
     def worker(self) -> Iterator[int]:
-        """Its process number."""
+        """Runs a worker process; yields its process id."""
         child = Child("worker", [sys.executable, "-m", "workers"], env=self.env, log=self.home / "worker.log")
         with running([child]):
             assert child.process is not None
@@ -101,12 +101,12 @@ class BenchEnvironment:
 
     @asynccontextmanager
     async def database(self) -> AsyncIterator[Pool]:
-        """As the owner of the tables: what is measured is arranged by hand."""
+        """A pool of connections as the owner of the tables, so that benches can write data that commands would not."""
         pool = await open_pool(self.owner_url, name="bench", size=4)
         try:
             yield pool
         except BaseException:
-            pool.terminate()  # what was under way may still hold connections
+            pool.terminate()  # tasks under way may still hold connections, so close() could wait for ever
             raise
         await pool.close()
 
@@ -133,7 +133,7 @@ class BenchEnvironment:
         return token
 
     async def fill_locations(self, pool: Pool, count: int, mode: Mode = Mode.SANDBOX) -> None:
-        """Have at least `count` PIX locations ready, made by the simulated bank as a worker would have it do."""
+        """Fills the pool to at least `count` PIX locations, which the simulated bank makes as for a worker."""
         seal, world = Seal(self.settings.secret_key), SANDBOX if mode.test else PRODUCTION
         bank = SimulatedBank(pool, seal, world=world, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
         async with session(pool) as conn:
@@ -149,9 +149,9 @@ class BenchEnvironment:
 
 @contextmanager
 def open_environment() -> Iterator[BenchEnvironment]:
-    """PostgreSQL (fsync on) and Valkey on ports of their own, migrated."""
+    """Starts PostgreSQL (fsync on) and Valkey on free ports, and migrates."""
     folder = Path(tempfile.mkdtemp(prefix="quita-bench-"))
-    folder.chmod(0o711)  # root's PostgreSQL runs as nobody, which must pass through
+    folder.chmod(0o711)  # started by root, PostgreSQL runs as user nobody, who must be able to enter the folder
     home = folder / "home"
     postgres, redis = EmbeddedPostgres(), EmbeddedRedis()
     try:
@@ -179,7 +179,7 @@ def open_environment() -> Iterator[BenchEnvironment]:
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds of CPU a process has used so far."""
+    """CPU seconds that a process has used so far."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
         fields = stat.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -204,26 +204,26 @@ def running(children: list[Child]) -> Iterator[None]:
 
 
 def tree_cpu_s(pid: int) -> float:
-    """The same of a process, of those it started, and of those of them that have ended."""
+    """CPU seconds of a process and its descendants, including those that have ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
             fields = stat.read().rpartition(")")[2].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     except OSError:
-        return 0.0  # it has ended meanwhile: its parent counts it
+        return 0.0  # the process has ended meanwhile: its time is in its parent's count
     own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
     return own + sum(tree_cpu_s(int(child)) for child in children)
 
 
 def _until_at_rest(children: list[Child]) -> None:
-    """Some seconds after its start a process prepares what the first boleto needs, for more than a second of CPU: a
-    round measured meanwhile would be of that."""
+    """Waits out the preparation of boletos: some seconds after its start an API process uses more than a second of CPU
+    for it, which would distort a round."""
     time.sleep(PREPARE_AFTER_S)
     until_at_rest([child.process.pid for child in children if child.process is not None])
 
 
 def until_at_rest(pids: Sequence[int]) -> None:
-    """Wait until these processes do hardly anything."""
+    """Waits until these processes are nearly idle."""
     deadline = time.monotonic() + _READY_S_MAX
     while time.monotonic() < deadline:
         before = sum(map(cpu_s, pids))

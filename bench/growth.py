@@ -1,9 +1,9 @@
-"""The same work on a small database and on larger ones, in turn: its cost must not follow how much there is.
+"""The same work on a small database and on larger ones, in turn: its cost must not grow with the amount of data.
 
-Databases of one server, each with a year of one busy merchant. BENCH_CHARGES sets their sizes (10000,200000), the
-small one first; a million charges are five gigabytes and take some seven minutes to write. Beside the time of each
-piece of work stand the blocks that PostgreSQL touched for it and the WAL it wrote, which no other program of the
-machine changes.
+The databases are on one server, each with a year of one busy merchant. BENCH_CHARGES sets their sizes (10000,200000),
+the small one first; a million charges are five gigabytes and take about seven minutes to write. For each piece of work
+the bench shows its time, and the blocks that PostgreSQL touched and the WAL it wrote, which do not depend on other
+programs of the machine.
 """
 
 import os
@@ -22,7 +22,7 @@ from bench.report import Finding, Shown
 from runtime.postgres import Pool, session
 
 AIM = 1.2
-"""How many times the cost on the small database the larger one may have, in blocks and in time."""
+"""The most that the cost on a larger database may be, as a multiple of that on the small one, in blocks and in time."""
 
 _SIZES = os.environ.get("BENCH_CHARGES", "10000,200000")
 
@@ -37,21 +37,21 @@ FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname 
 class _Cost(NamedTuple):
     ms: float
     blocks: int
-    """Touched, in the cache or not."""
+    """Blocks touched, in the cache or not."""
     uncached: int
-    """Those that were not in PostgreSQL's cache."""
+    """Blocks that were not in PostgreSQL's cache."""
     wal: int
-    """Bytes, of whole pages too."""
+    """Bytes of WAL, full-page images included."""
 
 
 class Compared(Struct, frozen=True):
-    """Medians, and how many times the first the second is."""
+    """The medians on both databases, and their ratio (large / small)."""
 
     small: float
     large: float
     ratio: float
     held: bool
-    """The ratio is AIM at most."""
+    """Whether the ratio is at most AIM."""
 
     def said(self, shown: str) -> str:
         verdict = "ok" if self.held else "MISSED"
@@ -59,17 +59,17 @@ class Compared(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """What a piece of work costs in two databases."""
+    """The cost of a piece of work in two databases."""
 
     name: str
     charges: tuple[int, int]
     items: int
-    """How many were created, paid, found or listed each time."""
+    """How many items were created, paid, found or listed each time."""
     blocks: Compared
     ms: Compared
-    """Its ratio is the median of those of the pairs: what disturbs one database disturbs the next moment's as well."""
+    """The ratio is the median of the ratios of pairs: a disturbance of the machine affects both runs of a pair."""
     uncached: tuple[int, int]
-    """Of the blocks, those that were not in PostgreSQL's cache: what of the time is the memory that it was given."""
+    """The blocks that were not in PostgreSQL's cache: the part of the time that depends on the cache's size."""
     wal: tuple[int, int]
 
     def line(self) -> str:
@@ -82,11 +82,11 @@ class Growth(Struct, frozen=True):
 
 
 class Heading(Struct, frozen=True):
-    """Of what follows."""
+    """The heading of a comparison of two databases."""
 
     charges: tuple[int, int]
     pages: tuple[int, int]
-    """The numbers of the first page that is far down; each round asks for the next one."""
+    """The number of the deep page in each database in the first round; each round asks for the next page."""
     rounds: int
 
     def line(self) -> str:
@@ -97,7 +97,7 @@ class Heading(Struct, frozen=True):
 
 
 async def growth(environment: BenchEnvironment, seconds: float) -> list[Shown]:
-    """`seconds` is not used: every piece of work is done a number of times in each database."""
+    """Runs every piece of work a fixed number of times in each database; `seconds` is not used."""
     sizes = [int(size) for size in _SIZES.split(",")]
     async with AsyncExitStack() as opened:
         books = [await opened.enter_async_context(filled(environment, size)) for size in sizes]
@@ -109,10 +109,10 @@ async def growth(environment: BenchEnvironment, seconds: float) -> list[Shown]:
                 await each.begin(number)
             for at in range(len(works[0])):
                 for time_ in range(works[0][at].times):
-                    # One right after the other, and every second time the other way round.
+                    # The databases run right after one another, in alternating order.
                     for of in range(len(sizes)) if (number + time_) % 2 else reversed(range(len(sizes))):
                         cost = await _cost_of(books[of].pool, works[of][at])
-                        if number:  # the first round makes the plans
+                        if number:  # not the first round, in which statements are planned
                             costs[of][at].append(cost)
         wrote = [await each.check() for each in rounds]
     shown: list[Shown] = []

@@ -1,5 +1,5 @@
-"""A database with a year of one busy merchant, as `bench.growth` compares them by size: the journal and the read tables
-(bench/year.py), and what commands write beside them."""
+"""Makes the databases that `bench.growth` compares, each with a year of one busy merchant: the journal and the read
+tables (bench/year.py), and the rows that commands write in other tables."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from runtime.seal import Seal
 from sql.migrate import migrate
 
 _FILL_S_MAX = 7_200  # of one statement
-# Of the charges that are there already. Each was registered half a second after it was created.
+# The rows of other tables for the existing charges, each registered half a second after its creation.
 _WRITTEN = (
     "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,"
     " created_at, expires_at) SELECT account_id, charge_id, test, '001', payment_method, status, version, amount_cents,"
@@ -39,7 +39,7 @@ _WRITTEN = (
 
 
 class Books(NamedTuple):
-    """One of the databases. Its merchant has so many charges, the last of which was created just now."""
+    """One of the databases. Its merchant has `charges` charges, the last of which was created just now."""
 
     pool: Pool
     account_id: UUID
@@ -61,7 +61,7 @@ async def filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[B
             await conn.execute(MONTHS, "bank_order_done")
             for statement in _WRITTEN:
                 await conn.execute(statement, timeout=_FILL_S_MAX)
-            # Each row lies in its month, as it does where months were made in time.
+            # Each row must be in the partition of its month, as in a system that made the partitions in time.
             for table in ("bank_order_done_other", "read_event_production_other"):
                 assert not await conn.fetchval(f"SELECT EXISTS (SELECT FROM {table})"), table  # noqa: S608
             await conn.execute("RESET statement_timeout")
@@ -90,7 +90,7 @@ async def _made(owner_url: str, name: str) -> str:
 
 
 async def _merchant(pool: Pool, seal: Seal) -> UUID:
-    """With an endpoint: a payment writes its delivery, which nobody sends here."""
+    """Creates the merchant with an endpoint, so that a payment writes a delivery, which no worker sends here."""
     now = datetime.now(UTC)
     async with session(pool) as conn:
         made = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)

@@ -1,5 +1,5 @@
-"""The pieces of work whose cost `bench.growth` compares. Each answers how many it created, paid, found or listed, so
-that none is measured that did less than its name says."""
+"""The pieces of work whose cost `bench.growth` compares. Each returns how many items it created, paid, found or listed,
+so that work that did less than its name says is noticed and not measured."""
 
 import random
 import secrets
@@ -29,16 +29,16 @@ from workers.orders.pix import claim
 
 BATCH = 100
 PAGE = LIMIT_DEFAULT
-# Enough for medians of what differs by a third from time to time on a shared machine, and no more: each round adds two
+# Enough for stable medians of times that vary by a third on a shared machine. No more, because each round adds two
 # hundred charges to the small database.
 ROUNDS = 30
 _PAGES_BEFORE_MAX = 9_999
 _LONG_AGO = timedelta(days=300)
-_LOOKED_UP = timedelta(days=364)  # of the year: some hours at its end may have no charge of this merchant
+_LOOKED_UP = timedelta(days=364)  # not the whole year: its last hours may have no charge of this merchant
 _CENTS = 14_990
 _READS = 3
 
-# The first charge of the merchant at or after each of some moments.
+# The merchant's first charge at or after each of the given moments.
 _CHARGES_AT = """
 SELECT c.charge_id FROM unnest($2::uuid[]) AS m (id)
 CROSS JOIN LATERAL (
@@ -46,7 +46,7 @@ CROSS JOIN LATERAL (
     ORDER BY charge_id LIMIT 1
 ) c
 """
-# Counted, which only the bench may do: a client that walked there would hold the last row of the page before.
+# By OFFSET, which only the bench may use: a client that paged there would have the previous page's last row.
 _LAST_BEFORE = """
 SELECT created_at, charge_id FROM read_charge WHERE account_id = $1 AND NOT test
 ORDER BY created_at DESC, charge_id DESC OFFSET $2 LIMIT 1
@@ -60,22 +60,21 @@ SELECT (SELECT count(*) FROM webhook_delivery WHERE account_id = $1 AND NOT test
 class Work(NamedTuple):
     name: str
     items: int
-    """What `run` must answer."""
+    """The count that `run` must return."""
     run: Callable[[], Awaitable[int]]
     times: int = 1
-    """In a round. What only reads is done more often: that adds nothing to the database."""
+    """How often the work runs in a round. Reads run more often, because they add nothing to the database."""
 
 
 class Round:
-    """What is done in one of the databases, round by round: a round creates, registers and pays what it creates."""
+    """The work in one of the databases, round by round: a round creates charges, registers them and pays them."""
 
     def __init__(self, books: Books) -> None:
         self._pool, self._seal, self._charges = books.pool, books.seal, books.charges
         self._owner = Owner(books.account_id, Mode.PRODUCTION)
         self._numbers = count(1_000_000_000)
         self._began = datetime.now(UTC)
-        # The 10,000th, or one so far from the end that the page of the last round has another behind it: each of them
-        # reads as many rows.
+        # The 10,000th page, or an earlier one, so that in every round a further page follows and as many rows are read.
         self.deep_page = min(_PAGES_BEFORE_MAX, books.charges // PAGE - ROUNDS - 2) + 1
         self._deep: TimePosition | None = None
         self._old = ChargeFilters()
@@ -107,9 +106,9 @@ class Round:
         ]
 
     async def begin(self, number: int) -> None:
-        """Choose what this round reads, as much of the same moments in each database: charges that are looked up, of
-        the whole year; and of pages the next one and the next day each time, since a charge that is paid costs more of
-        them than one that is not."""
+        """Chooses what this round reads, at the same moments of the year in each database: charges to look up, from the
+        whole year; the next page and the next day of the lists, because pages differ in cost (a paid charge costs more
+        than a pending one)."""
         self._made.clear()
         self._old = ChargeFilters(created_to=self._began - _LONG_AGO + number * timedelta(days=1))
         chance, year = random.Random(number), self._began - timedelta(days=365)
@@ -126,7 +125,7 @@ class Round:
         self._deep = TimePosition(before["created_at"], before["charge_id"])
 
     async def check(self) -> tuple[int, int]:
-        """How many payments were booked, and how many deliveries are written."""
+        """Checks the orders; returns how many payments were booked, and how many deliveries were written."""
         async with session(self._pool) as conn:
             wrote = await conn.fetchrow(_WROTE, self._owner.account_id, first_id(self._began))
         assert wrote is not None
@@ -183,7 +182,7 @@ class Round:
         return len(page)
 
     async def _catch_up(self) -> int:
-        """As a reader that has seen half of the feed."""
+        """Reads the feed like a client that has read half of it."""
         return await self._feed(EventFilters(order=SortOrder.ASC), SequencePosition(self._events // 2))
 
     async def _balance(self) -> int:
@@ -203,5 +202,5 @@ class Round:
 
 
 def _end_to_end_id(now: datetime) -> str:
-    """As a bank makes it: its own number, the minute, eleven characters."""
+    """An EndToEndId as a bank makes it: the bank's own number, the minute, eleven characters."""
     return f"E99999997{now:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}"

@@ -1,5 +1,5 @@
-"""One busy account: payments the bank confirmed, each with event, ledger line and webhook row, booked the way a worker
-books them, in batches; the same with the database 1 ms away, and one per transaction beside it."""
+"""One busy account: payments confirmed by the bank, each with event, ledger entry and webhook row. They are booked in
+batches, as a worker books them; the same with the database 1 ms away; and one per transaction."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ from runtime.seal import Seal
 ROUNDS = 3
 _ARRIVING = 200
 _TOGETHER = 100
-LANES = 2  # as the API has for changes of charges
+LANES = 2  # as in the API's batcher for changes of charges
 _ALONE_LANES = 4  # as many as the bench has connections
 _BATCHED_PER_ROUND = 8_000
 _ALONE_PER_ROUND = 1_500
@@ -42,7 +42,7 @@ _ASKED = 200
 
 
 async def hot_account(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """`seconds` is not used: a round is a number of payments, so that the books can be checked to the last one."""
+    """Books a fixed number of payments per round, so that all can be checked afterwards; `seconds` is not used."""
     seal = Seal(environment.settings.secret_key)
     batched: list[float] = []
     away: list[float] = []
@@ -89,7 +89,8 @@ async def _answered_ms(pool: Pool) -> float:
 async def _book(
     pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes: int, batch_max: int, charges: Pool | None = None
 ) -> float:
-    """Book `count` payments of as many new charges, which are written through `charges`; payments per second."""
+    """Books `count` payments of as many new charges, which are written through `charges`; returns payments per
+    second."""
     confirmations = iter(await _charges(charges or pool, merchant, count))
 
     async def flush(items: Sequence[Confirmation]) -> list[Outcome]:
@@ -112,7 +113,7 @@ async def _book(
 
 
 async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmation]:
-    """Write `count` charges, and what the bank will say of each."""
+    """Writes `count` charges; returns the confirmation that the bank would send for each."""
     now = to_millisecond(datetime.now(UTC))
     made: list[Confirmation] = []
     for start in range(0, count, CREATIONS_MAX):
@@ -141,7 +142,7 @@ _tails = itertools.count()
 def pix_charge(
     account_id: str, actor: str, now: datetime, *, test: bool = True, external_id: str | None = None
 ) -> NewPix:
-    """A charge to be written; its bank hears nothing of it. Without `external_id` its reference is a random one."""
+    """A charge to write, which the bank does not know. Without `external_id` its reference is random."""
     charge_id, expires_at = new_id(), now + timedelta(hours=1)
     doc = ChargeDoc(
         account_id=account_id,
@@ -172,7 +173,8 @@ def pix_charge(
 
 
 async def _check(pool: Pool, merchant: Merchant, count: int) -> None:
-    """Every payment has its event, its ledger line and its webhook row; numbers dense, balance exact."""
+    """Checks that every payment has its event, its ledger entry and its webhook row, that sequences are dense, and that
+    the balance is exact."""
     async with session(pool) as conn:
         for query in (
             "SELECT count(*), count(DISTINCT sequence), max(sequence) FROM read_event WHERE account_id = $1",

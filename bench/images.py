@@ -1,4 +1,4 @@
-"""The QR image of a PIX charge, against segno as it comes; CPU of this process."""
+"""The QR image of a PIX charge, compared with segno's defaults; in CPU time of this process."""
 
 import secrets
 import statistics
@@ -18,7 +18,7 @@ _BY_SEGNO = 40
 
 
 async def images(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Every image is of a charge of its own; a round is a number of images."""
+    """Each image is of another charge. A round is a fixed number of images; `seconds` is not used."""
     _us(png_data_uri, _IMAGES)  # makes the tables
     ours, plainly = [], []
     for _ in range(_ROUNDS):

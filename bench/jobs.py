@@ -1,4 +1,5 @@
-"""The queue of arq: how soon a lane begins, and what a worker at rest costs, polling for jobs and waiting for names."""
+"""The queue of arq: the latency until a lane begins, and the CPU of an idle worker, when it polls for jobs and when it
+waits for names of lanes."""
 
 import asyncio
 import statistics
@@ -25,7 +26,7 @@ _STARTED_S = 1.0
 
 
 async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Each is at rest for `seconds`."""
+    """Measures both kinds of queue and a whole worker; each is idle for `seconds`."""
     pool = open_redis(environment.settings.redis_url, blocking=False).connection_pool
     codec = msgspec.msgpack
     polling = ArqRedis(pool, codec.encode, codec.decode, QUEUE)
@@ -52,7 +53,7 @@ async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
 async def _measure(
     redis: ArqRedis, poll_s: float, enqueue: Callable[[], Awaitable[Any]], seconds: float
 ) -> tuple[float, float]:
-    """Milliseconds to the start of a lane (median), and the share of a core that its worker takes at rest."""
+    """The median of milliseconds until a lane starts, and the share of a core that its idle worker uses."""
     begun = asyncio.Event()
 
     async def job(ctx: dict[Any, Any]) -> None:

@@ -1,6 +1,7 @@
-"""The same two routes as locust drives them: FastHttpUser, no pause between requests, in a process of its own.
+"""The two routes of bench/merchant_client.py driven by locust: FastHttpUser, no pause between requests, in a process of
+its own.
 
-Locust is what loads of this service are made with; the empty route pays for it as the real one does.
+Load tests of this service use locust. Its cost is in both rates: that of the real route and that of the empty one.
 """
 
 from gevent import monkey
@@ -51,10 +52,10 @@ def _user(load: Task, path: str) -> type[FastHttpUser]:
 
 
 def _rate(load: Task, path: str) -> float:
-    """Answers a second once every user asks."""
+    """Answers per second, measured once all users send requests."""
     environment = Environment(user_classes=[_user(load, path)])
     runner = environment.create_local_runner()
-    runner.start(CONNECTIONS, spawn_rate=CONNECTIONS)  # all in a second, and no faster than locust likes it
+    runner.start(CONNECTIONS, spawn_rate=CONNECTIONS)  # all within a second, at a rate that locust supports
     gevent.sleep(1.5)
     before, failed = environment.stats.total.num_requests, environment.stats.total.num_failures
     gevent.sleep(load.slice_s)

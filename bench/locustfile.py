@@ -1,11 +1,11 @@
-"""What merchants' programs do all day, for locust: `locust -f bench/locustfile.py` against a system that runs.
+"""The daily work of merchants' programs, for locust: `locust -f bench/locustfile.py` against a running system.
 
 Merchants come from the `dev.json` of a running `make up`, or from the command line for any other host; everything
-happens in test mode, with test credentials. Users share one token for each merchant and renew it as it ends.
+happens in test mode, with test credentials. The users of a merchant share one token and renew it before it expires.
 
-Of the four classes each is one kind of program; without a name on the command line all of them run. Tags pick tasks:
-pix, boleto, lookup, list, feed, refund. `--quita-shape steady|ramp|spike` moves the number of users (`-u`) over the
-run time (`-t`); without it locust keeps them as it does.
+Each of the four classes is one kind of program; without a name on the command line all of them run. Tags pick tasks:
+pix, boleto, lookup, list, feed, refund. `--quita-shape steady|ramp|spike` varies the number of users (`-u`) over the
+run time (`-t`); without it locust's own behaviour applies.
 """
 
 import itertools
@@ -29,8 +29,8 @@ from locust.env import Environment
 _RENEW_EARLY_S = 120.0
 _MADE_MAX = 500
 _BOLETOS = "/v1/charges/boleto"
-_RUN_S = 300.0  # of a shape without -t
-_USERS = 50  # of a shape without -u
+_RUN_S = 300.0  # the run time of a shape without -t
+_USERS = 50  # the users of a shape without -u
 
 
 def add_options(parser: LocustArgumentParser) -> None:
@@ -55,18 +55,18 @@ def prepare(environment: Environment, **_: Any) -> None:
     environment.host = environment.host or options.host or dev.get("base_url")
     for user_class in environment.user_classes:
         if options.quita_per_user:
-            # Locust keeps the pace, and does not ask less often because an answer was slow.
+            # Locust keeps this rate even when answers are slow.
             user_class.wait_time = constant_throughput(options.quita_per_user)
     chosen, left_out = set(options.tags or ()), set(options.exclude_tags or ())
-    # Locust would run the users that the tags leave nothing to do, and fail.
+    # Locust would also run user classes that the tags leave without tasks, and fail.
     environment.user_classes = [each for each in environment.user_classes if _has_task(each, chosen, left_out)]
     if options.quita_shape:
         environment.shape_class = SHAPES[options.quita_shape]()  # type: ignore[no-untyped-call]
         environment.shape_class.runner = environment.runner
     _merchants.clear()
     _merchants.extend(_merchants_of(options, dev))
-    # The loop's idea of now is of before all was imported, and the run's length is counted from it: on a busy machine a
-    # run of seconds was over before it began.
+    # The event loop's cached time is from before the imports, and the run time counts from it: on a busy machine, a run
+    # of a few seconds ended before it began.
     gevent.get_hub().loop.update_now()
 
 
@@ -113,7 +113,7 @@ def _merchants_of(options: Namespace, dev: dict[str, Any]) -> list[Merchant]:
 
 
 class _Program(FastHttpUser):
-    """What all programs share: a token, requests whose every other answer is a failure, charges they made."""
+    """The base of all programs: a token, requests that count unexpected answers as failures, the charges it made."""
 
     abstract = True
     wait_time = between(0.5, 2.0)
@@ -129,7 +129,7 @@ class _Program(FastHttpUser):
         self.listed: deque[str] = deque(maxlen=_MADE_MAX)
         self.sequence = 0
 
-    # What the tasks are made of
+    # The steps that tasks are made of
 
     def issue_pix(self) -> None:
         self._create("/v1/charges/pix", "issue PIX", {
@@ -237,7 +237,7 @@ class _Program(FastHttpUser):
 
 
 class PixMerchant(_Program):
-    """A shop that sells by PIX: issues, looks whether it was paid, cancels some, refunds a few."""
+    """A shop that sells by PIX: issues charges, looks whether they were paid, cancels some, refunds a few."""
 
     weight = 4
 
@@ -299,7 +299,7 @@ class BoletoMerchant(_Program):
 
 
 class Reader(_Program):
-    """An accounting program: lists, looks up what it found, reads balance and ledger. It changes nothing."""
+    """An accounting program: lists charges, looks them up, reads balance and ledger. It changes nothing."""
 
     weight = 2
 
@@ -332,7 +332,7 @@ class Reader(_Program):
 
 
 class MixedMerchant(_Program):
-    """All of it: of 100 requests 50 issue PIX, 4 boletos, 25 look up, 10 list, 5 poll the feed, 5 pay, 1 refunds."""
+    """A mix: of 100 requests 50 issue PIX, 4 boletos, 25 look up, 10 list, 5 poll the feed, 5 pay, 1 refunds."""
 
     weight = 3
 
@@ -373,12 +373,12 @@ class MixedMerchant(_Program):
 
 
 class _Shape(LoadTestShape):
-    """Moves the number of users over the run time; `-u` is the most."""
+    """Varies the number of users over the run time; `-u` is the maximum."""
 
-    abstract = True  # as all of them: locust would use the first it finds, and --quita-shape chooses
+    abstract = True  # as in all shapes: locust would use the first shape it finds, but --quita-shape chooses
     use_common_options = True
     moves: ClassVar[tuple[tuple[float, float], ...]]
-    """Shares of the run time, and of the users at that moment; straight lines between."""
+    """Points (share of the run time, share of the users), with straight lines between them."""
 
     def tick(self) -> tuple[int, float] | None:
         assert self.runner is not None
@@ -396,21 +396,21 @@ class _Shape(LoadTestShape):
 
 
 class Steady(_Shape):
-    """All users, all the time."""
+    """All users during the whole run."""
 
     abstract = True
     moves = ((0.0, 1.0), (1.0, 1.0))
 
 
 class Ramp(_Shape):
-    """Up for four fifths of the time, then all."""
+    """A rising number of users for four fifths of the time, then all users."""
 
     abstract = True
     moves = ((0.0, 0.0), (0.8, 1.0), (1.0, 1.0))
 
 
 class Spike(_Shape):
-    """A fifth of the users, all of them for a fifth of the time, a fifth again."""
+    """A fifth of the users, then all of them for a fifth of the time, then a fifth again."""
 
     abstract = True
     moves = ((0.0, 0.2), (0.4, 0.2), (0.401, 1.0), (0.6, 1.0), (0.601, 0.2), (1.0, 0.2))
@@ -420,7 +420,7 @@ SHAPES = {"steady": Steady, "ramp": Ramp, "spike": Spike}
 
 
 class _Checked:
-    """A response that is a failure unless its status is the one expected."""
+    """A response that counts as a failure unless it has the expected status."""
 
     def __init__(self, asked: Any, expected: int) -> None:
         self._asked = asked
@@ -437,7 +437,7 @@ class _Checked:
 
 
 def _charge_id(body: bytes) -> str:
-    # A creation's answer begins with it; the QR image behind it is not worth decoding here.
+    # A charge begins with its charge_id. Decoding the whole answer, with its QR image, would cost too much here.
     prefix = b'{"charge_id":"'
     return body[len(prefix) : len(prefix) + 36].decode() if body.startswith(prefix) else ""
 

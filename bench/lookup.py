@@ -1,5 +1,5 @@
-"""GET /v1/charges/{id} against routes that do nothing (bench/plain.py): over many charges, none asked for twice before
-all were, and over a few that are asked for again and again, as one is until it is paid."""
+"""GET /v1/charges/{id} compared with routes that do nothing (bench/plain.py): over many charges in turn, and over a few
+that are looked up again and again, as a client does until a charge is paid."""
 
 from bench import merchant_client
 from bench.asking import creations, lookups

@@ -1,8 +1,8 @@
-"""A client as merchants write them: aiohttp, one session whose connections are kept alive, every answer parsed.
+"""A client as merchants write it: aiohttp, one session whose connections are kept alive, every answer parsed.
 
-It runs in a process of its own and on asyncio's own loop, as theirs do. It costs some 200 us a request where
-bench.client costs 13 to 35, for the empty route as for the real one: its ratios are what a merchant would see, the
-lean client's are what the server pays.
+It runs in a process of its own and on asyncio's own loop, like a merchant's program. It costs some 200 us per request,
+on the empty route as on the real one, while bench.client costs 13 to 35 us: this client's ratios are what a merchant
+would see, the lean client's are the cost of the server.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _OVER_S_MAX = 60.0
 
 
 class Task(Struct, frozen=True):
-    """The process reads it from stdin. Without `charge_ids` it creates charges, from `body`."""
+    """The task that the client process reads from stdin. Without `charge_ids` it creates charges from `body`."""
 
     port: int
     token: str
@@ -44,8 +44,8 @@ async def compare(
     charge_ids: list[str],
     client: str = "bench.merchant_client",
 ) -> list[tuple[float, float]]:
-    """Rates per second of the real route and of the empty one, a pair per round: lookups of these charges, or
-    creations with this body when there are none. `client` is the module to run."""
+    """Rates per second of the real route and of the empty one, a pair per round. The real route is a lookup of
+    `charge_ids`, or a creation with `body` when there are none. `client` is the module to run."""
     task = Task(environment.port, merchant.token, body, charge_ids, slice_of(seconds, ROUNDS * 2))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", client,
@@ -97,7 +97,7 @@ async def _measure(task: Task) -> list[tuple[float, float]]:
 
 
 async def _rate(ask: Callable[[], Awaitable[None]], seconds: float) -> float:
-    """Answers a second with every connection busy; what is under way at the end is waited for and not counted."""
+    """Answers per second with every connection busy. Requests under way at the end are awaited but not counted."""
     began = time.perf_counter()
     ends, count = began + seconds, 0
 

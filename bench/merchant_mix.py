@@ -1,4 +1,4 @@
-"""Run bench/locustfile.py against a whole system: started here as `quita up` would, or one that runs already."""
+"""Runs bench/locustfile.py against a whole system: one started here as by `quita up`, or one that runs already."""
 
 import csv
 import json
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parent.parent
-# Few enough that two cores can also run what is measured, enough that connections spread over the processes.
+# Few enough that two cores can also run the system itself, enough that connections spread over its processes.
 _USERS = 60
 _MORE_S = 120.0
-# What tests of a system do without.
+# Settings that the tests' System switches off or makes smaller.
 _AS_IN_PRODUCTION = {
     "QUITA_FSYNC": "on", "PIX_LOCATIONS_MIN": "2000", "PIX_LOCATIONS_MAX": "300000", "SANDBOX_LOCATIONS_MIN": "20000",
 }  # fmt: skip
 
 
 def run(base_url: str | None, *, seconds: float, rate: int, as_json: bool) -> int:
-    """1 when a request failed, else 0. With `base_url`, the merchants come from QUITA_HOME's dev.json."""
+    """Returns 1 when a request failed, else 0. With `base_url`, the merchants come from QUITA_HOME's dev.json."""
     from tests.support.system import System, remove_home, temporary_home
 
     if base_url is not None:

@@ -1,6 +1,5 @@
-"""What a worker's rounds cost by the number of merchants that have something pending, and nothing due: a charge that is
-not paid, a webhook that waits for its retry, one that is held for an address that is paused, a payer to be reminded.
-100 of them, then 100,000."""
+"""The cost of a worker's rounds with 100 and with 100,000 merchants that have something pending but nothing due: an
+unpaid charge, a webhook that waits for its retry, a webhook held for a paused endpoint, a payer to be reminded."""
 
 import statistics
 import time
@@ -20,7 +19,7 @@ from workers.webhooks.lanes import tend_lanes
 _FEW, _MANY = 100, 100_000
 _ROUNDS = 15
 _WINDOW = 256
-# As each of these merchants' own requests would have left it.
+# The rows that requests of these merchants would have written.
 _PENDING = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
     " SELECT md5('account' || n)::uuid, 'Loja ' || n, '12345678000195', 'Recife', 'approved', 'loja@example.com',"
@@ -49,7 +48,7 @@ _PENDING = (
 
 
 async def merchants(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """`seconds` is not used: a round is a number of looks."""
+    """Measures a fixed number of rounds; `seconds` is not used."""
     found: list[Finding] = []
     async with environment.database() as pool:
         few = await _cost(environment, pool, 1, _FEW)
@@ -61,7 +60,7 @@ async def merchants(environment: BenchEnvironment, seconds: float) -> list[Findi
 
 
 async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int) -> dict[str, float]:
-    """Milliseconds of a round, by what it looks for."""
+    """Writes the pending rows of the merchants `first` to `last`; returns milliseconds per round, by kind of round."""
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
         for statement in _PENDING:

@@ -1,5 +1,5 @@
-"""Creating a PIX charge the way one would write it first: a transaction per request, a statement per row, and the QR
-image as segno makes it when nothing is chosen for it. Validation and rows are those of the real route."""
+"""Creating a PIX charge in the most obvious way: a transaction per request, a statement per row, and the QR image by
+segno with its defaults. Validation and stored rows are those of the real route."""
 
 from datetime import timedelta
 

@@ -1,5 +1,6 @@
-"""Load at a rate that does not wait for answers, as many merchants make it. A request that could not be sent in time
-counts from the moment it was due, so a server that stalls is not measured kindly."""
+"""An open-loop load generator: it sends at a fixed rate without waiting for answers, as many independent merchants
+would. Latency counts from the moment a request was due, so a stalled server is not measured too well (coordinated
+omission)."""
 
 import asyncio
 import time
@@ -17,7 +18,8 @@ _ANSWER_S_MAX = 40.0
 
 
 class Load(Struct, frozen=True):
-    """`statuses` by number, 0 for connections that were lost; latencies in seconds, sorted, of the answers expected."""
+    """The result: `statuses` counts answers by status, 0 for lost connections; latencies are in seconds, sorted, of
+    answers with the expected status only."""
 
     sent: int
     statuses: dict[int, int]
@@ -78,7 +80,8 @@ async def at_rate(
     expected: int,
     answered: Callable[[bytes], None] = lambda body: None,
 ) -> Load:
-    """Send what `following` gives, `per_s` a second; `answered` gets the bodies of answers as expected."""
+    """Sends the requests that `following` gives, `per_s` per second; `answered` gets the bodies of answers with the
+    expected status."""
     loop = asyncio.get_running_loop()
     free: deque[_Connection] = deque()
     every: list[_Connection] = []

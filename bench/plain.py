@@ -1,7 +1,7 @@
-"""Routes of Litestar written the ordinary way: what a program pays for being asked at all.
+"""Litestar routes written the ordinary way, which show the cost of a request that does no work.
 
-`/bench/plain` takes the body of a PIX charge as a struct and answers a charge as a struct, both by the framework; a
-charge that was never made: no token, limit, key, database or QR image. `/bench/empty` takes and answers nothing.
+`/bench/plain` takes the body of a PIX charge as a struct and answers with a fixed charge as a struct, both by the
+framework, without token, limit, key, database or QR image. `/bench/empty` takes nothing and answers `{}`.
 """
 
 from datetime import UTC, datetime

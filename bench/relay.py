@@ -1,7 +1,7 @@
-"""PostgreSQL as far away as another machine: `python -m bench.relay HOST PORT DELAY_S`, a TCP relay in a process of its
-own that hands on what it is sent, either way, DELAY_S later.
+"""Puts PostgreSQL as far away as another machine: `python -m bench.relay HOST PORT DELAY_S` is a TCP relay in a process
+of its own, which forwards data in both directions DELAY_S later.
 
-By select(2), whose timeout counts in microseconds: event loops wait in whole milliseconds.
+It uses select(2), whose timeout has microseconds: event loops wait in whole milliseconds.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _BACKLOG = 64
 
 @asynccontextmanager
 async def far_away(database_url: str, delay_s: float) -> AsyncIterator[tuple[str, int]]:
-    """The same database `delay_s` away for each direction: its address, and the relay's process number."""
+    """Runs a relay with `delay_s` in each direction; yields the database's URL through it, and its process id."""
     parts = urlsplit(database_url)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.relay", parts.hostname or "", str(parts.port), str(delay_s),

@@ -1,4 +1,4 @@
-"""What a scenario found: named numbers, each with what was aimed at where something was."""
+"""The results of a scenario: named numbers, with their aims."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,19 +8,20 @@ from msgspec import Struct
 
 
 class Shown(Protocol):
-    """What a scenario answers a list of: structs, which are also the JSON."""
+    """A result that can be printed. Scenarios return lists of structs of this kind, which are also the JSON output."""
 
     def line(self) -> str: ...
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """`value` in `unit` (ratio, per second, ms, each ...); `spread` is the least and the most of the rounds."""
+    """A number: `value` in `unit` (ratio, per second, ms, each ...); `spread` is the minimum and maximum of the
+    rounds."""
 
     name: str
     value: float
     unit: str
     target: float | None = None
-    """At least this."""
+    """The value to reach, at least."""
     spread: tuple[float, float] | None = None
     note: str = ""
 
@@ -41,7 +42,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 def ratio(name: str, pairs: Sequence[tuple[float, float]], *, target: float | None = None, note: str = "") -> Finding:
-    """The median over the rounds of (ours / what it is measured against)."""
+    """The median over the rounds of (ours / other)."""
     ratios = sorted(ours / other for ours, other in pairs)
     return Finding(name, statistics.median(ratios), "x", target=target, spread=(ratios[0], ratios[-1]), note=note)
 
@@ -52,8 +53,8 @@ def rate(name: str, values: Sequence[float], *, target: float | None = None, not
 
 
 def cpu(name: str, used: Sequence[tuple[dict[str, float], dict[str, float]]], count: int) -> Finding:
-    """Microseconds of CPU for each of `count`, of all groups of processes but the client; `used` holds what each group
-    had used before a round and after it."""
+    """Microseconds of CPU per item of `count`, summed over all groups of processes but the client. `used` holds the CPU
+    seconds of each group before and after each round."""
     groups = list(used[0][0])
     each_us = {group: sum(after[group] - before[group] for before, after in used) / count * 1e6 for group in groups}
     note = ", ".join(f"{group} {us:.0f}" for group, us in each_us.items())

@@ -1,7 +1,7 @@
 """Reports over a year, and a merchant's whole year as a file.
 
-How fast the journal is folded into daily totals, how fast each report answers from them and how many rows it reads for
-that, and what a CSV of all charges costs the process that writes it.
+The bench measures how fast the journal is folded into daily totals, how fast each report answers and how many rows it
+reads, and how much time and memory a CSV of all charges takes.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from sql import Connection
 _CHARGES_A_SECOND = 5_000
 _ASKED = 5
 _YEAR = timedelta(days=365)
-# A settlement is of a quarter at most (readmodels/reports/reports.py): a file of some hundred thousand lines.
+# A settlement report covers a quarter at most (readmodels/reports/reports.py): a file of some hundred thousand lines.
 _QUARTER = timedelta(days=91)
 _FILE_S_MAX = 1_800
 _SETTLED_S, _SETTLES_S_MAX = 5, 60
 
 
 async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """A year of 5,000 charges for each of `seconds`: 100,000 by default, a million with --seconds 200."""
+    """Uses a year with 5,000 charges per second of `seconds`: 100,000 by default, a million with --seconds 200."""
     charges = int(seconds * _CHARGES_A_SECOND)
     async with environment.database() as pool:
         async with session(pool) as conn:
@@ -59,12 +59,12 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
 
 
 async def _answers(pool: Pool, merchant: MerchantCreated) -> list[Finding]:
-    """The slowest of some answers of each report, over the longest time it is asked for, of one merchant and of all."""
+    """The slowest of _ASKED answers of each report, over the longest period it allows, for one merchant and for all."""
     today = today_at(datetime.now(UTC))
     findings = []
     for report in REPORTS.values():
         if report.live and not report.dated:
-            continue  # of the moment, not of a year
+            continue  # it shows the current state and has no period
         of_whom = {"one merchant": merchant.account_id} | ({} if report.of_one_account else {"all": None})
         span, said = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
         for of, account_id in of_whom.items():
@@ -88,7 +88,7 @@ async def _count(report: Report, conn: Connection, asked: ReportQuery) -> int:
 
 
 class _Explained:
-    """Stands in for a connection: answers each statement, and asks for its plan as well."""
+    """Stands in for a connection: runs each statement, and collects its plan too."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -123,11 +123,11 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> list[Finding]:
-    """All charges of the merchant as the dashboard's CSV, over HTTP, taken as fast as it comes."""
+    """Downloads all charges of the merchant as the dashboard's CSV over HTTP, as fast as they come."""
     address = f"http://{environment.settings.host}:{environment.port}"
-    # One connection that is kept: sign-in, file and the question for its process meet the same one.
+    # One kept-alive connection, so that sign-in, file and /bench/process reach the same process.
     one = aiohttp.TCPConnector(limit=1)
-    jar = aiohttp.CookieJar(unsafe=True)  # its host is an address
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of a host that is an IP address
     patience = aiohttp.ClientTimeout(total=_FILE_S_MAX)
     async with aiohttp.ClientSession(address, connector=one, cookie_jar=jar, timeout=patience) as browser:
         async with browser.get("/painel/entrar") as page:
@@ -143,7 +143,7 @@ async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> lis
             assert answer.status == 303, await answer.text()
         async with browser.get("/bench/process") as answer:
             process = Path("/proc") / await answer.text()
-        # A file of one day first: what any first file loads is not what a long one holds.
+        # A file of one day first, so that one-time loading does not count as the long file's memory.
         async with browser.get(f"/painel/cobrancas.csv?created_from={today_at(datetime.now(UTC))}") as answer:
             assert answer.status == 200, await answer.text()
             await answer.read()
@@ -166,7 +166,7 @@ async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> lis
 
 
 async def _settled_mb(process: Path) -> float | None:
-    """What it holds once it has loaded what every process loads in its first seconds, files or no files."""
+    """The process' memory once it has loaded what every process loads in its first seconds, with or without files."""
     held = _memory_mb(process)
     for _ in range(_SETTLES_S_MAX // _SETTLED_S):
         await asyncio.sleep(_SETTLED_S)
@@ -177,7 +177,7 @@ async def _settled_mb(process: Path) -> float | None:
 
 
 def _memory_mb(process: Path) -> float | None:
-    """The most a process ever held; None where no kernel tells."""
+    """The peak memory of a process in MB; None on systems without /proc."""
     if sys.platform != "linux":
         return None
     peak = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text(encoding="ascii"))

@@ -1,4 +1,4 @@
-"""One API process as `quita serve` runs it, and with it the routes that the API is measured against."""
+"""One API process as `quita serve` runs it, with the additional routes that benches compare the API with."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ async def process() -> Answer:
 
 
 def naive_route() -> Route:
-    """The same admission as the real route: token, rate limit, scope, key, JSON. Only the work differs."""
+    """The route of bench/naive.py, with the real route's admission: token, rate limit, scope, key, JSON."""
     return Route(
         method="POST",
         path="/bench/naive",

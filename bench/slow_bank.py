@@ -1,7 +1,7 @@
-"""A bank that registers boletos and takes its time: `python -m bench.slow_bank PORT MILLISECONDS`.
+"""A bank that registers boletos slowly: `python -m bench.slow_bank PORT MILLISECONDS`.
 
-It speaks as much of Cobrancas v2 as a registration needs and keeps no books, so that it costs little beside the worker
-whose work is measured.
+It implements only the part of Cobrancas v2 that a registration needs and stores nothing, so that it costs little
+compared to the worker that is measured.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Slow(asyncio.Protocol):
             self._answer(200, _TOKEN)
             return
         if not asked.startswith(b"POST /cobrancas/v2/boletos?"):
-            self._answer(503, b"{}")  # locations for PIX, lists of payments: not what is measured
+            self._answer(503, b"{}")  # PIX locations and lists of payments are not measured here
             return
         answer = _registered(msgspec.json.decode(data[body_at:]))
         asyncio.get_running_loop().call_later(self._delay_s, self._answer, 201, answer)

@@ -1,7 +1,7 @@
-"""A merchant creates charges while 3,000 slow connections come from other addresses of this machine: some say nothing,
-some half a request's head, some one byte of a body. Those that the server lets go are opened again, without end.
+"""A merchant creates charges while 3,000 slow connections come from other addresses of this machine: some send nothing,
+some half a request head, some one byte of a body. Connections that the server closes are opened again, without end.
 
-With API_PROCESSES=1 all of them are at the process that serves the merchant."""
+With API_PROCESSES=1 all of them go to the process that serves the merchant."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ _SAID = (b"", b"GET /v1/charges HTTP/1.1\r\nX: ", b"POST /v1/charges/pix HTTP/1.
 
 
 async def slowloris(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Linux: the whole of 127.0.0.0/8 is this machine."""
+    """Needs Linux, where all of 127.0.0.0/8 are addresses of this machine."""
     assert raise_open_files() > SLOW + 500, "this machine opens too few files"
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
@@ -32,7 +32,7 @@ async def slowloris(environment: BenchEnvironment, seconds: float) -> list[Findi
     begun: set[int] = set()
     slow = [asyncio.create_task(_slow(environment.port, number, begun, held)) for number in range(SLOW)]
     async with asyncio.timeout(60):
-        # Not all at one moment: a POST without a token is answered before its body, and let go.
+        # Not all are open at one moment: a POST without a token is answered before its body, and closed.
         while len(begun) < SLOW:  # noqa: ASYNC110 - counted by three thousand tasks
             await asyncio.sleep(0.1)
     besieged = await window(connections, create, status(201), seconds=seconds / 2)
@@ -54,7 +54,7 @@ async def slowloris(environment: BenchEnvironment, seconds: float) -> list[Findi
 
 
 async def _slow(port: int, number: int, begun: set[int], held: set[int]) -> None:
-    """One slow client, opened again whenever it was let go."""
+    """One slow client, which connects again whenever the server has closed its connection."""
     address = f"127.0.0.{2 + number % _ADDRESSES}"
     while True:
         with contextlib.suppress(OSError):

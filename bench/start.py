@@ -1,4 +1,4 @@
-"""How long `quita up` takes until its API answers: in an empty home, and again in the same one."""
+"""The time from `quita up` until its API answers: in an empty home, and again in the same home."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from runtime.local.embedded import free_port
 
 _ROOT = Path(__file__).resolve().parent.parent
 _READY_S_MAX = 120.0
-_SETTLED_S = 3.0  # the second API process starts after the first answers; it is let in before all is stopped
+_SETTLED_S = 3.0  # the other API processes start after the first answers; they get time to do so before the stop
 _AGAIN = 3
 _OWN = (
     "DATABASE_URL",

@@ -1,5 +1,5 @@
-"""The statements of a creation and of a lookup on PostgreSQL alone: pgbench sends the same ones, prepared, with the
-arguments the API would give them, beside the whole stack."""
+"""The statements of a creation and of a lookup on PostgreSQL alone, compared with the whole stack: pgbench sends the
+same prepared statements with the arguments that the API would send."""
 
 import asyncio
 import os
@@ -24,12 +24,12 @@ from runtime.local.postgres_account import package
 from runtime.postgres import Pool, session
 from runtime.servers.role_settings import SETTINGS
 
-_TOGETHER = 16  # about what the API gathers with 64 connections to two processes
+_TOGETHER = 16  # about the batch size of the API with 64 connections to two processes
 _CLIENTS = 2
-_BATCHES = 800  # of each client
+_BATCHES = 800  # per client
 _LOCATIONS_PER_S = 12_000
 _ASKED_MAX = 20_000
-# As the application's role has them: other plans would be measured.
+# The settings of the application's role; with others the plans would differ.
 _OPTIONS = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
 _TPS = re.compile(rb"^tps = ([0-9.]+)", re.M)
 _ARGUMENT = re.compile(r"\$(\d+)")
@@ -37,7 +37,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 
 
 class _Recorder:
-    """In place of a connection: keeps what it is asked, and answers that nothing was found or made."""
+    """Stands in for a connection: records statements and arguments, and answers with empty results."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -54,7 +54,8 @@ class _Recorder:
 
 
 async def statements(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    """Each of the whole stack for `seconds` / 4; pgbench a number of batches."""
+    """Measures creations and lookups through the whole stack for `seconds` / 4 each, and by pgbench for a fixed number
+    of batches."""
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * (seconds / 4 + 1)))
@@ -109,7 +110,8 @@ async def _lookups(merchant: Merchant, charge_ids: Sequence[str]) -> _Recorder:
 
 
 async def _alone(environment: BenchEnvironment, pool: Pool, asked: _Recorder, name: str) -> float:
-    """Charges a second: the arguments lie in a table, from which each statement takes those of its number."""
+    """Charges per second by pgbench. The arguments are stored in a table, from which each execution takes the row with
+    its number."""
     async with session(pool) as conn:
         types = [each.name for each in (await conn.prepare(asked.text)).get_parameters()]
         columns = ", ".join(f"a{place} {type_}" for place, type_ in enumerate(types, start=1))

@@ -1,8 +1,8 @@
-"""A year of a busy merchant and of twenty small ones, for the benches that read much: charges, payments, refunds, their
-events in the feed, and what became of each webhook.
+"""Writes a year of a busy merchant and of twenty small ones, for the benches that read much data: charges, payments,
+refunds, their events in the feed, and the outcomes of webhook attempts.
 
-It is written as journal rows by a few statements, because who issues and pays charges is measured elsewhere; the read
-tables are then filled from the journal by the projections themselves, so they hold what a live system would.
+The data are journal rows, written by a few statements, because issuing and paying charges is measured elsewhere. The
+read tables are filled from the journal by the projections themselves, so they hold what a live system would.
 """
 
 from collections.abc import AsyncIterator
@@ -14,27 +14,27 @@ from readmodels.reports.fold import fold_up_to, settled_up_to
 from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
-# As a rebuild does it: with many more rows at once the planner reads whole tables for each page.
+# The page size of a rebuild: with many more rows at once the planner reads whole tables for each page.
 _PAGE = 2_000
 _FILL_S_MAX = 7_200  # of one statement
 _WEEK = timedelta(days=7)
-# Nothing here is a withdrawal.
+# All projections but those of withdrawals, which this year does not have.
 _FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
            Projection.REFUNDS_ENDED, Projection.EVENTS, Projection.ENTRIES)  # fmt: skip
-# Months are made ahead of their time; of a year that is written today, those that have passed are missing.
+# The service makes month partitions ahead of time; the past months of a year that is written today are missing.
 MONTHS = "SELECT make_months($1, (now() - interval '366 days')::date, now()::date)"
 
-# As the service makes ids: their first 48 bits are the milliseconds of a time. Indexes then grow at their right edge
-# and a block range of the journal holds the charges of one time; with random ones its summaries would exclude nothing.
+# Ids as the service makes them: the first 48 bits are milliseconds. Indexes then grow at their right edge, and a block
+# range of the journal holds the charges of one period; with random ids its BRIN summaries would exclude nothing.
 ORDERED_ID = """
 CREATE OR REPLACE FUNCTION pg_temp.ordered_id(at timestamptz, seed text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT (lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(seed), 1, 3)
             || '8' || substr(md5(seed), 4, 15))::uuid
 $$
 """
-# Of each twenty-one charges one is of a small merchant. A seventh are boletos, a ninth a partner's. As long as real
-# ones: a document carries its QR Code or its line. No longer than those that the benches create, either: the pages of
-# the journal would keep gaps into which these fit, one here and one there, and each would change an old page.
+# One of twenty-one charges is of a small merchant; a seventh are boletos, a ninth a partner's. Documents are as long as
+# real ones, with a QR Code or a line. They must not be longer than those that the benches create: the journal's pages
+# would have gaps into which the new rows fit, so that each new row would change an old page.
 _ISSUED = """
 INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 1, 'charge.created', at, 'bench', jsonb_build_object('charge', jsonb_build_object(
@@ -55,9 +55,9 @@ FROM (SELECT n, at, pg_temp.ordered_id(at, n::text) AS charge_id,
       FROM (SELECT n, now() - interval '365 days' + n * interval '365 days' / $1::integer AS at
             FROM generate_series(1, $1::integer) n) every) g
 """
-# Four fifths are paid, some minutes or days later, and of these one in fifty goes back two days after. Entries are
-# numbered and added up along each account, as its clock would have done. A payment is an event of the feed, with the
-# body that domain/events.py gives it: jsonb would sort its keys and put spaces between them.
+# Four fifths of the charges are paid, minutes or days later; one in fifty of these is refunded two days after. Ledger
+# entries are numbered and balances computed per account, as the account's clock would do. A payment is an event of the
+# feed, with the body as domain/events.py writes it, built as text: jsonb would sort the keys and insert spaces.
 _MOVED = """
 WITH paid AS (
     SELECT account_id, charge_id, payload -> 'charge' AS charge,
@@ -104,7 +104,7 @@ FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
     'late', false) || CASE WHEN charge ? 'integrador_code'
         THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
 """
-# The whole amount: nothing of it can be sent back any more.
+# Refunds are of the whole amount: nothing remains refundable.
 _GONE_BACK = """
 INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 3, 'refund.succeeded', at, 'bench', jsonb_build_object(
@@ -126,13 +126,14 @@ FROM (SELECT account_id, charge_id, payload, at, pg_temp.ordered_id(at, 'refund 
              to_char((payload #>> '{refund,amount_cents}')::bigint / 100.0, 'FM9999999990.00') AS amount
       FROM (SELECT *, recorded_at + interval '2 seconds' AS at FROM pg_temp.year WHERE kind = 'refund.created') begun) r
 """
-# In the order of time, as they happened, and vacuumed on the way: a charge is paid while the pages of its rows are
-# among the last. Issued, paid or vacuumed all at once, gaps would lie all over the tables, and new rows in these.
+# Rows go into the journal in order of time, and tables are vacuumed in between: in a live system a charge is paid while
+# its rows are on the last pages. If all charges were issued first and then paid, gaps would be spread over the tables,
+# and new rows would go into these gaps.
 _STAGED = """
 CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, version integer, kind text,
                              recorded_at timestamptz, actor text, payload jsonb, event_id uuid, event_body bytea)
 """
-# Events are numbered behind where their account's clock stands, which is then moved on.
+# Events are numbered from the account clock's position on, which is then advanced.
 _HAPPENED = """
 WITH happened AS MATERIALIZED (
     SELECT y.*, CASE WHEN event_id IS NOT NULL
@@ -157,7 +158,8 @@ SELECT account_id, test, charge_id, version, kind, recorded_at, actor, payload, 
 FROM happened
 ORDER BY recorded_at, version
 """
-# Each payment was delivered; one attempt in ten failed. As senders leave their counts: a row for every fifty or so.
+# One webhook attempt per payment: of ten, one timed out and one was rejected. Counts are rows of about fifty attempts,
+# as the senders write them.
 _TOLD = """
 INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
 SELECT account_id, (recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, outcome, count(*), 40 * count(*)
@@ -173,9 +175,10 @@ _TABLES = (
 
 
 async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool = False) -> int:
-    """So many charges of `account_id` in the last 365 days, and a twentieth of that by others; the journal's rows.
+    """Writes `charges` charges of `account_id` over the last 365 days, and a twentieth as many of other merchants.
+    Returns the number of journal rows.
 
-    With `folded` each week is in the daily totals before the next begins, but for what became of webhooks.
+    With `folded` each week is folded into the daily totals before the next begins, except for webhook attempts.
     """
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
@@ -194,8 +197,8 @@ async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool
                 await project(conn, ids, _FILLED)
                 last = ids[-1]
                 number += 1
-                # They grow from nothing in a minute: analyzed each time they have doubled, or the planner takes them
-                # for empty and reads the whole of them for each row.
+                # The tables grow from nothing within a minute. They are analyzed each time they have doubled, or the
+                # planner would take them for empty and scan them for each row.
                 if number & (number - 1) == 0:
                     await conn.execute(f"ANALYZE {_TABLES}", timeout=_FILL_S_MAX)
             if folded:
@@ -208,7 +211,7 @@ async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool
 
 
 async def fold_all(pool: Pool) -> None:
-    """As a worker's rounds do it, until there is nothing left to add."""
+    """Folds the journal into the daily totals, as a worker's rounds do, until nothing is left to fold."""
     while True:
         async with session(pool) as conn:
             horizon = await settled_up_to(conn)

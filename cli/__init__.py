@@ -1,1 +1,1 @@
-"""The command `quita`: running the service, and the operator's commands. May import every other package."""
+"""The command `quita`: runs the service, and has the operator's commands. May import every other package."""

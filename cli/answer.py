@@ -1,4 +1,4 @@
-"""What commands share: their parsers, a connection to the database, an answer for people or for programs."""
+"""Code that the commands share: parsers, a connection to the database, an answer for people or for programs."""
 
 import argparse
 import asyncio
@@ -24,12 +24,12 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def family(commands: Commands, name: str, help: str) -> Commands:
-    """A command that consists of others."""
+    """Adds a command that consists of subcommands."""
     return commands.add_parser(name, help=help).add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
 def answer(args: argparse.Namespace, record: Any) -> int:
-    """Print a record: one line of JSON, or a line for each field that has a value."""
+    """Prints a record: one line of JSON, or a line for each field that has a value."""
     plain = msgspec.to_builtins(record)
     if args.json:
         print(msgspec.json.encode(plain).decode())
@@ -41,7 +41,7 @@ def answer(args: argparse.Namespace, record: Any) -> int:
 
 
 def in_transaction(command: Callable[[Any], Awaitable[T]], *, url: str = "database_url") -> T:
-    """Run a command in a transaction of its own on the running system's database."""
+    """Runs a command in a transaction of its own on the running system's database."""
 
     async def run() -> T:
         async with connected(url) as conn, conn.transaction():
@@ -52,7 +52,7 @@ def in_transaction(command: Callable[[Any], Awaitable[T]], *, url: str = "databa
 
 @asynccontextmanager
 async def connected(url: str = "database_url") -> AsyncIterator[Any]:
-    """A connection to the running system's database, as the role of this address of cli/running.py."""
+    """A connection to the running system's database. `url` names the address in cli/running.py, and so the role."""
     from runtime.postgres import connect
 
     database_url = running.find().need(url)
@@ -67,7 +67,7 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
 
 
 async def sealing(conn: Any) -> "Seal":
-    """What opens and seals in the database of this connection; CannotRun for another key than it was written with."""
+    """The Seal for this connection's database; CannotRun if SECRET_KEY is not the key the database was written with."""
     from runtime.seal import Seal
     from runtime.servers.sealing_keys import WrongKey, compare_keys
 
@@ -80,8 +80,8 @@ async def sealing(conn: Any) -> "Seal":
 
 
 async def known(conn: Any, account_id: UUID) -> UUID:
-    """The id itself; Refused(WALLET_ACCOUNT_NOT_FOUND) when it is no account's: of one that was mistyped nothing is
-    held, which is no answer."""
+    """Returns the id; Refused(WALLET_ACCOUNT_NOT_FOUND) when no account has it. Without this check a mistyped id would
+    be answered like an account that has nothing."""
     from domain.errors import Code, required
     from readmodels.dashboard.platform import find_merchant
 
@@ -90,7 +90,7 @@ async def known(conn: Any, account_id: UUID) -> UUID:
 
 @contextmanager
 def reaching_postgres() -> Iterator[None]:
-    """An error of the connection names PostgreSQL."""
+    """Turns connection errors into a CannotRun that names PostgreSQL."""
     try:
         yield
     except (OSError, TimeoutError) as error:
@@ -98,14 +98,15 @@ def reaching_postgres() -> Iterator[None]:
 
 
 def origin() -> "Origin":
-    """Who changes something from here, as the audit logs keep it."""
+    """The origin of changes made on the command line, as the audit logs keep it."""
     from commands.people.audit import Origin
 
     return Origin(operator(), "terminal", "cli")
 
 
 def operator() -> str:
-    """Who runs the command, for the audit log: the system's user, for whom a container may have no name."""
+    """The operating system's user who runs the command, for the audit log; by uid where the user has no name, as in a
+    container."""
     try:
         return f"quita ({getpass.getuser()})"
     except (KeyError, OSError):
@@ -113,7 +114,7 @@ def operator() -> str:
 
 
 def tell(line: str) -> None:
-    """How far it is: not part of the answer."""
+    """Reports progress on stderr; it is not part of the answer."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -41,7 +41,7 @@ def add_commands(commands: Commands) -> None:
 def pay(args: argparse.Namespace) -> int:
     from commands.bank_orders.boleto_orders import find_number
 
-    # None for a PIX charge. A payer may pay late, twice, or what was cancelled: hence `force`.
+    # `boleto` is None for a PIX charge. `force`, because a payer may pay late, twice, or a cancelled charge.
     boleto = in_transaction(lambda conn: find_number(conn, charge_id=args.charge_id))
     options = ["amount", "times"]
     if boleto is None or (boleto.payment_method == DUAL and args.rail == "pix"):

@@ -1,4 +1,4 @@
-"""`quita integrator create|set|list`: partners, whose code stands on the charges they bring, and their share."""
+"""`quita integrator create|set|list`: partners, their code (stamped on the charges they bring), and their share."""
 
 import argparse
 import asyncio
@@ -83,7 +83,7 @@ def change(args: argparse.Namespace) -> int:
 
 
 def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Run it at home, whose answer is returned, and have the other cells know of it at once."""
+    """Runs the command in the home cell and returns its result; copies the partners to the other cells at once."""
     from commands.merchants.partner_copy import account_is_there
     from domain.errors import Code, Refused
     from runtime.cells.directory import read_cells
@@ -121,7 +121,7 @@ async def _copy_to(home: Any, cell: Any) -> None:
 
 
 def _check_alone(share_bps: int | None) -> None:
-    """In production a share that needs two members of staff is theirs to give."""
+    """CannotRun in production for a share that two members of staff must approve."""
     if environment(os.environ) == "production" and share_bps and needs_second(share_bps, now_bps=0):
         raise CannotRun(
             f"a share above {reais(ALONE_BPS_MAX)} % takes two members of staff: propose it at /plataforma/parceiros"

@@ -1,8 +1,8 @@
-"""`quita listen URL`: an account's new events, sent to an address on this machine as its webhooks would be.
+"""`quita listen URL`: sends an account's new events to an address on this machine, as its webhooks would be sent.
 
-It reads the feed over the API and signs what it forwards with a secret of its own, so the service need not reach this
-machine. Every answer is shown and no event is sent twice, except when the connection is refused: then it retries, in
-order, so that a restart of the receiver loses nothing.
+It reads the feed over the API and signs the forwarded events with a secret of its own, so the service need not reach
+this machine. Every answer is shown. An event is sent once, unless the connection is refused or breaks before an answer:
+then it is retried in order, so that a restart of the receiver loses nothing.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from cli.run.supervise import say
 
 _POLL_S = 0.5  # one small index range each time
 _PAGE = 100
-_ANSWER_S_MAX = 10.0  # what a webhook attempt may take (contract section 9)
-_RETRY_S_MAX = 5.0  # between attempts to reach an API that is away
-_ABSENT_S = 0.25  # the first wait for a receiver that is away; doubled up to the next number
+_ANSWER_S_MAX = 10.0  # the time limit of a webhook attempt (contract section 9)
+_RETRY_S_MAX = 5.0  # the longest wait between attempts to reach an API that does not answer
+_ABSENT_S = 0.25  # the first wait for a receiver that is not reached; doubled up to _ABSENT_S_MAX
 _ABSENT_S_MAX = 2.0
-_PATIENCE_S = 600.0  # for one event; then the next one is tried
-_KEEP_BYTES = 1024  # of an answer, as deliveries keep (contract section 9)
-_READ_S = 2.0  # for which deliveries listen to it
-_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
+_PATIENCE_S = 600.0  # how long one event waits for the receiver; then the next one is tried
+_KEEP_BYTES = 1024  # how much of an answer is kept, as in deliveries (contract section 9)
+_READ_S = 2.0  # how long an answer's body is read, as in deliveries
+_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body plus these fields
 
 
 def add_commands(commands: Commands) -> None:
@@ -68,7 +68,7 @@ def listen(args: argparse.Namespace) -> int:
 
     fault = fault_of(args.url, allow_private=True)
     if fault in (AddressFault.SCHEME_OR_HOST, AddressFault.NO_URL):
-        raise CannotRun(f"{args.url} is no address such as http://127.0.0.1:9999/")  # plain http is taken here
+        raise CannotRun(f"{args.url} is no address such as http://127.0.0.1:9999/")  # plain http is allowed here
     if fault is not None:
         raise CannotRun(f"{args.url}: {fault}")
     kinds = args.type or list(DEFAULT_KINDS)
@@ -101,14 +101,14 @@ def listen(args: argparse.Namespace) -> int:
 
 
 def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Send one event and show what came of it; waits for a receiver that is away, unless the events are counted."""
+    """Sends one event and shows the outcome. Waits while the receiver is not reached, except with --once."""
     from runtime.ids import new_id
 
     delivery_id, began, wait_s = new_id(), time.monotonic(), _ABSENT_S
     for attempt in count(1):
         said, absent = _attempt(args.url, secret, item, delivery_id, attempt)
         waits = absent and args.once is None and time.monotonic() - began < _PATIENCE_S
-        if attempt == 1 or not waits:  # one line when the waiting begins, one when it ends
+        if attempt == 1 or not waits:  # one line when the wait begins, one when it ends
             outcome = f"{said['status'] or said['error']}  {said['ms']} ms" + ("; waiting for it" if waits else "")
             _show(
                 args,
@@ -125,7 +125,7 @@ def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dic
 
 
 class _Feed:
-    """GET /v1/events of one credential, over one connection. HTTPException: the API cannot be asked now."""
+    """GET /v1/events with one credential, over one connection. HTTPException while the API does not answer."""
 
     def __init__(self, base_url: str, client_id: str, client_secret: str, kinds: list[str]) -> None:
         self._url = base_url
@@ -135,12 +135,12 @@ class _Feed:
         self._token = ""
 
     def newest(self) -> int:
-        """The number of the last event there is; 0 when there is none."""
+        """The sequence of the newest event; 0 when there is none."""
         items = self._read({"limit": 1})
         return int(items[0]["sequence"]) if items else 0
 
     def follow(self, after: int) -> Iterator[dict[str, Any]]:
-        """Every item behind `after` as it comes, without end; an API that is away is waited for."""
+        """Yields every item after `after` as it appears, without end; waits while the API does not answer."""
         wait_s = _POLL_S
         while True:
             try:
@@ -160,7 +160,7 @@ class _Feed:
 
     def _read(self, query: dict[str, Any]) -> list[dict[str, Any]]:
         path = "/v1/events?" + urlencode(query, doseq=True)
-        for _ in range(2):  # a token lives an hour; this may run all day
+        for _ in range(2):  # the token may have expired: it lives an hour, and this program may run all day
             if not self._token:
                 status, body = self._ask(
                     "POST", "/v1/oauth/token", {"grant_type": "client_credentials", **self._client}
@@ -196,7 +196,7 @@ class _Feed:
 
 
 def _check_answers(status: int) -> None:
-    """HTTPException when the same request may be answered later."""
+    """HTTPException for a status after which the same request may succeed later."""
     if status == 429 or status >= 500:
         raise http.client.HTTPException(f"status {status}")
 
@@ -204,7 +204,8 @@ def _check_answers(status: int) -> None:
 def _attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
-    """POST one event: what came of it, in the words of --json, and whether the receiver was absent."""
+    """POSTs one event. Returns the outcome, in the form of --json, and whether the receiver was not reached: the
+    connection was refused, or broke before an answer. A timeout is not counted so."""
     from yarl import URL
 
     from domain.webhooks.signature import delivery_headers
@@ -225,10 +226,10 @@ def _attempt(
     try:
         connection.request("POST", URL(url).raw_path_qs, body, headers)
         answer = connection.getresponse()
-        status = answer.status  # a redirect is not followed: it is a failure
+        status = answer.status  # a redirect is not followed and counts as a failure
         ms = round((time.monotonic() - began) * 1000)
         kept = _beginning(answer).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException, UnicodeError) as broken:  # the last: a name with an empty label
+    except (OSError, http.client.HTTPException, UnicodeError) as broken:  # UnicodeError: a host with an empty label
         error = _short(broken)
         absent = isinstance(broken, OSError) and not isinstance(broken, TimeoutError)
         ms = round((time.monotonic() - began) * 1000)
@@ -239,7 +240,8 @@ def _attempt(
 
 
 def _beginning(answer: http.client.HTTPResponse) -> bytes:
-    """Of the body. The status is the answer, whatever becomes of that: a stream of events never ends."""
+    """The beginning of the answer's body. Reading stops after _READ_S, because an event stream never ends; errors are
+    ignored, because the status alone decides."""
     kept, until = b"", time.monotonic() + _READ_S
     with suppress(OSError, http.client.HTTPException):
         while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):
@@ -262,7 +264,7 @@ def _usable(secret: str) -> str:
 def _connect(url: str) -> http.client.HTTPConnection:
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    # An IPv6 address without a port would be taken for a name with one.
+    # The port is always given: without one, http.client would read the end of an IPv6 address as a port.
     return kind(parts.hostname or "", parts.port or kind.default_port, timeout=_ANSWER_S_MAX)
 
 

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     _everywhere(parser)
     args = parser.parse_args(arguments)
-    if sys.stdout is None:  # closed by whoever started us (>&-): what is told goes nowhere, as with print()
+    if sys.stdout is None:  # the parent process closed it (>&-): output goes nowhere, as with print()
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process runs
     try:
         choose.enter(args)
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _everywhere(parser: argparse.ArgumentParser) -> None:
-    """--json and --cell on every command, also after its other arguments."""
+    """Adds --json and --cell to every command, so that they may also follow its other arguments."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
@@ -66,7 +66,8 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
 
 
 def _expected(error: Exception) -> bool:
-    """Refusals, servers that do not answer and errors of the database: one line, without a traceback."""
+    """Whether the error is shown as one line instead of a traceback: refusals, servers that do not answer, and errors
+    of the database."""
     import asyncpg
 
     from domain.errors import Refused

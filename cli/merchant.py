@@ -1,4 +1,5 @@
-"""Merchants, as the operator sees them: create, let in, approve, reject, block, complete, change the PIX key."""
+"""`quita merchant`: create, approve, reject and block merchants, give their people access, and change their address,
+PIX keys, rate, fees and withdrawals."""
 
 import argparse
 import os
@@ -128,7 +129,8 @@ def _add_create(verbs: Commands) -> None:
 
 
 def create(args: argparse.Namespace) -> int:
-    """A real merchant when all of it is given, or has to be: QUITA_ENV=production invents nothing."""
+    """Registers a real merchant when all data is given; QUITA_ENV=production requires all. Else invents the missing
+    data for local work."""
     from runtime.production import environment
 
     production = environment(os.environ) == "production"
@@ -188,7 +190,7 @@ def _create_local(args: argparse.Namespace) -> int:
 
 
 def _audited(account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]) -> None:
-    """Change something of an account as staff's form does: with a line in the platform's audit log."""
+    """Changes an account and writes a line in the platform's audit log, as the staff's pages do."""
     from commands.people.audit import tell_platform
 
     async def run(conn: Any) -> None:
@@ -219,7 +221,7 @@ def decide(args: argparse.Namespace) -> int:
     from commands.merchants.kyc import Kyc, decide_demo_kyc, decide_kyc
     from runtime.production import environment
 
-    # `create` makes accounts without an address there, which are approved as they are.
+    # In local work `create` makes accounts without an address; decide_demo_kyc approves them as they are.
     decided = decide_demo_kyc if environment(os.environ) == "local" else decide_kyc
     _audited(
         args.account_id,

@@ -1,4 +1,4 @@
-"""`quita merchant list|show`: which merchants there are, and how one of them stands."""
+"""`quita merchant list|show`: lists merchants, and shows one of them."""
 
 import argparse
 from typing import Any, Final
@@ -34,7 +34,7 @@ def show_list(args: argparse.Namespace) -> int:
 
     async def found(conn: Any) -> list[Any]:
         rows: list[Any] = []
-        # Whose list it is does not matter: it is over all accounts.
+        # merchant_page ignores the owner: the list is over all accounts.
         asked, nobody, after = MerchantFilters(text=args.text, kyc=args.kyc), Owner(UUID(int=0), Mode.PRODUCTION), None
         while len(rows) < args.limit:
             page, after = await merchant_page(conn, nobody, asked, after, min(args.limit - len(rows), _PAGE))
@@ -56,7 +56,7 @@ def show_list(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Keys are masked, and no secret is told."""
+    """Shows a merchant, with PIX keys masked and without secrets."""
     from domain.errors import Code, required
     from domain.money import reais
     from domain.withdrawal import masked_key
@@ -85,5 +85,5 @@ def show(args: argparse.Namespace) -> int:
                         "seen_at": each.seen_at and iso(each.seen_at)} for each in people],
         }  # fmt: skip
 
-    # Not as the role of reports, which reads nothing of endpoints.
+    # As the application's role: the reports' role may not read webhook endpoints.
     return answer(args, in_transaction(found))

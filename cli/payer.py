@@ -1,4 +1,4 @@
-"""`quita payer erase|export`: what is held of a payer at one merchant, by the document."""
+"""`quita payer erase|export`: erases or exports the data held of a payer at one merchant, by the payer's document."""
 
 import argparse
 import asyncio

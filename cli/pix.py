@@ -1,4 +1,4 @@
-"""`quita pix`: stop and allow issuing standalone PIX charges in production, and the key charges are received under."""
+"""`quita pix`: suspends and resumes issuing standalone PIX charges in production, and sets the platform's PIX key."""
 
 import argparse
 from datetime import UTC, datetime

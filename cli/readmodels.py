@@ -1,5 +1,5 @@
-"""`quita readmodels verify|head|rebuild`: compare the read tables with the journal, print the ends of the chains over
-journal and audit log, or build the tables anew."""
+"""`quita readmodels verify|head|rebuild`: compares the read tables with the journal, prints the heads of the chains
+over journal and audit log, or rebuilds the tables."""
 
 import argparse
 import asyncio
@@ -118,7 +118,7 @@ def verify(args: argparse.Namespace) -> int:
         raise CannotRun("--slice is at least 1")
     if args.since and args.until and args.until < args.since:
         raise CannotRun("--until is before --since")
-    # Ids and the day after are reckoned from them: at the ends of the calendar there are none.
+    # Id bounds and the following day are computed from these days, which fails at the ends of the calendar.
     if any(each is not None and not _FIRST_DAY <= each <= _LAST_DAY for each in (args.since, args.until)):
         raise CannotRun(f"--since and --until are days from {_FIRST_DAY} to {_LAST_DAY}")
     if takes_all(args):
@@ -141,7 +141,8 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
-    """Each cell against its own journal, and what went from one to another; a difference says of which cell it is."""
+    """Verifies each cell against its own journal, and the partners' shares that went between cells. Each difference
+    names its cell."""
     from readmodels.verify import verify as compare
 
     if args.resume:
@@ -171,7 +172,7 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
 
 
 async def _crossed(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
-    """Partners' shares between cells; of one that is away nothing is said here."""
+    """Differences between the partners' shares that cells sent and received; cells that do not answer are left out."""
     from readmodels.money.crossed_shares import compare_crossed, find_received, find_sent
 
     numbers = {each.name: each.number for each in cells}

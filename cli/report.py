@@ -1,4 +1,4 @@
-"""`quita report NAME`: what the platform's people want to know, as a table, CSV or JSON. Production only."""
+"""`quita report NAME`: the platform's reports as a table, CSV or JSON. Production only."""
 
 import argparse
 import asyncio
@@ -87,9 +87,9 @@ def _head(report: Report, asked: ReportQuery, fresh: Freshness | None) -> dict[s
 async def _show(args: argparse.Namespace) -> int:
     now, report = datetime.now(UTC), args.report
     asked = _asked(args, now)
-    # A pager takes its time, and while a snapshot is held vacuum removes nothing: it ends before a line is shown.
+    # Written to a file first: a pager may block for hours, and vacuum removes nothing while the snapshot is held.
     with tempfile.TemporaryFile(prefix="quita-") as written:
-        # All of a long report is of one instant.
+        # One snapshot, so that all rows of a long report are of the same instant.
         async with (
             connected("database_report_url") as conn,
             conn.transaction(isolation="repeatable_read", readonly=True),
@@ -104,7 +104,7 @@ async def _show(args: argparse.Namespace) -> int:
 
 
 async def _show_all(args: argparse.Namespace) -> int:
-    """One table of every cell; each cell's part is of one instant."""
+    """Shows one table over all cells; the rows of each cell are of one instant."""
     now, report = datetime.now(UTC), args.report
     asked = _asked(args, now)
 
@@ -125,7 +125,7 @@ async def _show_all(args: argparse.Namespace) -> int:
 
 
 async def _check_account(conn: Any, account_id: UUID | None) -> None:
-    """CannotRun for the id of something else: it would be reported as an account that received nothing."""
+    """CannotRun for an id that no account has: it would be reported as an account that received nothing."""
     if account_id is not None and not await merchants_like(conn, str(account_id)):
         raise CannotRun(f"there is no account {account_id}")
 
@@ -154,7 +154,7 @@ async def _write_csv(out: IO[bytes], report: Report, rows: AsyncIterator[Any]) -
 
 
 async def _write_json(out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    """One document, written as the rows come."""
+    """Writes one JSON document, row by row as they are read."""
     out.write(msgspec.json.encode(head)[:-1] + b',"rows":[')
     comma = b""
     async for row in rows:
@@ -187,7 +187,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _cell(value: object) -> str:
-    """On the line it belongs to: a reference of a merchant may have line breaks, and what moves a terminal's cursor."""
+    """The value on one line: a merchant's reference may contain line breaks and terminal control sequences."""
     return "" if value is None else "".join(each if each.isprintable() else " " for each in str(value))
 
 

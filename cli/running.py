@@ -1,4 +1,4 @@
-"""Where the running system is: `quita up` writes it to $QUITA_HOME/run.json, every other command reads it.
+"""The addresses of the running system: `quita up` writes them to $QUITA_HOME/run.json, every other command reads them.
 
 The environment (DATABASE_URL, DATABASE_OWNER_URL, DATABASE_REPORT_URL, REDIS_URL, BANK_URL, BASE_URL, SECRET_KEY) takes
 precedence.
@@ -28,20 +28,20 @@ class Running(msgspec.Struct, kw_only=True):
     database_url: str = ""
     database_owner_url: str = ""
     database_report_url: str = ""
-    """These two are DATABASE_URL unless given."""
+    """The owner's and the reports' address; both are DATABASE_URL unless given."""
     redis_url: str = ""
     base_url: str = ""
     app_url: str = ""
     docs_url: str = ""
     bank_url: str = ""
     metrics_port: int = 0
-    """Where /metrics of all processes is, on `host`; 0: nowhere."""
+    """The port of /metrics for all processes, on `host`; 0 for none."""
     ready_at: float = 0.0
-    """When the API answered first, in Unix seconds; 0 while it starts."""
+    """When the API first answered, in Unix seconds; 0 while it starts."""
     webhook_allow_private: bool = False
     webhook_nameservers: tuple[str, ...] = ()
     pids: dict[str, list[int]] = {}
-    """Process numbers by kind: supervisor, api, worker, bank, postgres, redis."""
+    """Process ids by kind: supervisor, api, worker, bank, postgres, redis."""
 
     def need(self, name: str) -> str:
         """The address called `name`; CannotRun when neither the file nor the environment has it."""
@@ -75,7 +75,7 @@ def find() -> Running:
 
 
 def secret_key() -> SecretKeys:
-    """SECRET_KEY, else the one `quita up` made."""
+    """The keys in SECRET_KEY, else the key that `quita up` made."""
     text = os.environ.get("SECRET_KEY", "")
     if not text:
         try:
@@ -89,16 +89,16 @@ def secret_key() -> SecretKeys:
 
 
 def settings() -> "Settings":
-    """Those of the running system's processes; from the environment where nothing runs."""
+    """The settings of the running system's processes; when nothing runs, those of the environment."""
     from runtime.settings import read_settings
 
     found = find()
-    # No process of the service is given the owner's, nor starts in production with it.
+    # As for the service's processes: none gets the owner's address, and in production none starts with it.
     env = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
     for name in _ADDRESSES:
         if value := getattr(found, name):
             env[name.upper()] = value
-    if found.pids:  # of `quita up`, which is local work
+    if found.pids:  # only `quita up` writes them, and it is for local work
         env.setdefault("QUITA_ENV", "local")
         env.setdefault("SECRET_KEY", (home() / "secret.key").read_text(encoding="ascii").strip())
     try:

@@ -1,4 +1,4 @@
-"""`quita staff`: the platform's own people, who work at {app_url}/plataforma."""
+"""`quita staff`: manages the platform's own staff, who work at {app_url}/plataforma."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -100,7 +100,7 @@ def listed(args: argparse.Namespace) -> int:
 
 
 def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable[bool]], **facts: str) -> None:
-    """What the operator does to one of the staff: in the audit log, and mailed to all admins, as a colleague's.
+    """Changes a member of staff, with a line in the audit log and a mail to all admins, as when an admin does it.
     Refused(VALIDATION_ERROR) with fields.email when `do` finds nobody."""
     from commands.people.audit import write_of_platform
     from commands.people.tell import tell_admins
@@ -109,7 +109,7 @@ def _change(args: argparse.Namespace, action: str, do: Callable[[Any], Awaitable
     by, now, email = origin(), datetime.now(UTC), _email(args)
 
     async def done(conn: Any) -> None:
-        # First: an admin who is removed is told as well, and one who is let in is not.
+        # Mailed before the change, so that an admin who is removed is told, and one who is added is not.
         told = {"person": email, **facts, "by": by.email}
         await tell_admins(conn, action, told, now=now, seal=await sealing(conn))
         if not await do(conn):

@@ -34,12 +34,12 @@ def add_commands(commands: Commands) -> None:
 
 def status(args: argparse.Namespace) -> int:
     found = running.find()
-    # In a container no `quita up` runs: the API of this or other machines is where merchants reach it.
+    # Without `quita up`, as in a container, the API is asked at BASE_URL, where merchants reach it.
     ready = answers(found.host, found.port) if found.pids else answers_at(found.base_url)
     everywhere = _workers_of_all() if takes_all(args) else None
     asked = bool(found.database_url) and (ready or not found.pids)
     workers = (_workers() if asked else []) if everywhere is None else _workers_in(everywhere)
-    # Each is heard when it starts, some seconds after the API.
+    # A worker writes its first heartbeat some seconds after the API is ready: no fault before then.
     starts = time.time() - found.ready_at < _WORKERS_START_S
     if everywhere is None:
         working = starts or any(each["well"] for each in workers)
@@ -68,7 +68,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def _workers() -> list[dict[str, object]]:
-    """What each worker process said of itself last; none, and why, while PostgreSQL does not answer."""
+    """The last heartbeat of each worker process; none, with the reason on stderr, while PostgreSQL does not answer."""
     from runtime.postgres import DB_UNAVAILABLE
 
     async def ask() -> list[dict[str, object]]:
@@ -107,7 +107,7 @@ def doctor(args: argparse.Namespace) -> int:
     faults, given, ends_at = production_faults(os.environ), os.environ.get("QUITA_ENV", ""), None
     try:
         given = environment(os.environ)
-        settings = read_settings({**os.environ, "QUITA_ENV": "local"})  # whether each setting is one at all
+        settings = read_settings({**os.environ, "QUITA_ENV": "local"})  # checks that each setting can be read at all
         client_tls(settings)
         ends_at = certificate_ends_at(settings)
     except ValueError as error:
@@ -125,7 +125,7 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def migrate(args: argparse.Namespace) -> int:
-    """Home's database, then those of the other cells; with --cell that of one."""
+    """Migrates home's database, then those of the other cells; with --cell only that cell's."""
     from sql.migrate import migrate as apply
 
     with reaching_postgres():
@@ -150,7 +150,7 @@ async def _has_others(owner_url: str) -> bool:
 
 
 def _migrate_others(args: argparse.Namespace, owner_url: str, applied: list[str]) -> int:
-    """CannotRun without SECRET_KEY, which the addresses of the other cells are sealed with."""
+    """Migrates the other cells. CannotRun without SECRET_KEY, because their addresses are sealed with it."""
     from cli.cells.upgrade import migrate_cells
 
     cells = asyncio.run(migrate_cells(owner_url, owner_url, tell))

@@ -1,4 +1,4 @@
-"""`quita webhook set|list|rotate|test`: where an account's events are sent, and whether they arrive."""
+"""`quita webhook set|list|rotate|test`: an account's webhook endpoint, its signing secret, and its deliveries."""
 
 import argparse
 import secrets
@@ -68,7 +68,7 @@ def rotate(args: argparse.Namespace) -> int:
 
 
 async def _written_down(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
-    """In the platform's audit log and the account's own."""
+    """Writes the change in the platform's audit log and in the account's own."""
     from commands.people.audit import tell_account, tell_platform
 
     await tell_platform(conn, account_id, action, facts, origin(), now=now)
@@ -76,7 +76,7 @@ async def _written_down(conn: Any, account_id: UUID, action: str, facts: dict[st
 
 
 def try_out(args: argparse.Namespace) -> int:
-    """The workers deliver it within seconds; `quita webhook list` shows whether it was taken."""
+    """Creates the test event. Workers deliver it within seconds; `quita webhook list` shows whether it was accepted."""
     from commands.webhooks.settings import send_trial
     from domain.pix.end_to_end import TAIL_BYTES
     from readmodels.webhooks.endpoint import endpoint_of
@@ -111,10 +111,10 @@ def set_url(args: argparse.Namespace) -> int:
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
     from readmodels.webhooks.endpoint import endpoint_of
 
-    # What the running system's deliveries go by, else what theirs would.
+    # The rules that the running system applies to deliveries; when none runs, those of the environment.
     found = running.find()
     private = found.webhook_allow_private
-    # It asks DNS, hence outside the transaction.
+    # Outside the transaction, because it asks DNS.
     asyncio.run(check_address(args.url, allow_private=private, nameservers=found.webhook_nameservers))
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 

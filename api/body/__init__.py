@@ -1,1 +1,1 @@
-"""Bodies of requests: read strictly, their fields and payers, and what is kept of them."""
+"""Request bodies: strict reading, shared fields, payers, payment terms, and redaction for the request log."""

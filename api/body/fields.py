@@ -1,5 +1,5 @@
-"""Fields that several bodies share: each type states its bound once. It is enforced by api/body/reading.py, and
-documented in the OpenAPI document from here."""
+"""Field types that several bodies share. Each type states its bound once: api/body/reading.py enforces it, and the
+OpenAPI document is made from it."""
 
 from collections.abc import Callable, Collection
 from datetime import date
@@ -28,12 +28,13 @@ _NOT_BLANK: Final = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x0
 
 
 def matching(regex: str, fault: str, *, code: Code = Code.VALIDATION_ERROR, **schema: Any) -> Meta:
-    r"""The whole text matches. `\Z`, because Python's `$` lets a final line feed in; the document says `$`."""
+    r"""The whole text must match. The pattern ends in `\Z` because Python's `$` also matches before a final line feed;
+    the OpenAPI document writes `$`."""
     return Meta(pattern=rf"^{regex}\Z", extra_json_schema=schema, extra={"fault": fault, "code": code})
 
 
 def checked(check: Callable[[str], object], fault: str, *, code: Code = Code.VALIDATION_ERROR, **schema: Any) -> Meta:
-    """What no pattern can say: `check` raises ValueError. `schema` documents it."""
+    """A rule that no pattern can express: `check` raises ValueError for a wrong value. `schema` documents the rule."""
     return Meta(extra_json_schema=schema, extra={"fault": fault, "code": code, "check": check})
 
 
@@ -56,7 +57,8 @@ def not_blank(x_max: int) -> Meta:
 
 
 def due_day(text: str) -> date:
-    """ValueError for what is no day, or later than a boleto's barcode can carry; it may have passed."""
+    """Parses a due date; ValueError for text that is no day, or a day later than a boleto's barcode can carry. Past
+    days are let through: the callers check them."""
     day = parse_day(text)
     if day > LAST_DUE:
         raise ValueError(f"after {LAST_DUE}")
@@ -68,7 +70,7 @@ def own_account(given: str | None) -> UUID | None:
 
 
 def boleto_cents(amount: str) -> int:
-    """Of an amount that is an `Amount`; Refused(AMOUNT_INVALID) for more than a boleto carries."""
+    """The cents of a text that has passed as `Amount`; Refused(AMOUNT_INVALID) for more than a boleto can carry."""
     try:
         return parse_amount(amount, cents_max=BOLETO_CENTS_MAX)
     except ValueError:
@@ -90,10 +92,10 @@ INSTANT: Final = {
     "examples": ["2026-11-21T09:54:00.123Z"],
 }
 INSTANT_GIVEN: Final = INSTANT | {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"}
-"""In a body: in any precision. INSTANT is how we tell one."""
+"""An instant in a request body, in any precision. INSTANT is the form in our answers."""
 _lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Code.EXPIRES_IN_INVALID})
 
-# In a body in any case (RFC 4122, section 3); in a path an id has one spelling.
+# A UUID in a body may have upper-case digits (RFC 4122, section 3); an id in a path has one spelling.
 Id = Annotated[str, matching(UUID_REGEX.replace("a-f", "a-fA-F"), "must be a UUID", format="uuid")]
 OwnAccount = Annotated[Id | None, Meta(description="The token's own account.")]
 Amount = Annotated[str, matching(_AMOUNT, _AMOUNT_FAULT, code=Code.AMOUNT_INVALID, examples=["10.50"])]

@@ -1,4 +1,4 @@
-"""Who is to pay, in each form a body may say it, and as it is kept and told to the bank."""
+"""The payer in each form that a request body may have, in the sealed form that is stored, and as sent to the bank."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -17,7 +17,7 @@ from runtime.seal import CHARGE_PAYER
 
 COMPANY: Final = "PESSOA_JURIDICA"
 PERSON_TYPES: Final = {"PESSOA_FISICA": 11, COMPANY: 14}
-"""Signs of the document by person type."""
+"""Number of characters in the document, by person type."""
 ENGLISH_NAMES: Final = {
     "nome": "payer.name",
     "documento": "payer.document",
@@ -29,11 +29,11 @@ ENGLISH_NAMES: Final = {
     "cidade": "payer.address.city",
     "uf": "payer.address.state",
 }
-"""What bodies in English call the fields of a boleto's payer."""
+"""The path of each Pagador field in bodies with English names, for the errors that name a field."""
 
 
 def document_digits(whose: str) -> Meta:
-    """Its shape; whether letters are let in is a setting, and whose check digits must hold depends on the mode."""
+    """The shape of a CPF or CNPJ. check_document does the rest: a setting allows letters, production checks digits."""
 
     def check(value: str) -> None:
         if not well_formed(value, letters=True):
@@ -116,17 +116,17 @@ def document_fault(document: str, context: ApiContext, *, production: bool) -> s
 def seal_payer(
     payer: Struct, document: str | None, context: ApiContext, row_id: UUID, *, what: str = CHARGE_PAYER
 ) -> tuple[bytes, str | None]:
-    """The payer sealed in the form its charges keep, as that of this charge (or schedule, by `what`), and the
-    fingerprint of the document."""
+    """Returns the payer sealed for storage and the fingerprint of the document. The seal is bound to the row:
+    `row_id` is a charge, or a schedule when `what` says so."""
     return context.seal.seal(_encode(payer), what, row_id), context.seal.blind(document) if document else None
 
 
 def boleto_payer(
     given: Pagador, context: ApiContext, *, production: bool, names: Mapping[str, str] = {}, phone: str | None = None
 ) -> BoletoPayer:
-    """The payer as registered at the bank; Refused(VALIDATION_ERROR) for a document that is not one of that person.
+    """The payer as registered at the bank; Refused(VALIDATION_ERROR) for a document that does not fit the person type.
 
-    `names` tells how the body calls what is not called as here.
+    `names` maps Pagador's field names to those of the body, where the body uses others.
     """
     field = names.get("documento", "pagador.documento")
     if len(given.documento) != PERSON_TYPES.get(given.tipoPessoa):
@@ -148,7 +148,7 @@ def boleto_payer(
 
 
 def pagador_of(payer: DualPayer) -> Pagador:
-    """A payer in English under the names of a boleto's."""
+    """Converts a payer with English field names to a Pagador."""
     address = payer.address
     return Pagador(
         nome=payer.name,

@@ -1,7 +1,7 @@
 """Read a JSON body strictly: every fault is a 4xx that names the field, and a specific code wins over a general one.
 
-The bounds of a field stand in its type (api/body/fields.py): msgspec enforces them, and only a body that fails is read
-again, field by field, to tell all that is wrong with it.
+The bounds of a field stand in its type (api/body/fields.py) and msgspec enforces them. Only a body that fails is read
+again, field by field, to name every fault in it.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ Body = TypeVar("Body", bound=Struct)
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 DEPTH_MAX = 500
-"""What is nested deeper would not fit the stack of those who read it."""
+"""A body nested deeper could overflow the stack of the code that reads it."""
 _EXACT_CHARACTERS = 16
 _NAME_MAX = 40
 _UNKNOWN_MAX = 20
-"""Fields nobody reads that are looked at: comparing costs time, and nobody mistypes more of them."""
+"""At most this many unknown fields are compared with known names: comparing costs time."""
 _LIKE = 0.8
 _OTHER_WORDS = {
     "amount": ("amount_cents", "amount_in_cents", "value", "valor", "valor_cents", "quantia"),
@@ -46,7 +46,7 @@ _OTHER_WORDS = {
     "discounts": ("desconto", "descontos", "discount"),
     "metadata": ("metadados",),
 }
-"""What fields are called elsewhere, or in the language of the rest of the body."""
+"""Names that other APIs give a field, and its name in the other language (English or Portuguese)."""
 _BLANK = b" \t\r\n"
 _FAULTY = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
@@ -59,17 +59,17 @@ _NO_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
 
 
 def _depth(body: bytes) -> int:
-    """How deep arrays and objects are nested."""
+    """The depth to which arrays and objects are nested in the body."""
     brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
 class _Repeated(ValueError):
-    """A key stands twice in one object: which of the two is meant cannot be known."""
+    """A key stands twice in one object, so the intended value cannot be known."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`; Refused MALFORMED_JSON, or VALIDATION_ERROR when it is JSON but no object."""
+    """The JSON object in `body`; Refused(MALFORMED_JSON), or Refused(VALIDATION_ERROR) for JSON that is no object."""
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _depth(body) > DEPTH_MAX:
         raise Refused(Code.MALFORMED_JSON, message=f"The body is nested deeper than {DEPTH_MAX} levels.")
     if not body.strip(_BLANK):
@@ -89,7 +89,8 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def _told(fault: Exception) -> str | None:
-    """Where a text ceases to be JSON; None leaves it at the code's own sentence. Nothing of the text is told back."""
+    """The refusal's message, with the place where the body ceases to be JSON; None keeps the error code's own message.
+    No part of the body is repeated."""
     match fault:
         case json.JSONDecodeError() if fault.doc.startswith("\ufeff"):
             return "The body is not valid JSON: it begins with a byte order mark (EF BB BF), which JSON has none of."
@@ -125,8 +126,8 @@ def _no_constant(text: str) -> Any:
 
 
 def _number(text: str) -> float | Decimal:
-    """Exact where a float is not: two bodies that differ in a long number are different bodies. ValueError for an
-    exponent that nothing holds, as for a whole number of thousands of digits."""
+    """A Decimal where a float would round: two bodies that differ in a long number must have different fingerprints.
+    ValueError for an exponent that Decimal cannot hold; int() raises it too for thousands of digits."""
     number = float(text)
     if len(text) <= _EXACT_CHARACTERS and not math.isinf(number):
         return number
@@ -136,7 +137,7 @@ def _number(text: str) -> float | Decimal:
         raise ValueError from None
 
 
-# Made once: json.loads would make a decoder for each body.
+# One decoder for all bodies: json.loads with these hooks would build a new one on each call.
 _read = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant, parse_float=_number).decode
 
 
@@ -145,16 +146,16 @@ def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
     try:
         canonical = _canonical(given)
     except (OverflowError, ValueError, TypeError):
-        # Numbers beyond 64 bits, in fields nobody reads.
+        # msgspec cannot encode numbers beyond 64 bits; only unknown fields can still have them here.
         canonical = json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str).encode()
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
 
 
 def shaped(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body:
-    """The object as `into`, strictly; `within` is put before the names of its fields.
+    """Converts the object to `into`, strictly; `within` is a prefix for the field names in errors.
 
-    Refused with the specific code of the first field that has one, else VALIDATION_ERROR naming every field that does
-    not fit.
+    Refused with the code of the first faulty field that has a code of its own, else VALIDATION_ERROR that names every
+    faulty field.
     """
     try:
         asked = msgspec.convert(given, into, strict=True)
@@ -179,7 +180,7 @@ class _Field(Struct, frozen=True):
     entries: "tuple[_Field, _Field] | None"
     """Key and value of an object whose keys are the caller's own."""
     item: "_Field | None"
-    """Of a list of objects."""
+    """The item of a list of objects."""
     meta: Meta
     code: Code
     fault: str | None
@@ -213,7 +214,7 @@ def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """The types and annotations a hint is made of; an object of the caller's own keys is one of them."""
+    """The types and annotations that a type hint is made of; `dict[...]` and `list[...]` stay whole."""
     inner = () if get_origin(hint) in (dict, list) else get_args(hint)
     if not inner:
         yield hint
@@ -232,7 +233,7 @@ def _checked_within(field: _Field) -> bool:
 
 
 def _check(asked: Struct) -> None:
-    """ValueError for what no type can say."""
+    """Runs the `check` of every field that has one, nested objects included; ValueError for a wrong value."""
     for field in _checked_fields(type(asked)):
         value = getattr(asked, field.name)
         if value is None or value is msgspec.UNSET:
@@ -266,13 +267,13 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
 
 
 def _misspelt(name: str, given: dict[str, Any], into: type[Struct]) -> str:
-    """Of a field that is missing: what stands there in its place."""
+    """The end of the message for a missing field: the misspelt name that the body has instead, or nothing."""
     other = misspelling_of(name, given, into)
     return "" if other is None else f": {other} is not its name"
 
 
 def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "") -> tuple[str, ...]:
-    """Of fields that no body has, and that are ignored: a sentence for each that is like one which was left out."""
+    """A sentence for each unknown (and so ignored) field whose name resembles a field that the body leaves out."""
     names, nested = _names(into)
     found: tuple[str, ...] = ()
     if not given.keys() <= names:
@@ -287,7 +288,8 @@ def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "")
 
 
 def misspelling_of(field: str, given: dict[str, Any], into: type[Struct]) -> str | None:
-    """The field of the body that nobody reads and that stands for this one, which was left out."""
+    """The unknown field of the body that is probably `field` misspelt; None when `field` is there or nothing is like
+    it."""
     names, _ = _names(into)
     if field in given or given.keys() <= names:
         return None
@@ -295,7 +297,7 @@ def misspelling_of(field: str, given: dict[str, Any], into: type[Struct]) -> str
 
 
 def _misspellings(given: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Of fields that nobody reads: each with the field that was left out and that it is like, or another word for."""
+    """Unknown fields, each with the left-out field that its name resembles or is another word for."""
     left_out = {_letters(name): name for name in names if name not in given}
     left_out |= {
         _letters(word): name for name in left_out.values() for word in _OTHER_WORDS.get(name, ()) if word not in names
@@ -307,7 +309,7 @@ def _misspellings(given: dict[str, Any], names: frozenset[str]) -> Iterator[tupl
 
 @cache
 def _names(into: type[Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[Struct]], ...]]:
-    """Of its fields; and those that are an object, with its type."""
+    """All field names of a struct; and the fields that are objects, each with its struct."""
     fields = _fields(into)
     return (
         frozenset(field.name for field in fields),
@@ -320,7 +322,8 @@ def _letters(name: str) -> str:
 
 
 def _entry_faults(field: _Field, given: dict[str, Any], name: str) -> Iterator[tuple[str, Code, str]]:
-    """Of an object of the caller's own keys. A key that does not fit is not told back."""
+    """The faults of an object whose keys are the caller's own (metadata). An invalid key is not repeated in the
+    message."""
     assert field.entries is not None
     of_key, of_value = field.entries
     if field.meta.max_length is not None and len(given) > field.meta.max_length:
@@ -334,7 +337,7 @@ def _entry_faults(field: _Field, given: dict[str, Any], name: str) -> Iterator[t
 
 
 def _item_faults(field: _Field, given: list[Any], name: str) -> Iterator[tuple[str, Code, str]]:
-    """Of a list of objects, named by their places from 0."""
+    """The faults of a list of objects; items are named by index, from 0."""
     assert field.item is not None
     assert field.item.nested is not None
     if field.meta.max_length is not None and len(given) > field.meta.max_length:

@@ -1,8 +1,8 @@
-"""Bodies as the log of the sandbox's requests keeps them: their shape, and the values that tell of nobody.
+"""Bodies as the sandbox's request log keeps them: their shape, and the values that cannot identify a person.
 
-What is kept is listed, and not what is left out: under a name that is misspelt, or that we do not know, there may be
-anything. Of all other values the kind of each character is kept (9 for a digit, A and a for letters): that shows the
-dots in a document that must have none, and not whose it is.
+The fields kept in clear are an allow list, because a misspelt or unknown field may hold anything. Of every other value
+only the kind of each character is kept (9 for a digit, A and a for letters): that shows the dots in a document that
+must have none, but not the document.
 """
 
 import re
@@ -13,9 +13,9 @@ import msgspec
 from api.answers import encode
 
 TOLD_MAX: Final = 4_096
-"""Characters of a body that are kept."""
+"""How much of a redacted body is kept, in bytes."""
 READ_MAX: Final = 8 * 1024
-"""Bytes; of a longer one only the size is kept."""
+"""In bytes; of a longer body only the size is kept."""
 _DEPTH_MAX: Final = 8
 _ITEMS_MAX: Final = 20
 _TEXT_MAX: Final = 200
@@ -38,28 +38,28 @@ _ANSWERED: Final = _SENT | {
     "schedule_id", "email_id", "event_id", "delivery_id", "request_id", "code", "failure_code", "message",
     "documentation_url",
 }  # fmt: skip
-"""An answer's `message` is ours; in a request it is a merchant's to a payer."""
+"""`message` is kept of answers only: there it is our text, in a request it is the merchant's text to a payer."""
 
-# A name may be anything too. What looks like none is not kept.
+# A field name may hold anything too: a name that does not look like an identifier is not kept.
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
 _SHAPES: Final = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(0x80, 0x100)),
     b"9" * 10 + b"A" * 26 + b"a" * 26 + b"a" * 0x80,
 )
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
-"""The further bytes of a character in UTF-8: each character leaves one sign."""
+"""UTF-8 continuation bytes, which are dropped so that each character leaves one sign."""
 _decode = msgspec.json.Decoder().decode
 
 
 def redacted_body(body: dict[str, Any] | int) -> str:
-    """What was sent: the object, or the size of what was none, or too long."""
+    """The redacted request body; only its size when it was no JSON object or too long."""
     if isinstance(body, int):
         return f"({body} bytes)"
     return _told(_object(body, _SENT, 0))
 
 
 def redacted_answer(answer: bytes) -> str:
-    """An object, or the size of what is none, or too long."""
+    """The redacted answer; only its size when it is no JSON object or too long."""
     if len(answer) > READ_MAX or not answer.startswith(b"{"):
         return f"({len(answer)} bytes)"
     return _told(_object(_decode(answer), _ANSWERED, 0))
@@ -81,7 +81,7 @@ def _object(given: dict[str, Any], kept: frozenset[str], depth: int) -> dict[str
             if known:
                 told[name] = value[:_TEXT_MAX]
             elif name == "field" and NAME.fullmatch(value) is not None:
-                told[name] = value  # what the refusal says it is about
+                told[name] = value  # the name of the faulty field, in a refusal's `fields`
             else:
                 told[name] = _shape(value)
         else:

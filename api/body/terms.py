@@ -1,4 +1,4 @@
-"""Fine, interest and discounts of boletos, of the PIX leg beside one, and of schedules, as bodies say them."""
+"""Fine, interest and discounts in request bodies: of boletos, of a dual charge's PIX leg, and of schedules."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -125,7 +125,8 @@ PayableDays = Annotated[
 
 
 def refuse_terms(body: Mapping[str, Any]) -> None:
-    """Of a schedule of PIX charges: who asks for a fine is told that there will be none."""
+    """Refused(VALIDATION_ERROR) when the body of a PIX schedule names a fine, interest or discounts, which PIX charges
+    of a schedule do not have."""
     asked = [name for name in NAMES if body.get(name) is not None]
     if asked:
         raise Refused(
@@ -136,7 +137,7 @@ def refuse_terms(body: Mapping[str, Any]) -> None:
 
 
 class WithTerms(Protocol):
-    """A body of its shape."""
+    """A validated body with the fields that all payment terms share."""
 
     @property
     def fine(self) -> FineTerms | None: ...
@@ -157,8 +158,8 @@ class ScheduleWithTerms(WithTerms, Protocol):
 
 
 def payment_terms(asked: OneWithTerms, *, amount_cents: int, due: date, company: bool) -> PaymentTerms | None:
-    """What a body that is of its shape says; None when it says nothing. Refused(VALIDATION_ERROR) names what no bank
-    would register, or no law allows."""
+    """The payment terms of a validated body; None when it names none. Refused(VALIDATION_ERROR) names the terms that a
+    bank would not register or the law does not allow."""
     discounts = asked.discounts or []
     if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
         return None
@@ -180,7 +181,7 @@ def payment_terms(asked: OneWithTerms, *, amount_cents: int, due: date, company:
 def schedule_terms(
     asked: ScheduleWithTerms, *, amount_cents: int, issue_days_before: int, company: bool
 ) -> ScheduleTerms | None:
-    """As payment_terms, of all charges of a schedule: none of them can be refused by its terms later."""
+    """As payment_terms, for every charge of a schedule: terms that pass here cannot make a later charge refused."""
     discounts = asked.discounts or []
     if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
         return None
@@ -218,7 +219,8 @@ def _payable_days(asked: WithTerms) -> int:
 
 
 def _check_sides(asked: WithTerms, discounts: Sequence[DiscountTerms | ScheduledDiscountTerms]) -> None:
-    """Refused(VALIDATION_ERROR) when something is said in percent and in reais, or in neither."""
+    """Refused(VALIDATION_ERROR) when a fine, interest or discount is given both in percent and in reais, or in
+    neither."""
     pairs: list[tuple[str, str | None, str | None]] = []
     if (fine := asked.fine) is not None:
         pairs.append(("fine", fine.percent, fine.amount))

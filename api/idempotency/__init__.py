@@ -1,1 +1,1 @@
-"""Idempotency: the guard, its Redis lock, the replay."""
+"""Idempotency: the guard, its Redis lock, the used keys, the replay."""

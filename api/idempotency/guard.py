@@ -1,7 +1,7 @@
 """Let a financial operation happen once per Idempotency-Key, however many equal requests run at once.
 
-One of them works and the others wait for it: in this process on a future, across processes on the Redis lock, and
-without Redis at the database, where the key's row is the promise.
+One request works and the others wait for it: in this process on a future, across processes on the Redis lock, and
+without Redis at the database, where the unique row of the key is the guarantee.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from domain.errors import Code, Refused
 Made = TypeVar("Made")
 
 WAIT_S: Final = 15.0
-"""Contract section 4: equal requests wait for the first one this long."""
+"""How long equal requests wait for the first one (contract section 4)."""
 _LOOK_EVERY_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
 
 
@@ -26,11 +26,11 @@ class IdempotencyGuard:
         self._running: dict[KeyName, asyncio.Future[None]] = {}
 
     async def run(self, name: KeyName, operation: Callable[[], Awaitable[Made | None]]) -> Made | UsedKey:
-        """What the operation makes, or the row of the key that made something before.
+        """Returns what the operation makes, or the row of a key that was already used.
 
-        The operation answers None when another request took the key while it worked: then the guard looks for that
-        request's row, and starts the operation again while there is none. Refused(IDEMPOTENCY_IN_PROGRESS) when others
-        hold the key for longer than WAIT_S.
+        The operation returns None when another request took the key while it worked. The guard then looks for that
+        request's row, and runs the operation again while there is none. Refused(IDEMPOTENCY_IN_PROGRESS) when other
+        requests hold the key for longer than WAIT_S.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + WAIT_S
@@ -55,7 +55,7 @@ class IdempotencyGuard:
         looks = 0
         lock, token = await self._locks.take(name)
         while lock is Lock.HELD:
-            # Held by a request at work, or left by one that ended: the row tells which.
+            # The lock belongs to a request at work, or was left to expire after a success: then there is a row.
             if (used := await self._keys.find(name)) is not None:
                 return used
             await _pause(looks, deadline)
@@ -66,7 +66,7 @@ class IdempotencyGuard:
                 made = await operation()
                 if made is not None:
                     return made
-                # Without Redis two requests with one key meet here.
+                # Without Redis, two requests with the same key meet here.
                 if (used := await self._keys.find(name)) is not None:
                     return used
                 await _pause(looks, deadline)

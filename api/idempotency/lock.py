@@ -1,7 +1,7 @@
 """Idempotency-Key: the header, and the Redis lock that keeps equal requests from the database.
 
-The promise is the primary key of `idempotency`. The lock only lets an equal request wait before it takes a connection;
-without Redis equal requests meet at the primary key, and the promise is the same.
+The guarantee is the primary key of `idempotency`. The lock only makes an equal request wait before it takes a
+database connection; without Redis equal requests meet at the primary key, and the guarantee is the same.
 """
 
 import re
@@ -22,14 +22,14 @@ from runtime.redis import REDIS_UNAVAILABLE
 # Blanks at the ends of a header's value are not part of it (RFC 9110 section 5.5).
 KEY_PATTERN = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
-# Longer than a creation takes, but for one that waits for a location or the database: then the key's row alone decides.
-# After a process died, requests with its keys wait no longer than this.
+# Longer than a creation takes, except one that waits for a location or the database: then the key's row alone decides.
+# It is also the longest that requests wait for a key whose process died.
 LOCK_MS = 15_000
 _SILENCE_S = 1.0
 _unlocked = without_redis_total.labels("lock")
 
-# All locks of a batch in one command: '1' for each taken, '0' for each that is held. One token for the whole batch is
-# half the arguments to pack; where a name is held, the token is not used.
+# Takes all locks of a batch in one command: '1' for each lock taken, '0' for each that is held. The batch shares one
+# token, which halves the arguments to pack; a lock that is held keeps its own.
 _LOCK = """
 local taken = {}
 for i, key in ipairs(KEYS) do
@@ -71,19 +71,20 @@ class IdempotencyLocks:
         self._silent_until = 0.0
 
     async def take(self, name: KeyName) -> tuple[Lock, str]:
-        """Try to lock the name; the token releases it."""
+        """Tries to lock the name; returns the outcome and the token that releases the lock."""
         if time.monotonic() < self._silent_until:
             _unlocked.inc()
             return Lock.NO_REDIS, ""
         return await self._batcher.submit(name)
 
     async def release(self, name: KeyName, token: str) -> None:
-        """After a request that made nothing. After a success the lock is left to expire: the row answers."""
+        """Releases the lock after a request that made nothing. After a success the lock is left to expire, because
+        the key's row answers equal requests."""
         with suppress(*REDIS_UNAVAILABLE):
             await self._unlock(keys=[_key(name)], args=[token])
 
     async def held(self, name: KeyName) -> bool:
-        """Whether a request is at work under this name; False also without Redis."""
+        """Whether the name is locked, that is, a request is probably at work; False also without Redis."""
         try:
             return bool(await self._redis.exists(_key(name)))
         except REDIS_UNAVAILABLE:

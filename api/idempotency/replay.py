@@ -1,4 +1,4 @@
-"""What a creation answers to a key that made something before (contract section 4), and the count of keys."""
+"""The answer to a creation whose key was already used (contract section 4), and the metrics of keys."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -26,7 +26,8 @@ def check_same(call: Call, used: UsedKey) -> None:
 
 
 async def replay(context: ApiContext, call: Call, used: UsedKey, find: Callable[[UUID], Awaitable[object]]) -> Answer:
-    """200 with the resource the key made, as it is now: `find` answers it by its id. Refused as `check_same`."""
+    """Answers 200 with the resource that the key made, as it is now; `find` reads it by its id. Refused as
+    `check_same`."""
     check_same(call, used)
     await context.keys.count_replay(call.key_name)
     _replayed.inc()
@@ -42,8 +43,8 @@ async def create_once(
     present: Callable[[Made], object],
     location: Callable[[Made], str],
 ) -> Answer:
-    """201 with what the operation makes and where it is, or the replay of what the key made before; `operation` as of
-    the guard."""
+    """Answers 201 with what the operation makes and its location, or replays what the key made before. `operation` is
+    run by IdempotencyGuard.run."""
     made = await context.guard.run(call.key_name, operation)
     if isinstance(made, UsedKey):
         return await replay(context, call, made, find)
@@ -51,6 +52,6 @@ async def create_once(
 
 
 def first(made: object, location: str) -> Answer:
-    """201 with what a key has just made; `location` is the path of its own (RFC 9110 section 15.3.2)."""
+    """Answers 201 with a new resource; `location` is the resource's path (RFC 9110 section 15.3.2)."""
     _first.inc()
     return Answer(encode(made), 201, ((b"location", location.encode()),))

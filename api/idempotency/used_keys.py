@@ -1,4 +1,4 @@
-"""The keys that made something: rows of `idempotency`, read and counted in batches."""
+"""Used idempotency keys: rows of `idempotency`, looked up in batches, and their replays counted in batches."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _KEYS_MAX = 200
 
 
 class UsedKey(Struct, frozen=True, gc=False):
-    """What a key made."""
+    """A key, the request it was used for, and the resource it made."""
 
     account_id: UUID
     test: bool
@@ -36,7 +36,7 @@ count_replays = sql.run("idempotency.count_replays")
 class UsedKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # One of each for each mode, so that replays in the sandbox do not delay production.
+        # Batchers per mode, so that replays in the sandbox do not delay production.
         self._finds: dict[Mode, Batcher[KeyName, UsedKey | None]] = {
             mode: Batcher(self._find, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
         }

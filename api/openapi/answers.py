@@ -1,4 +1,4 @@
-"""What the types cannot say of answers: formats by the name of a field, and the words each may hold."""
+"""Adds to the answer schemas what the types cannot say: formats by field name, and the values of enumerations."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from readmodels.money.refund_list import STATUSES as REFUND_STATUSES
 from readmodels.money.withdrawal import STATUSES as WITHDRAWAL_STATUSES
 from readmodels.webhooks.event_list import KINDS
 
-# An event about a withdrawal tells its end.
+# A withdrawal has events only for its final states.
 _WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
 
 _CENTS = r"\.[0-9]{2}$"
@@ -29,7 +29,7 @@ _BALANCE = {"type": "string", "pattern": f"^-?[0-9]+{_CENTS}", "examples": ["123
 _METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
 _SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number is missing."}
 
-# What a name means wherever an answer has it; the types say only "string".
+# The schema of a field name in every answer; the types say only "string".
 _FIELDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
         (
@@ -68,16 +68,16 @@ _FIELDS: dict[str, dict[str, Any]] = {
 
 
 def sharpen_answers(components: dict[str, Any]) -> None:
-    """Formats of answers by field name, and that what is always there is always there."""
+    """Give the fields of answers their formats, and mark as required the fields that are always present."""
     for component in components.values():
         properties = component.get("properties", {})
         for name, schema in properties.items():
-            # fine, interest and discounts of a boleto are objects: what the name means elsewhere is an amount.
+            # fine, interest and discounts of a boleto are objects; elsewhere the same names are amounts.
             if name in _FIELDS and "$ref" not in str(schema):
                 nullable = {"type": "null"} in schema.get("anyOf", [])
                 properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
     for name in ("ChargeProjection", "Balance", "KeyState"):
-        # Never null: dual charges have legs, and no others; metadata is there when it was given.
+        # Optional but never null: only dual charges have legs, and only charges created with metadata have metadata.
         left_out = (
             "legs", "metadata", "warnings", "fine", "interest", "discounts", "payable_until", "amount_due",
         )  # fmt: skip
@@ -142,11 +142,11 @@ def _events(components: dict[str, Any]) -> None:
     event = components["EventItem"]["properties"]
     event["type"] = event["event"] = {"type": "string", "enum": list(KINDS)}
     event["status"] = {"type": "string", "enum": [*dict.fromkeys([*STATUSES, *_WITHDRAWAL_ENDS])]}
-    # Never null: what an event does not have is left out.
+    # Never null: an event leaves out the fields it does not have.
     for name in ("charge_id", "withdrawal_id", "external_id", "paid_at"):
         event[name] = _FIELDS.get(name, {"type": "string"})
     components["EventItem"]["additionalProperties"] = True
-    # An HTTP status, not a charge's.
+    # An HTTP status, not the status of a charge.
     components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
     for each in ("RequestItem", "RequestWithBodies"):
         request = components[each]["properties"]

@@ -1,9 +1,9 @@
-"""What each field and parameter of the OpenAPI document means, in a sentence, where its type has none of its own."""
+"""The description of each field and parameter in the OpenAPI document whose type carries none."""
 
 import re
 from typing import Any, Final
 
-# Where a docstring names the source of a rule, for whoever reads the code: no matter of a merchant.
+# The source of a rule in a docstring, "(spec, Errors)": for readers of the code, so it is cut from the document.
 _SOURCES: Final = re.compile(r"\s*\((?:spec|contract|docs)\b(?:[^()]|\([^()]*\))*\)")
 
 # fmt: off
@@ -204,7 +204,7 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("EventItem", "status"): "Of the charge, or of the withdrawal, once this happened.",
 }
 _EXTENDED: Final = {"RequestWithBodies": "RequestItem"}
-"""Schemas that have all fields of another."""
+"""Schemas that extend another, whose field descriptions they share."""
 _PARAMETERS: Final[dict[str, str]] = {
     "account_id": "The token's own account.",
     "anomaly": "Only payments with this anomaly; may be repeated.",
@@ -232,7 +232,7 @@ _PARAMETERS: Final[dict[str, str]] = {
 
 
 def describe_fields(components: dict[str, Any]) -> None:
-    """Give every field of every schema a description, and take from descriptions what is for readers of the code."""
+    """Give every field of every schema a description, and cut the sources of rules from the schemas' descriptions."""
     for name, component in components.items():
         if "description" in component:
             component["description"] = _plain(component["description"])
@@ -246,12 +246,12 @@ def _describe(component: str, field: str, schema: dict[str, Any], properties: di
         return
     inner = schema.get("anyOf", [{}])[0]
     told = of_schema or inner.get("description") or _FIELDS[field]
-    # A field's schema may be shared with fields of other names.
+    # A copy: fields of other names may share this schema object.
     properties[field] = {**schema, "description": told}
 
 
 def parameter_description(name: str) -> str:
-    """Of a path or query parameter that says nothing of itself."""
+    """The description of a path or query parameter that has none of its own."""
     return _PARAMETERS[name]
 
 

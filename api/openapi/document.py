@@ -1,6 +1,6 @@
-"""GET /v1/openapi.json, made from the table of routes: paths, scopes, bodies, answers and each error, to the code.
+"""GET /v1/openapi.json, made from the table of routes: paths, scopes, bodies, answers, and errors down to the code.
 
-The document is true both ways: what its schemas let in is let in, what they refuse is refused.
+The document is exact in both directions: the API accepts what its schemas accept, and refuses what they refuse.
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ _HEADERS = {
         "A file to be saved, named after the boleto's number at the bank.",
     ),
 }
-# What can be done with what was just created: with a charge, unless the operation is named.
+# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_OF has the operation.
 _LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
 _LINKS_OF: dict[str, dict[str, str]] = {
     "createSchedule": dict.fromkeys(
@@ -89,7 +89,7 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     answers += [each for route in routes for each in route.answers.values() if not isinstance(each, Pdf)]
     schema_of, components = _components(answers)
     sharpen_answers(components)
-    # Its fields stand in a schema for each status, which are looked into no deeper than the others are.
+    # error_schemas nests ErrorBody's fields in the schema of each status, and describe_fields looks one level deep.
     describe_fields({"ErrorBody": components["ErrorBody"]})
     components |= error_schemas(components, routes) | event_schemas()
     schema_of_body, bodies = _components([TokenRequest, *(route.body for route in routes if route.body)])
@@ -97,7 +97,7 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     schema_of |= schema_of_body
     components |= bodies
     components |= token_schemas(components)
-    # Each status has its own, made of these.
+    # Replaced by the schemas per status, which were made from them.
     for name in ("ErrorEnvelope", "ErrorBody", "TokenError"):
         del components[name]
     describe_fields(components)
@@ -194,7 +194,7 @@ def _operation(
 def _result(
     route: Route, status: int, kind: Any, schema_of: dict[int, Any], of_answers: dict[str, Any]
 ) -> dict[str, Any]:
-    """A success, with an example: of the operation where it has one of its own, else of what it answers."""
+    """A success response, with the operation's own example where there is one, else the example of its schema."""
     if isinstance(kind, Pdf):
         return _pdf(kind)
     replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
@@ -214,7 +214,7 @@ def _result(
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    # Ids are any string here: what is no id names nothing, and is answered like an id nobody has.
+    # Any string is accepted as an id here: one that is no UUID gets the same 404 as an id that does not exist.
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if name == "key":
         schema |= {"maxLength": 255, "pattern": KEY_PATTERN}
@@ -239,7 +239,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
 
 
 def _pdf(file: Pdf) -> dict[str, Any]:
-    """Bytes as they are: OpenAPI 3.1 knows them by contentMediaType, generators of clients by the format of 3.0."""
+    """A binary response. OpenAPI 3.1 marks it with contentMediaType; client generators look for `format` of 3.0."""
     told = answer(file.description, None, (*LIMITS, "Content-Disposition"))
     told["content"] = {
         "application/pdf": {"schema": {"type": "string", "format": "binary", "contentMediaType": "application/pdf"}}
@@ -259,7 +259,7 @@ def _description(route: Route) -> str:
 
 
 def _contact(settings: Settings) -> dict[str, str]:
-    """SUPPORT_CONTACT where it is an address of mail or the web; the documentation elsewhere."""
+    """SUPPORT_CONTACT when it is an e-mail address or an https URL; else the documentation's URL."""
     given = settings.support_contact
     if "@" in given:
         return {"name": "Quita", "email": given}

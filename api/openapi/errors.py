@@ -1,7 +1,7 @@
-"""Refusals in the OpenAPI document: one schema for each status, which every operation shares, and of each operation the
-codes it may answer with, as examples by their names.
+"""Refusals in the OpenAPI document: one schema for each status, shared by all operations, and for each operation the
+codes it may answer with, as named examples.
 
-Generators of clients make a type of each schema: one for each status of each operation would be a thousand alike.
+Client generators make a type of each schema: a schema per operation and status would be a thousand equal types.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,14 @@ _HEADERS: Final[dict[int, tuple[str, ...]]] = {
     502: (*LIMITS, "Retry-After"), 503: ("Retry-After",),
 }  # fmt: skip
 _MAYBE_UNKNOWN: Final = (413, 415, 500, 503)
-"""Refused before the token is known as well as after: then an answer has no limits to tell."""
+"""Statuses that can be answered before the token is known: such an answer has no rate limit headers."""
 _OF_A_KNOWN_TOKEN: Final = {
     "schema": WHOLE, "required": False, "description": "As in other answers, where the credential is known.",
 }  # fmt: skip
 
 
 def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[str, Any]:
-    """A schema for each status that some operation refuses with: the envelope, with the codes of that status."""
+    """A schema for each error status that any route can answer: the envelope, with the codes of that status."""
     envelope, body = components["ErrorEnvelope"], components["ErrorBody"]
     codes: dict[int, list[str]] = {}
     for route in routes:
@@ -72,7 +72,7 @@ def codes_of(route: Route) -> dict[int, list[Code]]:
 
 
 def error_answer(status: int, codes: Sequence[Code], settings: Settings) -> dict[str, Any]:
-    """What an operation tells of a status: the shared schema, and an example for each code that it answers with."""
+    """The response of an operation for an error status: the shared schema, and an example for each of its codes."""
     told = answer(
         " | ".join(f"{code.name}: {code.message}" for code in codes),
         {"$ref": REFERENCE.format(name=f"Error{status}")},

@@ -1,7 +1,7 @@
-"""One realistic example of each answer in the OpenAPI document: the same charge of 149.90, issued, paid and given back.
+"""One realistic example of each answer in the OpenAPI document: the same charge of 149.90, issued, paid and refunded.
 
-Each is what the service answers, down to check digits: the codes are made by the functions that make real ones. A test
-holds every example against its schema.
+The examples are exact, down to check digits: BR Code, barcode and line come from the functions that make the real
+ones. A test validates every example against its schema.
 """
 
 from datetime import date
@@ -50,7 +50,7 @@ _BODIES: Final = {
 
 
 def examples(app_url: str) -> dict[str, Any]:
-    """Of each answer by its schema's name, and of an operation by its own where that says more."""
+    """The examples, keyed by schema name; an operation's name is the key where it needs an example of its own."""
     charge, slip = _pix_charge(app_url), _boleto_charge(app_url)
     one = {
         "ChargeProjection": charge,
@@ -136,7 +136,7 @@ def _of_operations(app_url: str) -> dict[str, Any]:
 
 
 def event(kind: EventKind) -> dict[str, Any]:
-    """The body of a webhook of this kind."""
+    """An example body of a webhook of this kind."""
     about: dict[str, Any] = {
         "event": kind.value, "event_id": _EVENT_ID, "charge_id": CHARGE_ID, "account_id": ACCOUNT_ID,
         "status": _STATUS_AFTER.get(kind, "paid"), "amount": "149.90", "external_id": "order-1001", "test": False,

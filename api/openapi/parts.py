@@ -16,7 +16,7 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(description: str, schema: Any, headers: Iterable[str]) -> dict[str, Any]:
-    """A response of JSON, with the headers it always has."""
+    """A JSON response with these headers, and X-Request-Id, which every response has."""
     return {
         "description": description,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},

@@ -1,4 +1,5 @@
-"""What the types of request bodies do not say: rules between two fields, and patterns in JSON Schema's dialect."""
+"""Adds to the request schemas what the types cannot say: rules between two fields, and patterns in JSON Schema's
+dialect."""
 
 from typing import Any
 
@@ -6,14 +7,14 @@ from api.body.payers import PERSON_TYPES
 
 
 def sharpen_requests(components: dict[str, Any]) -> None:
-    """Also drops defaults of null, which say no more than that a field may be left out."""
+    """Add the rules between fields. Also drops `default: null`, which says no more than that the field is optional."""
     for name, first, second in (
         ("CancelByReference", "charge_id", "external_id"),
         ("ChangeDueDate", "charge_id", "external_id"),
         ("AdvanceClock", "advance", "to"),
     ):
-        # Of two fields exactly one; null is as good as not there. Not as oneOf: of its parts generators of clients make
-        # types that have these fields and no others.
+        # Exactly one of the two fields; null counts as absent. Not written as oneOf: client generators turn its parts
+        # into types that have these fields and no others.
         components[name] |= {
             "if": {"required": [first], "properties": {first: {"type": "string"}}},
             "then": {"properties": {second: {"type": "null"}}},
@@ -43,7 +44,7 @@ def _clean(schema: Any) -> None:
     if "default" in schema and schema["default"] is None:
         del schema["default"]
     if isinstance(schema.get("pattern"), str):
-        # Python's end of the text; JSON Schema has `$`.
+        # `\Z` is Python's end of the text; JSON Schema has `$`.
         schema["pattern"] = schema["pattern"].replace(r"\Z", "$")
     for each in schema.values():
         _clean(each)

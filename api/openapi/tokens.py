@@ -1,7 +1,7 @@
 """The token endpoint in the OpenAPI document: RFC 6749's own errors, and its body as a form.
 
-The same fields as JSON are taken too. The document tells of the form alone: of a body of two media types generators of
-clients make a type that sends neither.
+The endpoint also accepts the same fields as JSON. The document shows only the form, because client generators turn a
+body with two media types into a type that sends neither.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _DECLINED = {
 
 
 def token_schemas(components: dict[str, Any]) -> dict[str, Any]:
-    """A schema for each status."""
+    """One error schema for each status, with the `error` values that this status can have."""
     declined = components["TokenError"]
     return {
         f"TokenError{status}": {

@@ -1,6 +1,6 @@
-"""The webhooks of the OpenAPI document: of each kind of event one schema, an example, and when it is sent.
+"""The webhooks of the OpenAPI document: for each kind of event a schema, an example, and when it is sent.
 
-The fields are those that domain/events.py writes; a test reads real deliveries against these schemas.
+The fields are those that domain/events.py writes; a test validates real deliveries against these schemas.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ from domain.withdrawal import WithdrawalFailure, WithdrawalStatus
 from readmodels.charges.charge_list import STATUSES
 from readmodels.money.payment_list import ANOMALIES, METHODS
 
-# Absent, and not null, where the merchant gave none.
+# Fields that are absent, not null, when the merchant gave no value.
 _OMITTED: Final = ("external_id", "refund_external_id")
 
 
@@ -81,7 +81,7 @@ _WITHDRAWAL_FAILURE: Final = {
     "description": "Why it failed, for programs; null when it succeeded.",
 }
 
-# Of each kind: when it is sent, its fields beside those all have, and those that differ from _FIELDS.
+# For each kind: when it is sent, its fields beside the common ones, and the schemas that replace those of _FIELDS.
 _KINDS: Final[dict[EventKind, tuple[str, tuple[str, ...], dict[str, Any]]]] = {
     EventKind.PAYMENT_RECEIVED: (
         "A charge was paid.", (*_OF_CHARGE, "paid_at", "payment_id", "method", "anomaly"), {"anomaly": _OVERPAID},
@@ -121,12 +121,12 @@ _KINDS: Final[dict[EventKind, tuple[str, tuple[str, ...], dict[str, Any]]]] = {
 
 
 def event_schemas() -> dict[str, Any]:
-    """A schema of each kind's body, by its name: PaymentReceivedEvent and so on."""
+    """The schema of each kind's body, by schema name (PaymentReceivedEvent)."""
     return {_schema_name(kind): _schema(kind) for kind in EventKind}
 
 
 def webhooks() -> dict[str, Any]:
-    """The `webhooks` of the document, by kind."""
+    """The `webhooks` section of the document, by event kind."""
     return {kind.value: {"post": _operation(kind)} for kind in EventKind}
 
 
@@ -181,7 +181,7 @@ def _operation(kind: EventKind) -> dict[str, Any]:
         "summary": when,
         "description": f"{when}{asked} Signed, and sent again until it is taken: see the guide on webhooks.",
         "tags": ["Events"],
-        # What we send: the receiver is the merchant's, and the signature is in the headers.
+        # No bearer token: we send these requests to the merchant's receiver, with a signature in the headers.
         "security": [],
         "parameters": [
             {"name": name, "in": "header", "required": True, "description": told, "schema": {"type": "string"}}

@@ -1,1 +1,1 @@
-"""What a process does for many requests together: charges looked up and changed, PIX, boletos, money moved."""
+"""Operations that a process batches or coordinates over requests: charge lookups and changes, PIX, boletos, money."""

@@ -1,6 +1,6 @@
-"""Issue and change boletos: what the API asks of them, waited for until the request's deadline.
+"""Issue and change boletos for API requests, which wait for the bank until their deadline.
 
-How an order is waited for, and what becomes of one that is given up: commands/bank_orders/boleto_issuer.py.
+How a request waits for an order, and what happens to an order that is given up: commands/bank_orders/boleto_issuer.py.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from runtime.replies import Replies
 from runtime.settings import Settings
 
 _TURN_S: Final = 0.05
-"""Between looks whether another change of the same boleto is over."""
+"""Wait between checks whether another change of the same boleto has ended."""
 
 
 class Boletos:
@@ -48,19 +48,20 @@ class Boletos:
         await self._issuer.close()
 
     async def create(self, request: BoletoRequest, deadline: float) -> ChargeDoc | None:
-        """The charge the bank registered a boleto for; None when its key was used. `deadline` is in the loop's time.
+        """Returns the charge whose boleto the bank has registered; None when its key was used. `deadline` is in the
+        loop's time.
 
-        Refused(BANK_UNAVAILABLE) when the bank did not say yes in time: then nothing stays registered.
+        Refused(BANK_UNAVAILABLE) when the bank did not confirm in time: then nothing stays registered.
         """
         until = min(asyncio.get_running_loop().time() + DEADLINE_S, deadline)
         charge_id = await self._issuer.issue(request, until=until)
-        # Not found: the key was used by another request meanwhile, and the boleto is being undone.
+        # None: another request has used the key meanwhile, and the boleto of this one is being undone at the bank.
         return None if charge_id is None else await self._charges.look_up(charge_id, request.issuer.owner)
 
     async def change(
         self, charge_id: UUID, caller: Caller, request: WriteOff | Redate | Pay, *, pending_only: bool = True
     ) -> None:
-        """Have a pending boleto changed at the bank and here; changes of one boleto take turns."""
+        """Changes a pending boleto at the bank and here; changes of one boleto run one after another."""
         loop = asyncio.get_running_loop()
         until = loop.time() + DEADLINE_S
         while True:
@@ -88,7 +89,8 @@ class Boletos:
 
 
 def _not_pending(status: str) -> Refused:
-    """The bank's no, which came without the charge's state. A boleto that was paid with too little is closed there."""
+    """The refusal after the bank said that the boleto cannot be changed. It may still be pending here: the bank closes
+    a boleto that was paid with too little."""
     if status == Status.PENDING:
         return Refused(Code.CHARGE_NOT_PENDING, message="The bank has closed this boleto: it can no longer be changed.")
     return Refused(Code.CHARGE_NOT_PENDING, status=status)

@@ -1,4 +1,4 @@
-"""Charges as they are this moment, read and changed in batches with those of other requests."""
+"""Current charges, read and changed in batches together with those of other requests."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
 LOOKUPS_MAX = 200
 
 ChargeLookup = tuple[UUID, Owner]
-"""A charge's id, and whose it must be."""
+"""A charge's id, and the owner that it must have."""
 
 
 class Charges:
@@ -26,7 +26,7 @@ class Charges:
         self._pool = pool
         self._jobs = jobs
         self._now = now
-        # One of each for each mode: a flood in the sandbox, or a lock held there, does not delay production.
+        # A batcher per mode: neither a flood in the sandbox nor a lock held there delays production.
         self._lookups: dict[Mode, Batcher[ChargeLookup, CurrentCharge | None]] = {
             mode: Batcher(self._read, lanes=1, batch_max=LOOKUPS_MAX) for mode in Mode
         }
@@ -50,19 +50,20 @@ class Charges:
         return found.doc
 
     async def look_up(self, charge_id: UUID, owner: Owner) -> ChargeDoc | None:
-        """As it is stored, overdue or not."""
+        """The owner's charge as stored, even if it is overdue; None when there is none."""
         found = await self._lookups[owner.mode].submit((charge_id, owner))
         return None if found is None else found.doc
 
     async def change(self, command: ChargeCommand) -> None:
-        """Do what is asked of a charge, or raise its refusal; wakes the workers that tell banks and merchants."""
+        """Executes a command on a charge, or raises its refusal. Wakes the workers that send webhooks and the orders to
+        banks."""
         assert command.owner is not None, "a program changes charges of its own account"
         outcome = await self._changes[command.owner.mode].submit(command)
         if isinstance(outcome, Refused):
             raise outcome
 
     async def expire_overdue(self, owner: Owner) -> None:
-        """Before a list of an account is read, so that status, feed and filters agree."""
+        """Expires the owner's overdue charges. Called before lists are read, so that status, feed and filters agree."""
         if await expire_account(self._pool, owner, now=self._now()):
             self._jobs.wake(WEBHOOKS)
 
@@ -76,8 +77,8 @@ class Charges:
                 outcomes = await change_charges(conn, commands, now=self._now())
         except DB_UNAVAILABLE as error:
             if isinstance(error, LockNotAvailableError) and len(commands) > 1:
-                raise  # one charge's, or one account's: each is tried again alone
-            # Whether it was done is not known; the state of the charge tells whoever asks again.
+                raise  # a lock of one charge or account: the batcher retries each command alone
+            # The outcome is unknown; a client that asks again sees it in the charge's state.
             return [Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)] * len(commands)
         self._jobs.wake(WEBHOOKS)
         for mode in {outcome.owner.mode for outcome in outcomes if not isinstance(outcome, Refused)}:

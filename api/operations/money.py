@@ -1,5 +1,5 @@
-"""Begin refunds and withdrawals. Each process gives two connections to either, so that the requests of one busy charge
-or account, which wait for one another, do not delay those of everybody else."""
+"""Begin refunds and withdrawals. Each kind gets two connections per process: requests for one busy charge or account
+wait for each other's locks, and must not take the connections of all other requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -27,8 +27,8 @@ CONNECTIONS_MAX: Final = 2
 
 @asynccontextmanager
 async def _with_balance(pool: Pool, owner: Owner, scopes: Collection[str]) -> AsyncIterator[None]:
-    """Refused(INSUFFICIENT_BALANCE) tells a caller who may read it what the balance is once the transaction is over; it
-    may have moved since."""
+    """Adds the balance to Refused(INSUFFICIENT_BALANCE), for callers with the scope to read it. The balance is read
+    after the transaction and may have changed since the refusal."""
     try:
         yield
     except Refused as refused:
@@ -40,15 +40,15 @@ async def _with_balance(pool: Pool, owner: Owner, scopes: Collection[str]) -> As
 
 
 class Refunds:
-    """Refunds that wait at the same moment are begun in one transaction."""
+    """Begins refunds in batches: those that wait at the same moment share one transaction."""
 
     def __init__(self, pool: Pool, jobs: Jobs, now: Callable[[], datetime], *, transfers_cents_max: int) -> None:
         self._pool = pool
         self._jobs = jobs
         self._now = now
         self._transfers_cents_max = transfers_cents_max
-        # A batch that a balance does not cover is undone, and each of it tried again alone.
-        # One for each mode: what holds an account of the sandbox does not delay production.
+        # A batch that a balance does not cover is rolled back, and each of its refunds is tried again alone.
+        # A batcher per mode: a lock on an account of the sandbox does not delay production.
         self._batchers: dict[Mode, Batcher[NewRefund, RefundProjection | None]] = {
             mode: Batcher(self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX) for mode in Mode
         }
@@ -58,7 +58,7 @@ class Refunds:
             await batcher.close()
 
     async def create(self, asked: NewRefund, *, scopes: Collection[str]) -> RefundProjection | None:
-        """The pending refund; None when its key was used. Or Refused. `scopes` are the caller's."""
+        """Returns the pending refund, or None when its key was used; else Refused. `scopes` are the caller's."""
         async with _with_balance(self._pool, asked.owner, scopes):
             return await self._batchers[asked.owner.mode].submit(asked)
 
@@ -69,7 +69,7 @@ class Refunds:
             to_keys = [
                 ProgramPayout(each.owner.account_id, parse_amount(made.amount, cents_max=PIX_CENTS_MAX), each.actor)
                 for each, made in zip(asked, begun, strict=True)
-                # One that goes back the way it came names its PIX: the destination is not used.
+                # Only transfers to a PIX key. A refund with an end_to_end_id is a devolucao of the PIX that paid.
                 if isinstance(made, RefundProjection) and made.end_to_end_id is None and not each.owner.test
             ]
             await note_payouts(conn, REFUND, to_keys, now=now)
@@ -79,7 +79,7 @@ class Refunds:
 
 
 class Withdrawals:
-    """Not batched: those of one account wait for its clock all the same."""
+    """Creates withdrawals. They are not batched: withdrawals of one account wait for its clock in any case."""
 
     def __init__(self, pool: Pool, now: Callable[[], datetime], *, bank: str, grace_s: float, fees: FeeTerms) -> None:
         self._pool = pool
@@ -90,7 +90,7 @@ class Withdrawals:
         self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
 
     async def create(self, asked: NewWithdrawal, *, scopes: Collection[str]) -> WithdrawalDoc | None:
-        """The pending withdrawal; None when its key was used. Or Refused. `scopes` are the caller's."""
+        """Returns the pending withdrawal, or None when its key was used; else Refused. `scopes` are the caller's."""
         owner = Owner.of(asked.account_id, test=False)
         async with _with_balance(self._pool, owner, scopes), self._connections, transaction(self._pool) as conn:
             now = self._now()

@@ -1,4 +1,4 @@
-"""Create PIX charges in batches: one statement writes all that wait at the same moment."""
+"""Create PIX charges in batches: one statement writes all creations that wait at the same moment."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ from runtime.coordination.due_times import DueTimes
 from runtime.jobs import PIX_ORDERS, Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 
-# A restarting database is waited for this long before the caller is told to come back.
+# How long a creation waits for a restarting database before it is refused with SERVICE_UNAVAILABLE.
 _DATABASE_BACK_S = 8.0
 
 
@@ -45,9 +45,9 @@ class PixCreations:
         self._suspended = suspended
         self._due_times = due_times
         self._traced = traced
-        # Charges whose batches are under way and of which a statement's answer was lost: it may be stored yet.
+        # Charges of batches under way for which the answer of a statement was lost: they may be stored.
         self._in_doubt: set[UUID] = set()
-        # One for each mode: a bank that does not answer in one does not delay the other.
+        # A batcher per mode: a bank that does not answer in one mode does not delay the other.
         self._batchers: dict[Mode, Batcher[tuple[Creation, PixLocation], ChargeDoc | None]] = {
             mode: Batcher(self._write, lanes=1, batch_max=batch_max) for mode in Mode
         }
@@ -57,11 +57,11 @@ class PixCreations:
             await batcher.close()
 
     async def create(self, creation: Creation) -> ChargeDoc | None:
-        """The charge made; None when its key was used. Refused when neither can be."""
+        """Returns the created charge, or None when its key was used; Refused when neither is the case."""
         mode = creation.issuer.mode
         location = self._reserve.at_hand(mode)
         if location is None:
-            # A replay needs none.
+            # A replay needs no location: look for the key before waiting for one.
             if await self._keys.find(creation.name) is not None:
                 return None
             location = await self._location(creation)
@@ -73,27 +73,28 @@ class PixCreations:
             self._reserve.give_back(mode, [location])
             raise
         written.add_done_callback(partial(self._settled, creation.charge_id))
-        # A caller who is cancelled ends no attempt: the batch goes on, and what it asks about his charge is as before.
+        # A cancelled request does not end the attempt: the batch goes on, and must find its charge as before.
         doc = await asyncio.shield(written)
         if doc is not None or await self._keys.find(creation.name) is not None:
             return doc
         raise Refused(Code.SERVICE_UNAVAILABLE if mode.test else Code.PIX_AVULSO_SUSPENDED)
 
     def _settled(self, charge_id: UUID, written: "asyncio.Future[ChargeDoc | None]") -> None:
-        """No attempt at this charge follows. The outcome is looked at: its caller may not wait for it any more."""
+        """Called after the last attempt at this charge. Retrieves the exception, since the request may be gone and
+        asyncio would log it as never retrieved."""
         self._in_doubt.discard(charge_id)
         if not written.cancelled():
             written.exception()
 
     async def _location(self, creation: Creation) -> PixLocation | None:
-        """Waited for; None when the key was used meanwhile."""
+        """Waits for a location; None when the key was used meanwhile."""
         mode = creation.issuer.mode
         try:
             return await self._reserve.take(mode, creation.issuer.account_id)
         except Refused:
             if await self._keys.find(creation.name) is not None:
                 return None
-            # The better answer.
+            # While PIX is suspended, that refusal is the better answer.
             if mode is Mode.PRODUCTION and await self._suspended():
                 raise Refused(Code.PIX_AVULSO_SUSPENDED) from None
             raise
@@ -101,13 +102,14 @@ class PixCreations:
     async def _write(
         self, placed: Sequence[tuple[Creation, PixLocation]]
     ) -> Sequence[ChargeDoc | BaseException | None]:
-        """One statement for all, which are of one mode. None where the key was used already or PIX is suspended."""
+        """Writes a batch, all of one mode, in one statement. The result is None for a creation that was not stored: its
+        key was used, or the statement found PIX suspended or the account not approved."""
         mode = placed[0][0].issuer.mode
         news = [
             compose_pix(creation, location, traced=self._traced, due_times=self._due_times)
             for creation, location in placed
         ]
-        # Who waited behind others while the database was away has used that part of the time.
+        # The time a creation has waited behind other batches counts towards _DATABASE_BACK_S.
         waited_s = (self._now() - max(creation.now for creation, _ in placed)).total_seconds()
         created, again = await self._store(news, wait_s=_DATABASE_BACK_S - waited_s)
         if len(created) < len(news):
@@ -117,10 +119,10 @@ class PixCreations:
         return [new.doc if new.charge_id in created else None for new in news]
 
     async def _store(self, news: list[NewPix], *, wait_s: float) -> tuple[set[UUID], bool]:
-        """Store them, over a restart of the database too, which is waited for `wait_s` at most.
+        """Stores the charges; waits up to `wait_s` for a database that restarts.
 
-        Answers the ids stored by the last attempt, and whether there was one before it, which a lost connection may
-        have left under way.
+        Returns the ids stored by the last attempt, and whether there was an earlier attempt, whose outcome is unknown
+        because its connection was lost.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         again = False
@@ -129,7 +131,7 @@ class PixCreations:
                 async with session(self._pool) as conn:
                     return await create_pix(conn, news), again
             except LockNotAvailableError:
-                raise  # one key's: tried again alone, so that it holds up no other
+                raise  # a lock of one key: the batcher retries each creation alone, so that it delays no other
             except DB_UNAVAILABLE:
                 again = True
                 self._in_doubt.update(new.charge_id for new in news)
@@ -147,8 +149,8 @@ class PixCreations:
         *,
         again: bool,
     ) -> set[UUID]:
-        """The ids of what an earlier attempt at these stored. Locations that no charge has are given back: where the
-        key is another request's, or nobody's and no attempt, of an earlier call neither, is under way."""
+        """Returns the ids that an earlier attempt of this call stored. Gives back the locations that no charge uses:
+        those whose key belongs to another request, or to none while no attempt's outcome is in doubt."""
         others = [
             (new, location) for new, (_, location) in zip(news, placed, strict=True) if new.charge_id not in created
         ]
@@ -161,5 +163,6 @@ class PixCreations:
             elif row is not None or new.charge_id not in self._in_doubt:
                 free.append(location)
         self._reserve.give_back(mode, free)
-        # By an earlier call, as of a batch that failed since and is tried again one by one, with other random ids.
+        # Without an earlier attempt in this call, the charge was stored by an earlier call (a batch that then failed
+        # and is retried one by one) with another public_id: the caller must read it by its key.
         return stored if again else set()

@@ -1,1 +1,1 @@
-"""The routes of /v1, a file per resource. ROUTES is the table of contents."""
+"""The routes of /v1, one file per resource; each file lists its routes in ROUTES."""

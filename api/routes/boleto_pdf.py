@@ -1,4 +1,4 @@
-"""The boleto on paper: GET /v1/charges/boleto/{charge_id}/pdf."""
+"""The printed boleto: GET /v1/charges/boleto/{charge_id}/pdf."""
 
 from msgspec import Struct
 
@@ -12,16 +12,16 @@ from runtime.postgres import session
 
 
 class Pdf(Struct, frozen=True):
-    """Stands in the table of routes for a body that is a file and not JSON."""
+    """Marks an answer in the table of routes as a PDF file instead of JSON."""
 
     description: str
 
 
 async def print_boleto(context: ApiContext, call: Call) -> Answer:
-    """One A4 page as an attachment named after the boleto's number at the bank.
+    """Answers with one A4 page, as an attachment named after the boleto's number at the bank.
 
-    What is no id, is unknown, of somebody else, of the other mode or no boleto is one and the same 404. A boleto is
-    handed out in every state; one that is not to be paid any more says so and carries no codes
+    Every other id gets the same 404: malformed, unknown, another merchant's, of the other mode, or not a boleto. A
+    boleto is printed in every status; one that must no longer be paid says so and carries no codes
     (readmodels/charges/boleto.py).
     """
     charge_id = charge_id_of(call)
@@ -31,7 +31,7 @@ async def print_boleto(context: ApiContext, call: Call) -> Answer:
         )
     boleto = required(found, Code.CHARGE_NOT_FOUND)
     answer = Bytes(await context.printer.printed(boleto), b"application/pdf")
-    # The name is ours, ASCII without blanks or quotes: RFC 6266's plain form says it all.
+    # We made the file name, ASCII without blanks or quotes, so RFC 6266's plain `filename` suffices.
     answer.raw_headers.append((b"content-disposition", f'attachment; filename="{boleto.file_name}"'.encode("ascii")))
     return answer
 

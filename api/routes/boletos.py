@@ -78,7 +78,7 @@ class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _NewDueDate(Struct, frozen=True):
-    """Of the body, what is looked at first."""
+    """The due date alone: its faults are refused before those of the identifiers."""
 
     due_date: DueDay
 
@@ -126,8 +126,8 @@ async def create(context: ApiContext, call: Call) -> Answer:
 
 
 def _warnings(amount: str, call: Call) -> tuple[str, ...]:
-    """The field's name says cents, and "15000" is fifteen thousand reais: told before the first slip of that amount
-    reaches a payer."""
+    """In the sandbox, a warning about a large whole amount: the field's name says cents, but "15000" is fifteen
+    thousand reais. The merchant learns it before a boleto of that amount reaches a payer."""
     if not call.caller.test or "." in amount or boleto_cents(amount) < _ODD_CENTS:
         return ()
     return (
@@ -136,7 +136,7 @@ def _warnings(amount: str, call: Call) -> tuple[str, ...]:
 
 
 async def change_due_date(context: ApiContext, call: Call) -> Answer:
-    """200 with the charge and its new due date, which the bank has confirmed."""
+    """Answers 200 with the charge once the bank has confirmed its new due date."""
     due_on = due_day(shaped(call.body, _NewDueDate).due_date)
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
     asked = shaped(call.body, ChangeDueDate)
@@ -166,7 +166,7 @@ async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date
             message="Discounts keep their days: the new due date must not be before the last day of one.",
             fields={"due_date": "must not be before the last day of a discount"},
         )
-    # Asked again with the date it has, there is nothing for the bank to do.
+    # If a pending charge already has this due date, as after a retry, the bank has nothing to do.
     if doc.status != Status.PENDING or doc.due_date != due_on.isoformat():
         order = Redate(
             due_date=due_on.isoformat(), actor=call.caller.client_id, request_id=call.request_id, scenario=scenario

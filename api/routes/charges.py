@@ -118,7 +118,7 @@ async def _cancel(
 ) -> Answer:
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.boleto is not None:
-        # The bank first: a boleto that is cancelled here and open there could still be paid.
+        # The bank first: a boleto cancelled here but still registered there could be paid.
         order = WriteOff(reason=reason, actor=call.caller.client_id, request_id=call.request_id, scenario=scenario)
         await context.boletos.change(charge_id, call.caller, order)
     else:

@@ -1,6 +1,6 @@
-"""POST /v1/charges/dual: one charge with two legs, a boleto and a PIX of its own; what is paid first closes the other.
+"""POST /v1/charges/dual: one charge with two legs, a boleto and a PIX; the leg that is paid first closes the other.
 
-`tipo` boleto_pix on POST /v1/charges/boleto makes the same of the boleto's body (contract section 12).
+`tipo` boleto_pix on POST /v1/charges/boleto creates the same from the boleto's body (contract section 12).
 """
 
 from typing import Annotated
@@ -63,7 +63,7 @@ class CreateDual(Struct, frozen=True, kw_only=True):
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """As of a boleto; the cob of the PIX leg is registered right after."""
+    """Answers as for a boleto, once the bank has registered it; the PIX leg's cob is registered right after."""
     asked = shaped(call.body, CreateDual)
     context.spend_test_charge(call.caller)
     amount_cents, due_on = boleto_cents(asked.amount), due_day(asked.due_date)
@@ -74,7 +74,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         company=asked.payer.person_type == COMPANY,
     )
     if terms is not None and asked.expires_in is not None:
-        # A cobv, which costs by the day, is payable by days: until the boleto's last one.
+        # With terms the PIX leg is a cobv, whose amount depends on the day: it is payable until the boleto's last day.
         raise Refused(
             Code.EXPIRES_IN_INVALID,
             message="With a fine, interest, discounts or payable_days_after_due the PIX is payable as long as the "

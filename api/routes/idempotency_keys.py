@@ -1,4 +1,4 @@
-"""GET /v1/idempotency-keys/{key}: did my call that timed out work?"""
+"""GET /v1/idempotency-keys/{key}: tells a merchant whether a call that timed out has worked."""
 
 from urllib.parse import unquote_to_bytes
 from uuid import UUID
@@ -30,11 +30,12 @@ find_ordered = sql.maybe("idempotency.ordered", UUID)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    # As it came over the wire: a key may have slashes, which the framework takes for its own.
+    # From the raw path: a key may contain encoded slashes, which the framework would decode into path separators.
     raw_path: bytes = call.scope["raw_path"]
     key = read_key([unquote_to_bytes(raw_path.partition(b"/idempotency-keys/")[2])])
     name = (call.caller.owner, key)
-    # The lock and the order are looked at first: between the looks a creation may end, never begin unseen.
+    # Lock and order are read before the used key: a creation that ends in between is then found as completed, while
+    # the other order could see neither and report a running creation as unknown.
     at_work = await context.locks.held(name)
     if not at_work:
         async with session(context.pool) as conn:

@@ -1,4 +1,4 @@
-"""Payments, balance and ledger; and what a token stands for."""
+"""Payments, balance and ledger; and GET /v1/me, which shows the account, mode and scopes of a token."""
 
 from functools import partial
 

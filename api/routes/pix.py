@@ -37,12 +37,12 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     metadata: Metadata | None = None
 
 
-# Said alike of another merchant's account and of one that does not exist.
+# The same message for another merchant's account and for one that does not exist, so neither is disclosed.
 NOT_ITS_ACCOUNT: Final = "There is no such account for this token: GET /v1/me tells its account_id."
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """201 with the charge; 200 when the key made it before."""
+    """Answers 201 with the charge; 200 when the key made it before."""
     asked = shaped(call.body, CreatePix)
     context.spend_test_charge(call.caller)
     payer = asked.payer
@@ -80,14 +80,15 @@ async def _written(context: ApiContext, call: Call, creation: Creation) -> Charg
     try:
         return await context.pix.create(creation)
     except Refused as refused:
-        # Both were looked at where the charge is written; of the two the registration is named first.
+        # The statement that writes the charge checks suspension and approval together; KYC_REQUIRED goes first.
         if refused.code is Code.PIX_AVULSO_SUSPENDED and not await approved_now(context, call):
             raise Refused(Code.KYC_REQUIRED) from None
         raise
 
 
 async def _allowed(context: ApiContext, call: Call, account_id: str) -> None:
-    """What depends on time or state comes after the key: a replay is answered whatever has changed since."""
+    """Checks approval, account and suspension. The key is looked up before any refusal, so that a replay is answered
+    whatever has changed since."""
     refused: Code | None = None
     if not await approved(context, call):
         refused = Code.KYC_REQUIRED

@@ -47,7 +47,7 @@ class EmailAsked(Struct, frozen=True, kw_only=True):
 
 
 async def send_email(context: ApiContext, call: Call) -> Answer:
-    """202: the mail is written down, and sent by a worker right after. A charge that is paid is mailed as a receipt."""
+    """Answers 202 once the mail is stored; a worker sends it right after. The mail of a paid charge is a receipt."""
     asked = shaped(call.body, SendEmail)
     charge_id = charge_id_of(call)
     doc = await context.charges.find(charge_id, call.caller.owner)

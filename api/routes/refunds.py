@@ -1,4 +1,4 @@
-"""Refunds: ask for one, look one up, list them (contract section 11)."""
+"""Refunds: create, look up, list (contract section 11)."""
 
 from functools import partial
 from typing import Annotated
@@ -46,7 +46,7 @@ class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     it came whatever it says. Money of a boleto that the platform assigned to a PIX charge needs it too."""
 
     amount: Annotated[Amount, Meta(description="Decimal reais; all that remains unless given.")] | UnsetType = UNSET
-    """A null is a fault: it might stand for an amount that got lost."""
+    """Null is refused: the client may have lost an amount that it meant to send."""
     reason: Annotated[str, text(REASON_MAX)] | None = None
     description: ToldToBank = None
     external_id: Annotated[
@@ -61,10 +61,10 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """201 with the pending refund; 200 when the key made it before. The bank is told after, by a worker."""
+    """Answers 201 with the pending refund; 200 when the key made it before. A worker sends it to the bank then."""
     asked = shaped(call.body, CreateRefund)
     if (other := misspelling_of("amount", call.body, CreateRefund)) is not None:
-        # As with null: all that remains would go back where a part of it was meant.
+        # As with null: the whole remainder would be refunded although a part was meant.
         raise Refused(Code.AMOUNT_INVALID, fields={"amount": f"is left out, and {other} is not its name"})
     refund_id, named = new_id(), None
     if (destination := asked.destination) is not None:
@@ -94,7 +94,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
             return await replay(context, call, made, partial(_find, context, call))
-        # It was written after all, by an attempt whose answer was lost.
+        # This request's own refund: an attempt stored it, but the database's answer was lost.
         made = await _find(context, call, refund_id)
     return first(made, f"/v1/refunds/{made.refund_id}")
 

@@ -1,4 +1,4 @@
-"""/v1/requests: what the account's own programs asked of this API, and what they were answered."""
+"""/v1/requests: the requests that the account's own programs made to this API, with their answers."""
 
 from functools import partial
 from typing import Annotated, Any, Final
@@ -29,7 +29,7 @@ CLASSES: Final = tuple(each.value for each in StatusClass if each)
 
 
 class AskedFilters(ListFilters, frozen=True, kw_only=True):
-    """`path` and `client_id` are beginnings."""
+    """The filters of the list; `path` and `client_id` match as prefixes."""
 
     status: Annotated[str | None, OneOf(CLASSES)] = None
     path: str | None = None
@@ -65,7 +65,8 @@ RequestPage = page_of(RequestItem, "RequestPage")
 
 
 async def list_requests(context: ApiContext, call: Call) -> Answer:
-    """A page may be short, even empty, and another one follow: a search looks at so many requests at a time."""
+    """Answers a page. A page may be short or empty although another follows: a search reads a bounded number of
+    requests for each page."""
     asked = REQUESTS.read(context, call)
     given = asked.filters
     filters = RequestFilters(

@@ -1,5 +1,5 @@
-"""Tools of the sandbox (contract section 14): its clock, and a test charge that expires, fails, or is paid as no payer
-should pay it."""
+"""Tools of the sandbox (contract section 14): advance its clock; let a test charge expire or fail; pay it with any
+amount, late, or several times."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -104,7 +104,8 @@ async def read_clock(context: ApiContext, call: Call) -> Answer:
 
 
 async def move(context: ApiContext, call: Call) -> Answer:
-    """The clock once everything that is due by it has happened and every process goes by it."""
+    """Advances the clock. Answers once everything that is then due has happened and every process uses the new
+    position."""
     account_id = call.caller.account_id
     asked = shaped(call.body, AdvanceClock)
     if (asked.advance is None) == (asked.to is None):
@@ -154,7 +155,7 @@ async def fail(context: ApiContext, call: Call) -> Answer:
 
 
 async def pay(context: ApiContext, call: Call) -> Answer:
-    """The charge once the money has arrived. It may be too little, too much, too late or too often."""
+    """Answers with the charge once the money has arrived: also too little, too much, too late or more than once."""
     asked = shaped(call.body, SandboxPayment)
     paid_at = None if asked.paid_at is None else _paid_at(asked.paid_at)
     if paid_at is not None and paid_at > call.now:
@@ -173,7 +174,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
             force=True,
             scenario=scenario,
         )
-        # Money that was on its way arrives, whatever has become of the boleto.
+        # In any status: money that was on its way arrives whatever has happened to the boleto since.
         await context.boletos.change(charge_id, call.caller, payment, pending_only=False)
     else:
         await payers_bank(scenario)

@@ -1,4 +1,4 @@
-"""Charge schedules: what is to be charged again and again (contract section 13). Production only."""
+"""Charge schedules, which issue charges repeatedly (contract section 13). Production only."""
 
 from functools import partial
 from typing import Annotated, Final
@@ -122,7 +122,8 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
 
 
 class CreateBoletoSchedule(CreateSchedule, frozen=True, kw_only=True):
-    """The same with the bound of a boleto's amount, whose fault goes before those without a code of their own."""
+    """CreateSchedule with the bound of a boleto's amount in the type, so that its AMOUNT_INVALID goes before the faults
+    that have no code of their own."""
 
     amount: BoletoAmount
 
@@ -132,7 +133,7 @@ ScheduledChargePage = page_of(ScheduledCharge, "ScheduledChargePage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """201 with the schedule; 200 when the key made it before."""
+    """Answers 201 with the schedule; 200 when the key made it before."""
     pix = call.body.get("payment_method") == PIX
     asked = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
     if pix:
@@ -183,7 +184,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
         made = await create_schedule(conn, new, now=call.now)
     if made:
         return first(await _find(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
-    # An equal request was faster; its row is there, for the statement waited for it.
+    # An equal request was faster. Its row is committed, because our statement waited for it at the primary key.
     used = await context.keys.find(call.key_name)
     if used is None:
         raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
@@ -199,7 +200,7 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
-    """By number; the newest first unless asked otherwise."""
+    """Answers a page of the schedule's charges by number, newest first by default."""
     asked = OF_SCHEDULE.read(context, call)
     schedule_id = _id(call)
     await _find(context, call, schedule_id)
@@ -218,7 +219,7 @@ async def resume(context: ApiContext, call: Call) -> Answer:
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
-    """No more charges are issued; those that were stay as they are."""
+    """Ends the schedule: no more charges are issued, and issued ones stay as they are."""
     return await _change(context, call, "cancel")
 
 
@@ -231,7 +232,8 @@ async def _change(context: ApiContext, call: Call, change: str) -> Answer:
 
 
 async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
-    """What depends on time or state: looked at after the key, so that a replay is answered whatever has changed."""
+    """Checks what depends on time or state. Called after the idempotency lookup, so that a replay is answered whatever
+    has changed since."""
     if not await approved_now(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if new.recurrence.first_due_date <= call.now.astimezone(SAO_PAULO).date():
@@ -255,7 +257,7 @@ def _id(call: Call) -> UUID:
 
 
 def _payer(asked: CreateSchedule, context: ApiContext, schedule_id: UUID) -> tuple[bytes, str | None]:
-    """The payer sealed in the form its charges keep, and the fingerprint of the document."""
+    """Returns the payer, sealed in the form that the schedule's charges store, and the fingerprint of the document."""
     given = asked.payer
     if asked.payment_method == PIX:
         if given.document is not None:

@@ -30,15 +30,15 @@ _log = structlog.get_logger()
 
 
 async def healthy() -> Answer:
-    """The process turns; nothing else is asked."""
+    """Liveness: the event loop answers. No dependency is checked."""
     return Answer(b'{"status":"ok"}')
 
 
 async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
-    """200 when PostgreSQL answers, with a schema this version works on, and the process is not about to stop. Redis
-    gone, or without writes, is `degraded`, not unready: no promise rests on it. So is a PostgreSQL that takes no writes
-    (`writes`): reads are answered as ever, and what writes is told 503 by us rather than by a balancer without
-    targets."""
+    """Readiness: 200 when PostgreSQL answers with a schema that this version supports, and the process is not draining.
+    Without Redis, or with one that takes no writes, it is `degraded` but ready: no promise depends on Redis. The same
+    holds for a PostgreSQL that takes no writes (`writes`): reads are answered, and writes get our 503 instead of that
+    of a load balancer without targets."""
     if state.draining:
         return Answer(b'{"status":"draining"}', 503, _SOON)
     database = await context.readiness.database()
@@ -56,7 +56,7 @@ async def openapi(state: State) -> Answer:
 
 
 async def bank_callback(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
-    """A hint from the bank: kept, answered, and then checked by asking the bank. It moves nothing by itself."""
+    """Stores a bank's callback as a hint and answers. Workers then ask the bank: a callback alone never moves money."""
     given = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
     if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
@@ -79,7 +79,7 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
             await _keep(found, mine, bank, request_id)
         except (Refused, *DB_UNAVAILABLE):
             away = True
-    if away:  # the bank sends all of them again, and what is kept is not kept twice
+    if away:  # the bank resends the whole callback; hints that are already stored are not stored twice
         raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_CELL_AWAY_S)
     return Answer(b"{}")
 

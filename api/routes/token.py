@@ -92,7 +92,7 @@ issue_token = sql.maybe("credential.issue_token", str)
 
 
 async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
-    """200 with a token, or the RFC's error: 400, or 401 with `WWW-Authenticate` when the client is not who it says."""
+    """Answers 200 with a token, or an RFC 6749 error: 400, or 401 with `WWW-Authenticate` for a wrong client."""
     try:
         token = await _issue(context, request)
     except _Declined as declined:
@@ -109,7 +109,7 @@ async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any,
 
 
 def _too_soon(limited: Refused) -> Answer:
-    """RFC 6749 has no code for it; `temporarily_unavailable` says what to do."""
+    """429 for too many requests. RFC 6749 has no code for it; `temporarily_unavailable` tells the client to retry."""
     headers = [*_NOT_STORED, (b"retry-after", b"%d" % (limited.retry_after_s or 1))]
     return Answer(
         encode(TokenError("temporarily_unavailable", "Too many requests: a token lasts an hour.")), 429, headers
@@ -119,7 +119,7 @@ def _too_soon(limited: Refused) -> Answer:
 async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     context.spend("tokens_per_min", request.scope)
     given = await _read(request)
-    # The grant type is looked at before the client: an empty form is no wrong client.
+    # The grant type is checked before the client, so that an empty form is not answered as a wrong client.
     grant_type = given.get("grant_type")
     if not grant_type:
         raise _Declined(400, "invalid_request", "grant_type is missing: it is client_credentials.")
@@ -142,7 +142,8 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
         declined = _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
         if credential is None or not right or credential.revoked_at is not None:
             raise declined
-        # Not before: a client_id is no secret, and who knows it must not use up its owner's rate.
+        # Only after the secret is verified: a client_id is not secret, and requests by somebody who knows it must not
+        # use up its owner's rate.
         context.rates.spend("client_tokens_per_min", client_id, now_s=time.monotonic())
         scopes = _scopes(given.get("scope"), credential.scopes)
         access_token = urlsafe_b64encode(marked(secrets.token_bytes(32))).decode().rstrip("=")
@@ -161,14 +162,13 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
 
 
 async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The request's fields, without those that are empty; a repeated or non-text field is invalid_request (RFC 6749
-    section 3.2)."""
+    """The request's non-empty fields; a repeated or non-text field is invalid_request (RFC 6749 section 3.2)."""
     kinds = [value for name, value in request.scope["headers"] if name == b"content-type"]
     kind = kinds[0].split(b";", 1)[0].strip().lower() if len(kinds) == 1 else b""
     try:
         raw = await read_body(request)
         if not raw:
-            given = {}  # whatever type nothing has: what is missing of it is told
+            given = {}  # of any Content-Type: the error then names the missing field
         elif kind == b"application/json":
             given = read_object(raw)
         elif kind == _FORM:
@@ -194,7 +194,7 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 
 def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str, str, bool]:
-    """Client id and secret, and whether they came in HTTP Basic. Both ways at once are refused (section 2.3)."""
+    """Client id and secret, and whether they came in HTTP Basic. Using both ways at once is refused (section 2.3)."""
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if headers:
         if len(headers) > 1 or headers[0][:6].lower() != b"basic ":
@@ -218,7 +218,7 @@ def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str
 
 
 def _scopes(asked: str | None, held: list[str]) -> list[str]:
-    """A subset of what the credential holds, in its order; all of it when nothing is asked for."""
+    """The scopes asked for, a subset of the credential's, in the credential's order; all of them when none is named."""
     if asked is None:
         return held
     wanted = asked.split(" ") if asked.strip() else []

@@ -1,7 +1,7 @@
-"""What became of each webhook, and sending it again.
+"""Webhook deliveries: look them up, list them, and send them again.
 
-Reading takes what reading the feed takes. Sending again takes charges:create, the scope of an integration that acts:
-a credential that only reads must not be able to make requests go out.
+Reading needs the scopes that reading the feed needs. Sending again needs charges:create, the scope of an integration
+that acts: a credential that only reads must not be able to trigger requests to a merchant.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Withdrawals: the balance to the account's own PIX key (contract section 13). Production only."""
+"""Withdrawals of the balance to the account's own PIX key (contract section 13). Production only."""
 
 from functools import partial
 from typing import Annotated, Final
@@ -47,7 +47,8 @@ WithdrawalPage = page_of(WithdrawalProjection, "WithdrawalPage")
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    """201 with the pending withdrawal; 200 when the key made it before. The bank is told after, by a worker."""
+    """Answers 201 with the pending withdrawal; 200 when the key made it before. A worker sends it to the bank
+    afterwards."""
     asked = shaped(call.body, CreateWithdrawal)
 
     async def find(withdrawal_id: UUID) -> WithdrawalProjection:
@@ -79,7 +80,7 @@ async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
 
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
-    """While it is pending: the money is back in the wallet with this answer."""
+    """Cancels a pending withdrawal. When this answers, the money is back in the wallet."""
     withdrawal_id = _id(call)
     async with transaction(context.pool) as conn:
         doc = await cancel_withdrawal(

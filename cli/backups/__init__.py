@@ -1,1 +1,1 @@
-"""What is done for the day on which the database is lost."""
+"""Backups of the database, recovery after a restore, and the export of an account."""

@@ -1,4 +1,4 @@
-"""`quita account export|import`: one merchant's account as a file, from one installation to another."""
+"""`quita account export|import`: moves one merchant's account to another installation, as a file."""
 
 import argparse
 import asyncio

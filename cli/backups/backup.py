@@ -1,4 +1,5 @@
-"""`quita backup run|take|list|verify|restore`: have the database as it was at any instant of the last days."""
+"""`quita backup run|take|list|verify|restore`: backups from which the database can be restored to any instant of the
+last days."""
 
 import argparse
 import os
@@ -99,13 +100,13 @@ def run(_: argparse.Namespace) -> int:
     from runtime.backups.tools import BackupFailed
 
     settings = _settings()
-    # Whatever it waits for: a base backup takes hours, and for ever of a server that hangs.
+    # Both signals interrupt any wait: a base backup takes hours, or for ever when the server hangs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     receiving = _Receiving(settings)
 
     def keep_receiving() -> None:
-        # Beside a base backup, a verification or a copy, none of which ends for it.
+        # Called during a base backup, a verification or a copy; a failure here must not end these.
         try:
             receiving.keep()
         except (BackupFailed, OSError) as error:
@@ -122,7 +123,7 @@ def run(_: argparse.Namespace) -> int:
                     finally:
                         look_at = time.monotonic() + _LOOK_S
             except (BackupFailed, OSError) as error:
-                tell(str(error))  # tried again; `quita backup list` tells whoever watches
+                tell(str(error))  # tried again; monitoring sees it in the exit code of `quita backup list`
             time.sleep(_AGAIN_S)
     except KeyboardInterrupt:
         return 0
@@ -133,14 +134,14 @@ def run(_: argparse.Namespace) -> int:
 
 
 class _Receiving:
-    """pg_receivewal. BackupFailed when it cannot be started."""
+    """A running pg_receivewal. BackupFailed when it cannot be started."""
 
     def __init__(self, settings: "BackupSettings") -> None:
         self._settings = settings
         self._process = _receive(settings)
 
     def keep(self) -> None:
-        """Start it again if it has ended: what is written meanwhile would be on the server alone."""
+        """Restarts pg_receivewal if it has ended: the log written meanwhile would exist on the server alone."""
         if self._process.poll() is not None:
             tell(f"pg_receivewal ended with {self._process.returncode}; starting it again")
             self._process = _receive(self._settings)
@@ -155,7 +156,8 @@ class _Receiving:
 
 
 def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
-    """A slot of its own has the server keep what was not received yet, however long this is away."""
+    """Starts pg_receivewal. Its replication slot makes the server keep all log that was not received yet, however long
+    the receiver is away."""
     from runtime.backups.store import wal_folder
     from runtime.backups.tools import BackupFailed, start
 
@@ -163,7 +165,7 @@ def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
     made = start(settings, "pg_receivewal", "--slot=quita_backup", "--create-slot", "--if-not-exists")
     if made.wait() != 0:
         raise BackupFailed("the slot quita_backup cannot be made: see above")
-    # By itself it would ask for ever for a slot that the server, a standby that was promoted, does not have.
+    # Without --no-loop it would retry for ever when the server is a promoted standby, which does not have the slot.
     return start(
         settings, "pg_receivewal", "-D", str(wal_folder(settings)), "--slot=quita_backup", "--synchronous", "--no-loop"
     )
@@ -174,7 +176,7 @@ def _look(settings: "BackupSettings", meanwhile: "Meanwhile") -> None:
     from runtime.backups.tools import copy
 
     bases = store.base_backups(settings)
-    # One that was taken before the log was received is good for its own end alone.
+    # Also when the log begins only after the newest base backup: that one can be restored to its own end alone.
     late = not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h)
     if late or not store.goes_on(settings):
         made = store.take(settings, now=_now, tell=tell, meanwhile=meanwhile)

@@ -1,4 +1,5 @@
-"""`quita recover status|begin|compare|release`: after a restore to an earlier instant, until the banks were asked."""
+"""`quita recover status|begin|compare|release`: holds payouts after a restore to an earlier instant until the database
+was compared with the banks."""
 
 import argparse
 import asyncio
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _NOT_BEGUN: Final = "it was not begun (`quita recover begin`), or was released before"
 _MARGIN: Final = timedelta(hours=1)
-"""Clocks differ, and a list may show money late."""
+"""Comparison starts this long before the restored instant: clocks differ, and a bank may list money late."""
 _REACH_MAX: Final = timedelta(days=90)
 _NUMBERS: Final = 100_000
 
@@ -72,7 +73,7 @@ def compare(args: argparse.Namespace) -> int:
     from workers.incoming.slices import BankSilent
     from workers.incoming.statement import TooManyDifferences
 
-    log.setup("recover")  # what is booked is logged as workers log it, beside the answer
+    log.setup("recover")  # bookings are logged as in a worker, apart from the answer
     state = _state()
     restored_to = _named(state)
     if state.began_at is None or state.released_at is not None:
@@ -138,13 +139,13 @@ async def _compared(since: datetime) -> "Comparison":
     settings = running.settings()
     with reaching_postgres():
         async with open_context(settings, _NoWakes(), asyncio.Event()) as context:
-            # Banks are asked by whole seconds: the one under way is included.
+            # Banks are asked by whole seconds: round up, so that the current second is included.
             until = context.now().replace(microsecond=0) + timedelta(seconds=1)
             return await compare_statement(context, since=since, until=until, progress=_tell)
 
 
 class _NoWakes:
-    """Workers find what was booked by themselves."""
+    """Jobs that wake no worker: the workers find new rows by themselves."""
 
     def wake(self, lane: str) -> None:
         pass
@@ -155,7 +156,7 @@ def _tell(bank: str, of: str) -> None:
 
 
 def _since(given: str | None, restored_to: str) -> datetime:
-    """From when on to compare: the instant, and an hour before it."""
+    """The instant to compare from: the one given with --since, else _MARGIN before the restored instant."""
     at, now = _instant(given or restored_to, "--since"), datetime.now(UTC)
     if not now - _REACH_MAX <= at <= now:
         raise CannotRun(f"--since must be an instant of the last {_REACH_MAX.days} days")
@@ -163,7 +164,7 @@ def _since(given: str | None, restored_to: str) -> datetime:
 
 
 def _instant(text: str, option: str) -> datetime:
-    """Without an offset it is UTC's."""
+    """Parses an instant; without an offset it is in UTC."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Cells on the command line: which there are, and which one a command is for."""
+"""Cells on the command line: list, add and move them, and choose the one that a command works in."""

@@ -1,4 +1,4 @@
-"""`--cell all`: what is only read, asked of every cell at once. One that is away keeps the others from nothing."""
+"""`--cell all`: asks every cell at once, for commands that only read. A cell that is unavailable blocks no other."""
 
 import argparse
 import asyncio
@@ -33,14 +33,14 @@ class CellAnswer(Struct, Generic[T], frozen=True):
 
 
 class Answers(Struct, Generic[T], frozen=True):
-    """Home first, then by number. `away`: the cells that did not answer, and why."""
+    """The answers, home first, then by cell number. `away`: the cells that did not answer, and why."""
 
     answers: Sequence[CellAnswer[T]]
     away: Mapping[str, str]
 
     @property
     def code(self) -> int:
-        """What the command exits with."""
+        """The exit code of the command."""
         return 1 if self.away else 0
 
     def tell(self) -> None:
@@ -53,7 +53,8 @@ def takes_all(args: argparse.Namespace) -> bool:
 
 
 async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
-    """Every cell, home first; of one account its cell alone. As home has them: CannotRun while it is away."""
+    """Every cell, home first; with `account_id` the account's cell alone. Home holds the directory: CannotRun while it
+    is unavailable."""
     from runtime.cells.directory import HOME_NAME, find_numbers, read_cells
 
     found = running.find()
@@ -78,8 +79,8 @@ async def ask_each(
     reports: bool = False,
     answer_s: float | None = ANSWER_S,
 ) -> Answers[T]:
-    """What `read` answers on a connection to each cell, as the application or as the role of `reports`, within that
-    time. CannotRun where none answers, and where one refuses what it is asked."""
+    """Runs `read` on a connection to each cell, within `answer_s`; as the reports' role with `reports`, else as the
+    application. CannotRun when no cell answers, and when a cell refuses the query."""
     import asyncpg
 
     from runtime.postgres import DB_UNAVAILABLE, connect

@@ -1,4 +1,4 @@
-"""`quita cell list|add|standby|move`: databases side by side, each with some of the accounts."""
+"""`quita cell list|add|standby|move`: manages cells, databases side by side that each hold some of the accounts."""
 
 import argparse
 import asyncio
@@ -34,7 +34,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Home is shown first, as `home`."""
+    """Lists the cells, first the home cell as `home`."""
     from runtime.cells.addresses import shown
     from runtime.cells.directory import HOME_NAME, read_cells
 
@@ -69,7 +69,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 async def _accounts(url: str) -> int | None:
-    """None of a cell that does not answer."""
+    """The number of accounts in the cell; None when it does not answer."""
     import asyncpg
 
     from runtime.cells.directory import count_accounts

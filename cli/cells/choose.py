@@ -1,4 +1,4 @@
-"""Which cell a command is for: the one that --cell names, or the one that an id among its arguments was made in."""
+"""Chooses the cell of a command: the one that --cell names, or the one in which an id among its arguments was made."""
 
 import argparse
 import asyncio
@@ -14,7 +14,7 @@ from runtime.cells.number import HOME, cell_of, enter_cell
 
 
 def enter(args: argparse.Namespace) -> None:
-    """Have the rest of this process work for the cell. CannotRun for one that the directory does not have."""
+    """Makes the rest of this process work in the chosen cell. CannotRun when the directory does not have it."""
     name, number = args.cell, _number(args)
     if name not in (None, "home") and getattr(args, "at_home", False):
         raise CannotRun("this is done at home, for all cells: leave --cell out")
@@ -46,7 +46,8 @@ async def _find(name: str | None, number: int) -> Any:
 
 
 def _number(args: argparse.Namespace) -> int:
-    """Of the first id that the command was given; home without one, and where an id may be of any cell."""
+    """The cell number of the first id among the arguments; home when there is none, and for commands (`at_home`) whose
+    ids may be of any cell."""
     if "at_home" in args:
         return HOME
     ids = (each for each in vars(args).values() if isinstance(each, UUID) and each.version == 7)

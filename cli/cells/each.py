@@ -1,4 +1,4 @@
-"""What the platform sets for all its accounts, it sets in every cell."""
+"""Runs a command in every cell, for settings that hold for all accounts of the platform."""
 
 import argparse
 import asyncio
@@ -10,8 +10,8 @@ from cli.run.child import CannotRun
 
 
 def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[object]]) -> None:
-    """Run the command in a transaction of each cell's database, home first; with --cell in that one's alone. It must
-    be one that may be run again: a cell that is away ends it, and the others have it already."""
+    """Runs the command in a transaction of each cell's database, home first; with --cell in that cell alone. It must be
+    repeatable: an unavailable cell ends the run after earlier cells have committed."""
     from runtime.cells.directory import find_numbers, read_cells
     from runtime.cells.number import current_cell, in_cell
     from runtime.postgres import connect

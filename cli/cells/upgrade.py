@@ -1,4 +1,4 @@
-"""Bring the databases of all other cells to the shape that home has."""
+"""Migrates the databases of all cells other than home."""
 
 from collections.abc import Callable
 
@@ -20,8 +20,8 @@ class CellsMigrated(Struct, frozen=True):
 
 
 async def migrate_cells(home_url: str, owner_url: str, tell: Callable[[str], None]) -> CellsMigrated:
-    """As the role of `owner_url`, home's owner, which is to own the tables of every cell. A cell that is away keeps no
-    other from its migration. Raises what the migration of a cell raises that is there."""
+    """Migrates each cell as the role of `owner_url`, home's owner, which shall own the tables of every cell. Cells that
+    are unavailable are skipped and reported in `away`. Other errors of a cell's migration are raised."""
     conn = await connect(home_url)
     try:
         cells = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []

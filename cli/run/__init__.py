@@ -1,1 +1,1 @@
-"""Running the system: everything at once, supervised, or one process of it."""
+"""Running the system: everything at once under a supervisor, or a single process."""

@@ -1,4 +1,4 @@
-"""What `quita serve` runs in each of its processes: the API and the pages of all cells."""
+"""The application that each process of `quita serve` runs: the API and the pages of all cells."""
 
 from cli.run.asgi_front import make_front
 from cli.run.cells import CellRouter

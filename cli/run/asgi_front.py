@@ -1,4 +1,4 @@
-"""The API and the pages of one cell on one port: an ASGI application that forwards by path."""
+"""One cell's API and pages on one port: an ASGI application that forwards by path."""
 
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -17,15 +17,15 @@ _FILES = frozenset(("/", "/robots.txt", "/favicon.ico"))
 
 
 class Front:
-    """An ASGI application that forwards by path and starts and stops both."""
+    """An ASGI application that forwards each request to the API or the pages, and starts and stops both."""
 
     def __init__(self, api: Any, web: Any) -> None:
         self.api = api
         self.web = web
         self._draining = False
         self.closing = False
-        """Whether every answer is its connection's last, so that none is idle when this process closes them: a request
-        that is on its way then is lost."""
+        """Whether every answer closes its connection. No connection is then idle when this process ends; on an idle
+        one, a request just being sent would be lost."""
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         if self.closing:
@@ -37,7 +37,7 @@ class Front:
 
     @property
     def draining(self) -> bool:
-        """Whether this process is about to stop: /readyz says so, and all else is answered as before."""
+        """Whether this process is about to stop: /readyz answers 503, and all other requests are answered as before."""
         return self._draining
 
     @draining.setter
@@ -45,13 +45,14 @@ class Front:
         self._draining = self.api.state.draining = self.closing = draining
 
     def stopping(self) -> None:
-        """The server waits for open answers before it stops: end the event streams, which do not end by themselves."""
+        """Ends the event streams. The server waits for open answers before it stops, and these do not end by
+        themselves."""
         live = getattr(self.web.state, "live", None)
         if live is not None:
             live.close()
 
     async def unavailable(self, scope: Any, receive: Any, send: Any) -> None:
-        """503, for a cell whose database is away."""
+        """Answers 503, for a cell whose database is unavailable."""
         exchange, refused = new_exchange(), Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
         answer = failure(refused, scope, exchange, self.api.state.docs_url)
         headers, body = [*answer.raw_headers, *exchange.all_headers()], answer.body
@@ -68,8 +69,8 @@ class Front:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Both lifespans, nested: the web application lives inside the API's. What keeps one from starting is raised as
-        it is: the framework wraps it in a group, which says nothing."""
+        """Runs both lifespans, the web application's inside the API's. An error that prevents the start is raised
+        itself, without the exception group that the framework wraps it in."""
         try:
             async with self.api.lifespan(), self.web.lifespan():
                 context = self.api.state.context

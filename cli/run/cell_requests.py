@@ -1,4 +1,4 @@
-"""Which cell a request is for: read from its token, its cookie, or its path, all of which were made in the cell."""
+"""Finds the cell of a request in its token, cookie or path: each carries the number of the cell that made it."""
 
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Awaitable, Callable
@@ -14,20 +14,20 @@ from web.head import cookie_in, parameter_in
 
 _BODY_BYTES_MAX: Final = 64 * 1024
 _SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
-"""Each with its session's cookie (web/painel/section.py)."""
+"""The signed-in sections, each with the name of its session cookie (web/painel/section.py)."""
 _CODE_FORMS: Final = frozenset(("/painel/entrar/codigo", "/plataforma/entrar/codigo"))
 _BY_NAME: Final = ("/plataforma/entrar", "/correio")
-"""Where somebody says which cell is meant: staff, who sign in to each cell, and the reader of caught mails."""
+"""Paths at which a parameter names the cell: staff sign in to a cell, and local work reads a cell's caught mails."""
 _OWN_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sair", "celula", "entrar"))
-"""About the person and not about a cell: of the cell that the session is in."""
+"""Pages about the person, not about a cell: they go to the cell of the session, whichever cell staff have chosen."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
 EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
-"""What is sent before anybody is signed in: it names a person, and nothing that is of a cell."""
+"""Forms sent before sign-in: they carry an e-mail address and no cell number."""
 
 
 class Buffered:
-    """A request's body, to be read more than once."""
+    """A request's body in memory, so that it can be read more than once."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -35,7 +35,8 @@ class Buffered:
 
     @classmethod
     async def read(cls, receive: Any) -> "Buffered":
-        """At most what any form or token request may have; one that is longer is cut, and refused by who reads it."""
+        """Reads up to the size that any form or token request may have. A longer body is cut, and the application that
+        reads it refuses it."""
         parts, size = [], 0
         while size <= _BODY_BYTES_MAX:
             message = await receive()
@@ -58,7 +59,7 @@ class Buffered:
 
 
 class Answered:
-    """A whole answer that is not sent yet."""
+    """An answer that is collected and not sent yet."""
 
     def __init__(self) -> None:
         self.status = 503
@@ -75,7 +76,7 @@ class Answered:
 
 
 def cell_named(scope: Any) -> int | None:
-    """The cell that head and path of a request name; None when they name none."""
+    """The cell that a request's headers or path name; None when they name none."""
     path: str = scope["path"]
     if path.startswith("/v1/"):
         return _of_bearer(scope)
@@ -95,7 +96,7 @@ def cell_named(scope: Any) -> int | None:
 
 
 def credentials_of(scope: Any, body: bytes) -> int | None:
-    """The cell of the client that asks for a token, by HTTP Basic, or in a form or JSON."""
+    """The cell of the client of a token request, from its client_id in HTTP Basic, a form or JSON."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             try:
@@ -106,14 +107,14 @@ def credentials_of(scope: Any, body: bytes) -> int | None:
 
 
 def cell_chosen(scope: Any) -> str | None:
-    """The name of the cell that is asked for; None where none can be, or is."""
+    """The name of the cell that the request asks for by parameter or cookie; None for other paths, or without one."""
     if not scope["path"].startswith(_BY_NAME):
         return None
     return parameter_in(scope, CHOICE) or cookie_in(scope, CHOICE) or None
 
 
 def keeping(chosen: str, send: Any) -> Any:
-    """Answers with the cookie by which the next form goes to the same cell."""
+    """Wraps `send` to set the cookie that leads the next form to the same cell."""
     kept = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
 
     async def sending(message: Any) -> None:
@@ -125,13 +126,14 @@ def keeping(chosen: str, send: Any) -> Any:
 
 
 def is_form(scope: Any) -> bool:
-    """Whether only its body says which cell a request is for."""
+    """Whether only the body can name the cell of this request."""
     path: str = scope["path"]
     return path == "/v1/oauth/token" or (scope["method"] == "POST" and path in EMAIL_FORMS | _CODE_FORMS)
 
 
 def cell_in_form(scope: Any, body: bytes) -> int | None:
-    """The cell of a client, or of who has given a password and is asked for a code; None when neither is there."""
+    """The cell that a form names: by a client_id, or, at the code step of sign-in, by the step's token (`passo`). None
+    when it names none."""
     if scope["path"] in _CODE_FORMS:
         return cell_of_hex(_field(body, "passo"))
     return credentials_of(scope, body)
@@ -160,7 +162,7 @@ def _of_bearer(scope: Any) -> int | None:
 
 
 def _of_ordered(token: str) -> int | None:
-    """Of a token that is an id (runtime/ids.py, ordered_token)."""
+    """The cell of a token that encodes an id (runtime/ids.py, ordered_token)."""
     try:
         return cell_of(UUID(bytes=urlsafe_b64decode(f"{token}==")))
     except ValueError:
@@ -176,7 +178,7 @@ def _of_cookie(scope: Any, name: str) -> int | None:
 
 
 def _chosen(scope: Any, own: int | None) -> int | None:
-    """The cell that home's staff chose to work in (web/cells.py); whether they did is looked at there."""
+    """The cell that home's staff chose to work in. The mark is only read here; web/cells.py verifies it."""
     if own != HOME:
         return own
     chosen = _of_cookie(scope, CHOSEN)

@@ -1,4 +1,4 @@
-"""Workers of the other cells, for `quita up`: each cell has some from when it was added."""
+"""Finds new cells for `quita up`, which starts workers for each cell as soon as it was added."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ _LOOK_S: Final = 1.0
 
 
 class CellWatch:
-    """Looks into the directory each second, in a thread: the supervisor waits for no database."""
+    """Reads the directory of cells each second, in a thread, because the supervisor must not wait for a database."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -26,14 +26,14 @@ class CellWatch:
         threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True).start()
 
     def new(self) -> list[int]:
-        """The numbers of cells that were not answered before."""
+        """The numbers of cells that earlier calls have not returned."""
         new = [number for number in self._found if number not in self._known]
         self._known.update(new)
         return new
 
     async def _watch(self) -> None:
         while True:
-            # Home is away: what was found stays.
+            # While home is unavailable, the cells found before stay.
             with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 conn = await connect(self._settings.database_url)
                 try:

@@ -1,10 +1,10 @@
-"""All cells behind one port: a request is led to its cell by what it carries.
+"""All cells behind one port: a request is routed to its cell by the token, cookie, path or form that it carries.
 
-Each cell has an API and pages of its own in this process, with pools, batchers and limits that no other cell shares; so
-a cell whose database is away, or slow, holds nobody else up. The directory of cells is read again each second: a cell
-that was added is served without a restart, and one that was moved is opened at its new address before it is closed at
-the old one. A request to a cell that is being moved waits for it; to one that only got another standby, or none, it is
-answered as before until that is open.
+Each cell has its own API and pages in this process, with pools, batchers and limits that it shares with no other cell,
+so a cell whose database is away or slow delays no other. The directory of cells is read again each second: a new cell
+is served without a restart, and a moved cell is opened at its new address before it is closed at the old one. Requests
+to a cell wait while it is being moved. While only its standby changes, its old connections answer until the new ones
+are open.
 """
 
 import asyncio
@@ -43,20 +43,20 @@ _LOOK_S: Final = 1.0
 _LOOK_MOVING_S: Final = 0.1
 _OPEN_AGAIN_S: Final = 1.0
 _OPEN_S: Final = 5.0
-"""How long a start, or a request to a cell that was added or moved this moment, waits until it is open."""
+"""How long a start, or a request to a cell just added or moved, waits for the cell to open."""
 _HELD_S_MAX: Final = 20.0
-"""How long a request waits for its cell that is being moved, or not open yet; then it is told to come again."""
+"""How long a request waits for a cell that is being moved; then it is refused with 503."""
 _CLOSE_S: Final = 15.0
-"""Requests under way at the old address of a cell may end."""
+"""How long requests under way at the old address of a cell may take to end."""
 _LOOK_FOR_EMAIL_S: Final = 1.0
 _EMAILS_AT_ONCE: Final = 4
-"""However many sign in at once, before any rate is counted: so many connections of each cell look for them."""
+"""How many sign-ins search the cells at once: each takes a connection of every cell, before rates are counted."""
 
 _log = structlog.get_logger()
 
 
 class ServedCell:
-    """A cell of this process: its front, once it is open."""
+    """A cell that this process serves. It opens its front in the background, and tries again until it is open."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class ServedCell:
         self.addresses = addresses
         self.held = cell.held
         self.before = before
-        """The same database, as it was served with another standby; answers until this is open."""
+        """The same database as served before its standby changed; answers until this one is open."""
         self.next: ServedCell | None = None
-        """The same cell where it is being moved to; asked for nothing yet."""
+        """The same cell at the address it is being moved to; gets no requests yet."""
         self.born = time.monotonic()
         self.front: Front | None = None
         self.changed = asyncio.Event()
-        """Set and renewed when it was opened, or a move has begun or ended."""
+        """Set, and replaced by a new event, when the cell has opened, or a move has begun or ended."""
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -93,7 +93,7 @@ class ServedCell:
 
     @property
     def answering(self) -> "ServedCell":
-        """What answers requests to the cell, once it is open."""
+        """The instance that answers the cell's requests: `before`, until this one is open."""
         return self if self.front is not None or self.before is None else self.before
 
     def tell(self) -> None:
@@ -112,7 +112,7 @@ class ServedCell:
                 self._idle.set()
 
     async def close(self) -> None:
-        """Once what is under way has ended, or had its time."""
+        """Closes the cell once its requests under way have ended, after _CLOSE_S at most."""
         if self.before is not None:
             await self.before.close()
         with contextlib.suppress(TimeoutError):
@@ -150,7 +150,7 @@ class ServedCell:
 
 
 class CellRouter:
-    """An ASGI application: home's front, and the fronts of the other cells. With no other cell it only forwards."""
+    """An ASGI application over home's front and those of the other cells. With home alone it only forwards."""
 
     def __init__(self, settings: Settings, make: Callable[[Settings], Front], traces: Traces | None = None) -> None:
         self._settings = settings
@@ -195,16 +195,16 @@ class CellRouter:
 
     @property
     def openapi(self) -> bytes:
-        """The API's own document: the same of every cell."""
+        """The OpenAPI document, which is the same for every cell."""
         document: bytes = self._home.api.state.openapi
         return document
 
     def contexts(self) -> dict[int, ApiContext | None]:
-        """Of each other cell, for what concerns several; None of one that is away."""
+        """The API context of each other cell, for work that spans cells; None for a cell that is away."""
         return {number: None if front is None else front.api.state.context for number, front in self._answering()}
 
     def pages(self) -> list[CellPages]:
-        """Every cell, home first, for what staff do in several; none where there is only home."""
+        """The pages of every cell, home first, for staff who work in several cells; empty with home alone."""
         if not self._cells:
             return []
         others = [
@@ -247,7 +247,7 @@ class CellRouter:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _until_open(self) -> None:
-        """At a start, for a while: a cell that is away must not keep the others from being served."""
+        """Waits for the cells to open, _OPEN_S at most: a cell that is away must not delay the others for longer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPEN_S):
                 for each in self._cells.values():
@@ -261,8 +261,8 @@ class CellRouter:
             try:
                 await self._look(pool)
             except DB_UNAVAILABLE:
-                pass  # home is away: what was read last stays
-            except Exception:  # of one reading: the next may be right, and no cell is left meanwhile
+                pass  # while home is away, the directory read last stays
+            except Exception:  # one failed reading must not end the watch, nor close any cell
                 _log.exception("directory_not_read")
 
     async def _look(self, pool: Pool) -> None:
@@ -284,7 +284,7 @@ class CellRouter:
             self._prepare(known, cell)
 
     def _moved(self, known: ServedCell, cell: Cell) -> ServedCell:
-        """The cell at its new address, where it was opened before if this process heard of it in time."""
+        """The cell at its new address; the instance in `next` if this process learnt of the move in time."""
         there, known.next = known.next, None
         if there is None and known.addresses.database_url == cell.addresses.database_url:
             before = known.answering
@@ -304,7 +304,7 @@ class CellRouter:
         return ServedCell(self._settings, cell, addresses, self._make, self.pages, before)
 
     def _prepare(self, served: ServedCell, cell: Cell) -> None:
-        """Open the cell where it is being moved to, or leave that when the move was taken back."""
+        """Opens the cell at the address it is being moved to, or closes it there when the move was cancelled."""
         if served.next is None and cell.next is not None:
             served.next = self._serve(cell, cell.next)
         elif served.next is not None and cell.next is None:
@@ -334,7 +334,7 @@ class CellRouter:
                 await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
 
     async def _ready(self, scope: Any, receive: Any, send: Any) -> None:
-        """Ready as long as one cell is: were each process taken away because home's database is, all cells would be."""
+        """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
         ours = Answered()
         await self._home(dict(scope), receive, ours.send)
         for front in self._fronts()[1:] if ours.status != 200 else ():
@@ -356,7 +356,7 @@ class CellRouter:
         await served.answer(front, scope, receive, send)
 
     async def _opened(self, number: int) -> tuple[Front | None, ServedCell]:
-        """The front of the cell, waited for while it is being moved, and while it opens for the first time."""
+        """The front of the cell; waits while the cell is being moved or opens for the first time. None in vain."""
         deadline = time.monotonic() + _HELD_S_MAX
         while True:
             served = self._cells[number]
@@ -370,7 +370,7 @@ class CellRouter:
                 await asyncio.wait_for(served.changed.wait(), left_s)
 
     async def _cells_of(self, email: str) -> list[int]:
-        """The cells in which this e-mail signs in, home last. One whose database is away is passed over."""
+        """The cells that have a person with this e-mail, home last; cells that are away are skipped."""
 
         async def knows(served: ServedCell) -> bool:
             front = served.answering.front
@@ -389,7 +389,7 @@ class CellRouter:
         return [*found, HOME] if found else [HOME]
 
     async def _try_each(self, numbers: list[int], scope: Any, body: Buffered, send: Any) -> None:
-        """An e-mail may sign in to accounts of several cells: where the password is wrong, the next cell is asked."""
+        """Tries the form in each cell: an e-mail may have accounts in several, with different passwords."""
         *first, last = numbers
         for number in first:
             answer = Answered()

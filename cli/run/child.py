@@ -1,7 +1,7 @@
 """A process that the supervisor keeps running, and the socket it inherits.
 
-It is replaced without a moment in which nobody listens: its successor starts on the same socket, and the old process is
-told to hand over once the new one says that it listens.
+A replacement leaves no moment in which no process listens: the successor starts on the same socket, and the old process
+gets HAND_OVER only once the successor reports that it listens.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from runtime.local.process import child_setup
 
 _BACKOFF_S_MIN = 0.1
 BACKOFF_S_MAX = 5.0
-_STEADY_S = 10.0  # a child that lived this long starts again without a longer wait
-_SUCCESSOR_S_MAX = 120.0  # until it listens; then it is given up, and the process it was to replace goes on
-_HANDED_OVER_S_MAX = 30.0  # requests under way may end
+_STEADY_S = 10.0  # a child that lived this long restarts with the shortest wait again
+_SUCCESSOR_S_MAX = 120.0  # a successor that does not listen by then is killed, and the old process goes on
+_HANDED_OVER_S_MAX = 30.0  # time for the old process' requests to end
 HAND_OVER = signal.SIGUSR1
 """Tells a process that its successor listens on the same socket."""
 
@@ -32,10 +32,10 @@ class CannotRun(Exception):
 
 
 class Port:
-    """A TCP port and one socket for each process that will listen on it.
+    """A TCP port and the sockets for the processes that will listen on it.
 
-    On Linux each process has a socket of its own and the kernel spreads connections evenly over them
-    (one shared socket sends sixteen keep-alive connections to a single process). Elsewhere all share one.
+    On Linux each process has its own socket and the kernel spreads connections evenly over them (with one shared
+    socket, all of sixteen keep-alive connections went to a single process). Elsewhere all processes share one socket.
     """
 
     def __init__(self, host: str, port: int, processes: int) -> None:
@@ -43,7 +43,7 @@ class Port:
         self._own = sys.platform == "linux"
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._family = family
-        # First without SO_REUSEPORT, with which binding would succeed beside another service of the same user.
+        # A first bind without SO_REUSEPORT: with it, bind would succeed beside another service of the same user.
         try:
             self._bound(reuse_port=False).close()
             count = processes if self._own else 1
@@ -60,7 +60,8 @@ class Port:
         return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
     def renew(self, index: int) -> None:
-        """Let the kernel send new connections to the other processes until this one listens again."""
+        """Replaces the socket of a process that died, so that the kernel sends new connections to the other processes
+        until this one listens again."""
         if self._own:
             fresh = self._bound(reuse_port=True)
             self._sockets[index].close()
@@ -76,7 +77,7 @@ class Port:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if reuse_port:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            made.bind(self._address)  # bound, not listening: the process listens when it can answer
+            made.bind(self._address)  # bound but not listening: the process listens once it can answer
             made.setblocking(False)
         except OSError:
             made.close()
@@ -85,7 +86,7 @@ class Port:
 
 
 class Child:
-    """A process to be kept running. `kind` groups equal processes. Without a log it has the supervisor's output."""
+    """A process to keep running. `kind` groups equal processes. Without a log it inherits the supervisor's output."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Child:
         self._index = index
         self._started = 0.0
         self._backoff_s = _BACKOFF_S_MIN
-        self._told: int | None = None  # the reading end of what the latest process tells when it listens
+        self._told: int | None = None  # the reading end of the pipe in which the latest process reports that it listens
         self.replaced: subprocess.Popen[bytes] | None = None
         """The process whose place `process` takes, until it has ended."""
         self._handed_over = 0.0
@@ -143,7 +144,7 @@ class Child:
             )
 
     def succeed(self) -> None:
-        """Start another process beside the one there is, on the same socket, to take its place."""
+        """Starts a successor on the same socket, beside the running process."""
         assert self.process is not None, "only a process that runs is replaced"
         self.replaced, self.process = self.process, None
         try:
@@ -153,7 +154,7 @@ class Child:
             raise
 
     def go_on(self) -> str | None:
-        """Carry a replacement on: None while it lasts, else what became of it."""
+        """Carries a replacement on. Returns None while it lasts, else its outcome, for people."""
         assert self.replaced is not None, "a replacement was begun"
         if self._handed_over:
             if self.replaced.poll() is None and time.monotonic() < self._handed_over + _HANDED_OVER_S_MAX:
@@ -174,7 +175,7 @@ class Child:
         return "has no successor that starts; it goes on, and the others are not replaced"
 
     def processes(self) -> "list[subprocess.Popen[bytes]]":
-        """Also one that is being replaced."""
+        """The running processes, including one that is being replaced."""
         return [each for each in (self.process, self.replaced) if each is not None]
 
     def _end_replaced(self) -> None:
@@ -201,7 +202,7 @@ class Child:
         return open_log(self._log)
 
     def died(self, *, others_listen: bool) -> str:
-        """Plan the next start; answers how it ended and when it starts again."""
+        """Plans the next start; returns how the process ended and when it starts again, for people."""
         assert self.process is not None, "only a started child dies"
         code, self.process = self.process.returncode, None
         if time.monotonic() - self._started > _STEADY_S:
@@ -211,7 +212,7 @@ class Child:
         return f"{ending(code)}; starting it again in {self.put_off():.1f} s"
 
     def put_off(self) -> float:
-        """Plan the next start, each time later; answers in how many seconds."""
+        """Plans the next start with exponential backoff; returns the seconds until then."""
         wait_s = self._backoff_s
         self.due = time.monotonic() + wait_s
         self._backoff_s = min(wait_s * 2, BACKOFF_S_MAX)
@@ -220,7 +221,7 @@ class Child:
 
 @contextlib.contextmanager
 def closing_fd(fd: int | None) -> Iterator[None]:
-    """Close it at the end: the child has its own."""
+    """Closes the descriptor at the end: the child process has inherited its own copy."""
     try:
         yield
     finally:

@@ -1,8 +1,9 @@
-"""HTTP/1.1 connections with deadlines and bounds: uvicorn's, which alone waits for ever and reads headers without end.
+"""Uvicorn's HTTP/1.1 connections with deadlines and bounds: uvicorn itself waits for ever and reads endless headers.
 
-A connection has one deadline, moved on as its request proceeds, and one timer of the process looks at all of them: that
-costs a request less than the timer it replaces. What never became a request is answered with the envelope of the API
-where the protocol allows an answer, and counted, not logged: a stranger could fill the log.
+A connection has one deadline, which moves on as its request proceeds, and one timer of the process checks all
+connections: cheaper per request than uvicorn's timer, which it replaces. Input that never became a request is answered
+with the API's error envelope where the protocol allows an answer. It is counted, not logged: a stranger could fill the
+log.
 """
 
 import asyncio
@@ -27,15 +28,15 @@ from runtime.limits.http_bounds import HttpBounds
 
 _LOOK_EVERY_S = 0.5
 _LINGER_S = 2.0
-"""How long is read, and thrown away, what a refused client was still sending: closing at once would reset the
-connection, and with it the answer (RFC 9112 section 9.6)."""
+"""How long the rest that a refused client sends is read and discarded: closing at once would reset the connection, and
+the client could lose the answer (RFC 9112 section 9.6)."""
 _VERSIONS = ("1.1", "1.0")
 _LINGER_BYTES_MAX = 1_048_576
 _PIPELINED_MAX = 32
-"""Requests that wait for the answers to those before them. A small one is twenty bytes, of which one segment holds
-thousands: each would be an object, and all of them one piece of work for the event loop."""
+"""Pipelined requests that may wait for earlier answers. A small request is twenty bytes, so one segment holds
+thousands: each would become an object, and parsing all of them would block the event loop."""
 _FRAMING = 8
-"""Bytes that a body's bytes may take on their way, each: chunks of one byte take six."""
+"""Bytes on the wire that each byte of a body may take: chunks of one byte take six."""
 _WHY = {Code.MALFORMED_REQUEST: "malformed", Code.RATE_LIMITED: "too many pipelined"}
 
 refused_total = prometheus_client.Counter(
@@ -52,17 +53,17 @@ class Connections:
         self._open: set[HttpConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
-        # Nothing for a proxy of ours, which has many clients.
+        # The group is empty for a trusted proxy, whose connections are of many clients and must not be limited.
         self._group = lru_cache(maxsize=4_096)(lambda host: "" if is_among(host, proxies) else client_group(host))
 
     def protocol(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
     ) -> "HttpConnection":
-        """What uvicorn calls for each connection."""
+        """Makes the protocol of a connection; uvicorn calls this for each one."""
         return HttpConnection(config, server_state, app_state, _loop, among=self)
 
     def add(self, connection: "HttpConnection") -> Code | None:
-        """Take the connection up; the refusal when there are too many of its address, or of all."""
+        """Adds a connection; returns the refusal code when there are too many, of its address or in all."""
         self._open.add(connection)
         if self._timer is None:
             self._timer = connection.loop.call_later(_LOOK_EVERY_S, self._look, connection.loop)
@@ -87,7 +88,7 @@ class Connections:
         return len(self._open) > self.bounds.connections_max
 
     def said(self, code: Code) -> bytes:
-        """An answer in the envelope, after which the connection is closed."""
+        """The bytes of an error answer that closes the connection."""
         retry_after_s = 1 if code.status in (429, 503) else None
         request_id = f"req_{new_token()}"
         answer = refusal(Refused(code, retry_after_s=retry_after_s), request_id=request_id, docs_url=self._docs_url)
@@ -104,15 +105,15 @@ class Connections:
 
 
 def _new_parser(protocol: "HttpConnection") -> httptools.HttpRequestParser:
-    """As uvicorn makes it."""
+    """Makes the parser as uvicorn does."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
 
 class HttpConnection(HttpToolsProtocol):
-    """`deadline` is when the client must have gone on, in the loop's time: never, while it waits for our answer.
-    `read_by` is when it must have read some of an answer."""
+    """A client's connection. By `deadline`, in the loop's time, the client must have sent more; infinite while the
+    client waits for our answer. By `read_by` the client must have read more of an answer."""
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any, *, among: Connections
@@ -126,16 +127,16 @@ class HttpConnection(HttpToolsProtocol):
         self._now = self.loop.time
         self._receiving = False  # a request has begun and not ended
         self._in_head = False
-        self._hosts = 0  # headers of that name in the head
+        self._hosts = 0  # Host headers in this head
         self._segment_bytes = 0
-        self._first_bytes = 0  # of the segment in which the head began
-        self._more_bytes = 0  # of the head's further segments
-        self._framing_bytes = 0  # of a body's further segments, less what may be there for its own bytes
+        self._first_bytes = 0  # size of the segment in which the head began
+        self._more_bytes = 0  # size of the head's further segments
+        self._framing_bytes = 0  # size of a body's further segments, less _FRAMING for each byte of the body
         self._fault = Code.MALFORMED_REQUEST
-        self._last: Code | None = None  # said after the answers that are under way
-        self._earlier: list[HttpCycle] = []  # before `cycle`, and not answered yet
+        self._last: Code | None = None  # the refusal to send after the answers under way
+        self._earlier: list[HttpCycle] = []  # pipelined requests before `cycle` that are not answered yet
         self._half_closed = False
-        self._over = False  # nothing more is read
+        self._over = False  # no more input is parsed
         self._ignored_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -147,7 +148,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._among.remove(self)
-        for cycle in self._earlier:  # of pipelined requests uvicorn tells the latest only
+        for cycle in self._earlier:  # uvicorn tells only the latest of pipelined requests
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
@@ -165,27 +166,27 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(self._too_large(), "head too large")
                 return
         elif self._receiving:
-            self._framing_bytes += len(data)  # of which `on_body` takes off what is body
+            self._framing_bytes += len(data)  # `on_body` subtracts the body's share
         try:
             self._feed(data)
         except httptools.HttpParserError:
             self._refuse(self._fault, _WHY.get(self._fault, "head too large"))
         else:
             framed = self._receiving and not self._in_head
-            if framed and self._framing_bytes > self._bounds.header_bytes_max:  # a trailer, or what is said of a chunk
+            if framed and self._framing_bytes > self._bounds.header_bytes_max:  # trailers or chunk extensions
                 self._refuse(Code.HEADERS_TOO_LARGE, "head too large")
 
     def _feed(self, data: bytes) -> None:
-        """There is nothing to upgrade to, and a request that offers it is one like others (RFC 9110 section 7.8). But
-        what follows its head is another protocol's to the parser, so that a body would be read as the next request:
-        such a head is parsed again without the offer."""
+        """Parses input, and ignores an Upgrade header: we support no upgrade (RFC 9110 section 7.8). The parser takes
+        everything after such a head for another protocol, so a body would be read as the next request. Therefore the
+        head is parsed again without the Upgrade header."""
         while True:
             try:
                 return self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offered:
                 data = self._head_without_upgrade() + data[offered.args[0] :]
                 self._segment_bytes = len(data)
-                self.parser = _new_parser(self)  # of a head that says close the old one parses nothing more
+                self.parser = _new_parser(self)  # after a head with `Connection: close` the old one parses no more
 
     def _head_without_upgrade(self) -> bytes:
         first = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
@@ -200,9 +201,9 @@ class HttpConnection(HttpToolsProtocol):
         self.deadline = self._now() + self._bounds.headers_s
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """As uvicorn's, which takes the trailers of a chunked body for headers: a proxy in front of us has looked at
-        none of them (RFC 9110 section 6.5.1). Blanks behind a value are none of it, and the parser leaves them there:
-        an Idempotency-Key that a proxy has trimmed would be another key (section 5.5)."""
+        """Adds a header, as uvicorn does, with two differences. Trailers of a chunked body are ignored: uvicorn takes
+        them for headers, but a proxy in front of us has not checked them (RFC 9110 section 6.5.1). Blanks after a value
+        are cut, which the parser leaves: an Idempotency-Key trimmed by a proxy would be another key (section 5.5)."""
         if not self._in_head:
             return
         name, value = name.lower(), value.rstrip(b" \t")
@@ -216,32 +217,32 @@ class HttpConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 raise ValueError("no proxy")
-            return  # it comes again, from `_feed`
+            return  # `_feed` parses this head again, without Upgrade
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
             self._measure()
         version = self.parser.get_http_version()
-        if version not in _VERSIONS:  # a line without one is HTTP/0.9 to the parser
+        if version not in _VERSIONS:  # the parser takes a request line without a version for HTTP/0.9
             raise ValueError("no version of HTTP that is spoken here")
         if self._hosts != 1 and (self._hosts or version != "1.0"):
-            raise ValueError("HTTP/1.1 wants one Host")  # RFC 9112 section 3.2; of two, a proxy may read the other
+            raise ValueError("HTTP/1.1 wants one Host")  # RFC 9112 section 3.2; a proxy may go by the other of two
         if len(self.pipeline) >= _PIPELINED_MAX:
             self._fault = Code.RATE_LIMITED
             raise ValueError("too many requests before their answers")
         before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
-        self.cycle = self._begun(version)  # or raises, for a target that is none: a fault of the head
+        self.cycle = self._begun(version)  # raises for an invalid target, which then counts as a fault of the head
         self._in_head = False
         self._framing_bytes = 0
         self.deadline = self._now() + self._bounds.body_s
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
-            # Sent before the answer to the one before it was there: it waits, and so does what follows.
+            # Pipelined: the request waits for the answer to the one before it, and no more input is read meanwhile.
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
             self._earlier = [each for each in (*self._earlier, before) if not each.response_complete]
 
     def _begun(self, version: str) -> HttpCycle:
-        """As uvicorn begins a request, without its upgrades and its bound of requests at once."""
+        """Begins a request as uvicorn does, without its upgrades and its limit of concurrent requests."""
         scope = self.scope
         target = httptools.parse_url(self.url)
         path = target.path.decode("ascii")
@@ -270,14 +271,14 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         if self._in_head:
-            return  # of a head that is to come again
+            return  # the head is parsed again, without Upgrade
         super().on_message_complete()
         self._receiving = False
-        # Answered before its body was there, it is over; else the client waits for us.
+        # If the answer was sent before the body had arrived, the request is over; else the client waits for us.
         self.deadline = self._now() + self._bounds.idle_s if self.cycle.response_complete else math.inf
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, without its timer for each connection."""
+        """Called after each answer: goes on as uvicorn does, without its timer for each connection."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             self.deadline = self._now() + _LINGER_S
@@ -293,17 +294,17 @@ class HttpConnection(HttpToolsProtocol):
             self.deadline = self._now() + self._bounds.idle_s
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client says no more. It may still wait for the answer to what it said (RFC 9112 section 9.6): True keeps
-        our side open."""
+        """The client has closed its sending side. It may still wait for an answer (RFC 9112 section 9.6): returning
+        True keeps our side open."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         self._half_closed = True
-        if self._over:  # read no further, but what was asked before the fault is still answered
+        if self._over:  # requests before the fault are still answered
             return answering and self._last is not None
         if self._receiving:
             self._refuse(Code.MALFORMED_REQUEST, "cut off")
             return True
-        # An answer of unknown length may be an event stream, whose reader has left.
+        # An answer of unknown length may be an event stream, which its reader has left: it is not kept open.
         return answering and not (cycle.response_started and cycle.chunked_encoding)
 
     def pause_writing(self) -> None:
@@ -315,13 +316,13 @@ class HttpConnection(HttpToolsProtocol):
         self.read_by = math.inf
 
     def expire(self, now: float) -> None:
-        """A deadline has passed."""
+        """Called when one of the two deadlines has passed: aborts, refuses or closes the connection."""
         if self._over or self.transport.is_closing() or self.read_by < now:
             if not self._over:
                 refused_total.labels("answer not read").inc()
             self.transport.abort()
         elif self._receiving and self.flow.read_paused:
-            self.deadline = now + self._bounds.body_s  # it is we who do not read
+            self.deadline = now + self._bounds.body_s  # not the client's fault: we have paused reading
         elif self._receiving:
             self._refuse(Code.REQUEST_TIMEOUT, "slow head" if self._in_head else "slow body")
         else:
@@ -329,7 +330,7 @@ class HttpConnection(HttpToolsProtocol):
             self._close()
 
     def _measure(self) -> None:
-        """Refuse a head that is too large; called when it could be."""
+        """Refuses a head that is too large; called only when its segments are large enough for that."""
         if len(self.url) > self._bounds.target_bytes_max:
             self._fault = Code.URI_TOO_LONG
             raise ValueError
@@ -342,11 +343,11 @@ class HttpConnection(HttpToolsProtocol):
         return Code.URI_TOO_LONG if len(self.url) > self._bounds.target_bytes_max else Code.HEADERS_TOO_LARGE
 
     def _refuse(self, code: Code, why: str) -> None:
-        """Read nothing more of what is no request; answer it once what was asked before it is answered."""
+        """Stops parsing invalid input, and answers it after the answers to earlier requests."""
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         in_body = self._receiving and not self._in_head
-        if in_body and not answering:  # said twice, it would be the answer to another request
+        if in_body and not answering:  # already answered: a second answer would belong to the next request
             refused_total.labels(why).inc()
             self._close()
             return
@@ -383,4 +384,4 @@ class HttpConnection(HttpToolsProtocol):
     def _close(self) -> None:
         self._over = True
         self.transport.close()
-        self.deadline = self._now() + _LINGER_S  # what a client does not read is not kept for longer
+        self.deadline = self._now() + _LINGER_S  # then an answer that the client does not read is dropped

@@ -1,8 +1,8 @@
-"""A request and its answer on an HTTP/1.1 connection: uvicorn's, which can also be read and answered in one step.
+"""Uvicorn's request/response cycle, with a shortcut to read the body and to answer in one step.
 
-ASGI hands bodies and answers over in messages. Where all of the body is here already, and all of the answer is at hand,
-`body_here` and `answer_whole` do the same without messages: the answer is one write, and its headers are not looked
-at one by one. Whoever wraps `receive` or `send` hides them with it, so nothing is passed over.
+ASGI passes bodies and answers in messages. When the whole body has arrived, or the whole answer is at hand,
+`body_here` and `answer_whole` do the same without messages: the answer is one write, and its headers are not examined
+one by one. Middleware that wraps `receive` or `send` hides the shortcut with it, so no middleware is bypassed.
 """
 
 from typing import Final
@@ -15,17 +15,17 @@ _Headers = list[tuple[bytes, bytes]]
 
 class HttpCycle(RequestResponseCycle):
     def body_here(self) -> bytes | None:
-        """The whole body, if nothing of it is still to come; None when it is to be received."""
+        """The whole body if it has arrived; else None, and the body must be received by messages."""
         if self.more_body or self.disconnected or self.waiting_for_100_continue:
             return None
         if self.flow.read_paused:
             self.flow.resume_reading()
         body, self.body = bytes(self.body), bytearray()
-        self.message_event.clear()  # what is received next is that the client has gone
+        self.message_event.clear()  # the next message to receive is the disconnect
         return body
 
     async def answer_whole(self, status: int, headers: _Headers, body: bytes) -> None:
-        """Status, headers (content-length among them) and body of an answer that has one: to no HEAD, no 204 or 304."""
+        """Sends status, headers (with content-length) and body. Not for answers without a body: HEAD, 204, 304."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:

@@ -1,8 +1,8 @@
-"""GET /metrics on METRICS_PORT: what all processes of a supervisor count, from the folder they share.
+"""GET /metrics on METRICS_PORT: the metrics of all processes of a supervisor, from the folder they share.
 
-Each process keeps its counts in files of its own (PROMETHEUS_MULTIPROC_DIR). When one ends its gauges go, and its
-counts are added to one file of all that ended: a process that ends every five seconds would leave 50,000 files in a
-day, which each scrape reads.
+Each process keeps its metrics in files of its own (PROMETHEUS_MULTIPROC_DIR). When it ends, its gauges are removed and
+its counters are added to one file for all ended processes: a process that ends every five seconds would leave 50,000
+files in a day, and each scrape reads all files.
 """
 
 import struct
@@ -20,16 +20,16 @@ from cli.run.supervise import say
 from runtime.local.count_files import reserve
 
 _ENDED = "0"
-"""In the place of a process number."""
+"""Stands in place of the process id in the files of ended processes."""
 _TRIES = 3
 
 
 class MetricsServer:
-    """Serves from the moment it is made until `stop`. `ended` is to be told of each process that ended."""
+    """Serves from construction until `stop`. The supervisor calls `ended` for each process that ended."""
 
     def __init__(self, folder: Path, host: str, port: int) -> None:
         self._folder = folder
-        self._lock = threading.Lock()  # while counts move from one file to another a scrape would see them twice
+        self._lock = threading.Lock()  # a scrape while counts move between files would count them twice
         registry = CollectorRegistry()
         registry.register(self)
         try:
@@ -42,7 +42,7 @@ class MetricsServer:
             for _ in range(_TRIES - 1):
                 try:
                     return self._merged()
-                except (struct.error, OSError):  # a process that starts has made a file and written nothing yet
+                except (struct.error, OSError):  # a starting process has created its file but written nothing yet
                     continue
             return self._merged()
 
@@ -51,7 +51,7 @@ class MetricsServer:
         return merged
 
     def ended(self, pid: int) -> None:
-        """Forget the gauges of this process, and keep its counts with those of the others that ended."""
+        """Removes the gauges of an ended process, and adds its counters to those of all ended processes."""
         with self._lock:
             mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
             for kind in ("counter", "histogram"):
@@ -60,7 +60,7 @@ class MetricsServer:
 
     def _add(self, file: Path, to: Path) -> None:
         try:
-            # All of it is read before any is added: a file cut short by a kill counts whole or not at all.
+            # The file is read whole before anything is added: one cut short by a kill counts wholly or not at all.
             found = list(MmapedDict.read_all_values_from_file(str(file)))  # type: ignore[no-untyped-call]
             if not to.exists():
                 reserve(to)

@@ -1,4 +1,4 @@
-"""`quita rekey`: seal everything anew with the first key of SECRET_KEY."""
+"""`quita rekey`: seals all sealed columns again with the first key of SECRET_KEY."""
 
 import argparse
 import asyncio

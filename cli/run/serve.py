@@ -1,7 +1,7 @@
-"""Serve the API: `quita serve` keeps API_PROCESSES processes running, each a uvicorn server on an inherited socket.
+"""`quita serve` keeps API_PROCESSES processes of the API running, each a uvicorn server on an inherited socket.
 
-Uvicorn's own supervisor is not used: its death would leave its workers on the port. A process listens once its
-application has started. SIGHUP has the supervisor replace its processes one by one, each once its successor listens.
+Uvicorn's own supervisor is not used, because its death would leave its workers on the port. A process listens once its
+application has started. On SIGHUP the supervisor replaces the processes one by one, each once its successor listens.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _BACKLOG = 4096
 _REQUESTS_END_S = 15
 _READY_S_MAX = 60.0
 _LAST_ANSWERS_S = 2.0
-"""How long a process that has a successor answers on the connections it has, each for the last time."""
+"""How long a replaced process keeps its open connections; it closes each one with the next answer."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -60,7 +60,7 @@ def serve(_: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def locked(home: Path) -> Iterator[None]:
-    """Lock the home: two supervisors would end each other's PostgreSQL, and empty each other's counts. The lock ends
+    """Locks the home: two supervisors would stop each other's PostgreSQL and delete each other's metrics. The lock ends
     with the process."""
     try:
         lock = (home / "up.lock").open("a+", encoding="ascii")
@@ -106,7 +106,7 @@ def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path |
 
 
 def counters(home: Path) -> str:
-    """The folder of the processes' shared metrics, emptied of those of earlier runs."""
+    """The folder of the processes' shared metrics, without the files of earlier runs."""
     folder = home / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -117,7 +117,7 @@ def counters(home: Path) -> str:
 
 
 def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
-    """Serve the metrics of the supervisor's children on METRICS_PORT, if it is set."""
+    """Serves the metrics of the supervisor's children on METRICS_PORT, if it is set."""
     from cli.run.metrics_port import MetricsServer
 
     if (port := settings.watching.metrics_port) is not None:
@@ -125,12 +125,12 @@ def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the API that listens on this address of this machine is ready. No proxy is asked."""
+    """Whether the API that listens on this address of this machine is ready; asked directly, without a proxy."""
     return _ready(http.client.HTTPConnection(reachable(host), port, timeout=2), "/readyz")
 
 
 def answers_at(base_url: str) -> bool:
-    """The same of an API elsewhere, at its BASE_URL; False where there is none."""
+    """Whether the API at this BASE_URL is ready; False when the URL has no host."""
     parts = urlsplit(base_url)
     if not parts.hostname:
         return False
@@ -148,14 +148,14 @@ def _ready(connection: http.client.HTTPConnection, path: str) -> bool:
 
 
 def reachable(host: str) -> str:
-    """Where a server that listens on `host` is reached from this machine."""
+    """The address under which this machine reaches a server that listens on `host`."""
     return {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def one_process(fd: int, started_fd: int | None = None) -> int:
-    """Run an API process on the inherited socket `fd`; `started_fd` is told when it listens. On SIGTERM it is not ready
-    for DRAIN_S, finishes its requests and ends. On SIGUSR1, when another process listens on the same socket, it takes
-    no more connections, gives each that it has its last answer, and ends."""
+    """Runs an API process on the inherited socket `fd`; writes to `started_fd` when it listens. On SIGTERM it reports
+    not ready for DRAIN_S, finishes its requests and ends. On SIGUSR1, when another process listens on the same socket,
+    it accepts no more connections, closes each open one with its next answer, and ends."""
     from runtime.limits.imports import import_lightly
 
     import_lightly()
@@ -176,7 +176,7 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            # Uvicorn raises the signal again at the end, with which a clean stop looks like a crash.
+            # Uvicorn's own version raises the signal again at the end, so a clean stop would look like a crash.
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
@@ -191,14 +191,14 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
                 os.close(started_fd)
 
         def hand_over(self) -> None:
-            # Connections that nobody has accepted yet stay in the socket's queue, for the successor.
+            # Connections that are not accepted yet stay in the socket's queue, for the successor.
             for each in self.servers:
                 each.close()
             app.closing = True
             asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self.end)
 
         def stop(self) -> None:
-            # /readyz says so first, and a balancer sends no more; a second signal ends the wait.
+            # First only /readyz answers 503, so that a load balancer sends no more; a second signal ends the wait.
             wait_s = 0 if app.draining else settings.watching.drain_s
             app.draining = True
             asyncio.get_running_loop().call_later(wait_s, self.end)
@@ -220,13 +220,13 @@ def _configured(app: "CellRouter", connections: "Connections") -> "uvicorn.Confi
         app,
         http=connections.protocol,  # type: ignore[arg-type]  # it calls what makes a protocol
         ws="none",
-        interface="asgi3",  # which it could not tell: ours only hand on what answers
+        interface="asgi3",  # uvicorn cannot detect it: our __call__ is no coroutine function but returns one
         lifespan="on",
         backlog=_BACKLOG,
         timeout_graceful_shutdown=_REQUESTS_END_S,
         server_header=False,
         proxy_headers=False,
-        access_log=False,  # access is logged by the application, with its request id
+        access_log=False,  # the application logs requests, with their request ids
         log_config=None,
     )
 

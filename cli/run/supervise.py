@@ -1,7 +1,8 @@
 """The supervisor of local processes: starts and restarts them, shows their errors, stops them in order.
 
-One thread, one loop, woken by signals. A child that dies is started again after 0.1 s, with exponential backoff when it
-keeps dying. The supervisor holds the API's port, so that no other program can take it while a process is replaced.
+It is one thread with one loop, woken by signals. A child that dies is started again after 0.1 s, with exponential
+backoff when it keeps dying. The supervisor holds the API's port, so that no other program can take it while a process
+is replaced.
 """
 
 import contextlib
@@ -21,13 +22,13 @@ from runtime.local.embedded import EmbeddedServer
 from runtime.local.postgres_account import CannotStart
 
 _TICK_S = 0.2
-_STOP_S_MAX = 20.0  # beside DRAIN_S: requests and deliveries under way may end
+_STOP_S_MAX = 20.0  # after DRAIN_S: time for requests and deliveries under way to end
 _LOG_BYTES_MAX = 16_000_000
-_ECHO_LINES_MAX = 20  # a tick; the rest stays in the log
+_ECHO_LINES_MAX = 20  # per tick; further lines stay in the log
 
 
 class Supervisor:
-    """Children stop in the order they were added, servers after them in reverse order."""
+    """Keeps children and servers running. Children stop in the order of `add`, then servers in reverse order."""
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
@@ -36,7 +37,7 @@ class Supervisor:
         self._children: list[Child] = []
         self._servers: list[EmbeddedServer] = []
         self._restart_at: dict[str, float] = {}
-        self._replace_asked = ""  # of this kind
+        self._replace_asked = ""  # the kind of process to replace
         self._to_replace: list[Child] = []
         self._read: dict[Path, int] = {}
         self._changed: Callable[[], None] = lambda: None
@@ -68,15 +69,15 @@ class Supervisor:
         self._changed = changed
 
     def on_tick(self, look: Callable[[], None]) -> None:
-        """`look` is called some times a second once all is ready; it may add children."""
+        """`look` is called several times a second once the API is ready; it may add children."""
         self._at_each_tick = look
 
     def on_end(self, ended: Callable[[int], None]) -> None:
-        """`ended` is called with the number of each child process that ended by itself."""
+        """`ended` is called with the process id of each child that ended before the supervisor stops."""
         self._ended = ended
 
     def replace_on(self, number: signal.Signals, kind: str) -> None:
-        """On this signal, replace all processes of a kind, one by one, each once its successor listens."""
+        """On this signal, replaces all processes of a kind one by one, each once its successor listens."""
 
         def asked(_number: int, _frame: FrameType | None) -> None:
             self._replace_asked = kind
@@ -94,7 +95,7 @@ class Supervisor:
         return found
 
     def run(self, *, ready: Callable[[], bool], on_ready: Callable[[], None], ready_s_max: float) -> None:
-        """Until asked to stop. Raises CannotRun when `ready` has not become true after `ready_s_max`."""
+        """Runs until a signal asks to stop. CannotRun when `ready` has not become true after `ready_s_max`."""
         deadline, is_ready = time.monotonic() + ready_s_max, False
         while not self.stopping:
             self.tend()
@@ -120,7 +121,7 @@ class Supervisor:
         self._echo_errors()
 
     def tend(self) -> None:
-        """Start what is due to start."""
+        """Starts the servers and children that are due, and carries on a replacement."""
         changed = False
         for server in self._servers:
             if not server.alive() and time.monotonic() >= self._restart_at.get(server.kind, 0.0):
@@ -128,7 +129,7 @@ class Supervisor:
                 self._restart_at[server.kind] = time.monotonic() + BACKOFF_S_MAX
                 try:
                     server.restart()
-                except (CannotStart, OSError) as error:  # its port was taken, its disk is full: what runs goes on
+                except (CannotStart, OSError) as error:  # its port is taken, the disk is full: the others go on
                     say(str(error))
                 changed = True
         changed |= self._replace()
@@ -149,7 +150,7 @@ class Supervisor:
             self._changed()
 
     def _replace(self) -> bool:
-        """Carry on what was asked for; whether a process came or went."""
+        """Carries on the replacement that was asked for; returns whether a process has started or ended."""
         if self._replace_asked and not self._to_replace:
             self._to_replace = [child for child in self._children if child.kind == self._replace_asked]
             self._replace_asked = ""
@@ -157,7 +158,7 @@ class Supervisor:
             return False
         child = self._to_replace[0]
         if child.replaced is None:
-            if not child.alive():  # it is started anew anyway
+            if not child.alive():  # it is restarted in any case
                 del self._to_replace[0]
                 return False
             try:
@@ -216,8 +217,8 @@ class Supervisor:
                 say(f"{path.stem}: {said}")
 
     def _bound_logs(self) -> None:
-        """Copy and empty a log that is large: who writes it keeps it open, and appends. What is written between the two
-        is lost. Of each there is the copy before, and where there is no room for one, none."""
+        """Copies a large log and empties it, because its writers keep it open and append. Lines written between the two
+        steps are lost. One copy is kept of each log; when the disk has no room for it, none."""
         for path in self.logs.glob("*.log"):
             with contextlib.suppress(OSError):
                 if path.stat().st_size <= _LOG_BYTES_MAX:
@@ -234,7 +235,7 @@ class Supervisor:
 
 
 def say(line: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal may be gone; what runs goes on
+    with contextlib.suppress(OSError):  # the terminal may be gone; that must not end the supervisor
         print(f"quita: {line}", flush=True)
 
 

@@ -1,7 +1,7 @@
-"""The first span of each request: what it was, of which route, how it was answered.
+"""The root span of each request: its method, route and status.
 
-Around the whole application, so that pages and the API are traced alike, and written once a request is answered: on its
-way it costs two readings of the clock.
+The middleware wraps the whole application, so that pages and the API are traced alike. The span is added after the
+answer: before that, a request costs two readings of the clock.
 """
 
 import time
@@ -12,7 +12,7 @@ from runtime.tracing.traces import Traces
 
 
 class Traced:
-    """An ASGI application around another. Requests that carry no request id in their answer are not traced."""
+    """An ASGI middleware. Requests whose answer carries no request id are not traced."""
 
     def __init__(self, app: Any, traces: Traces) -> None:
         self._app = app
@@ -35,7 +35,7 @@ class Traced:
                 self._add(scope, status, request_id, began_ns)
 
     def _add(self, scope: Any, status: int, request_id: str, began_ns: int) -> None:
-        # The template alone: a path may hold a key of the merchant's, or the token of a payer's page or of the bank.
+        # Only the template: a path may contain a merchant's key, or the token of a payer's page or of a bank callback.
         route = scope.get("path_template")
         attributes: dict[str, str | int | bool] = {
             "http.request.method": scope["method"],

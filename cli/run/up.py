@@ -36,7 +36,7 @@ _REACH_S_MAX = 5.0
 _WORKER = (sys.executable, "-m", "workers")
 _ROOT = Path(__file__).resolve().parents[2]
 
-# Two that can do everything, and one that must still complete its registration.
+# Two approved merchants, and one that must still complete its registration.
 _DEMO = (
     ("Padaria Aurora", True, "approved"),
     ("Oficina Boa Vista", True, "approved"),
@@ -69,7 +69,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     env = _environment(home)
     host, number = env.get("HOST") or "127.0.0.1", _number(env, "PORT", 8000)
     processes = _number(env, "API_PROCESSES", 2)
-    port = Port(host, number, processes)  # first: a port in use is the likeliest fault
+    port = Port(host, number, processes)  # before all else, because a port in use is the likeliest fault
     own_bank = not _loopback_bank(env)
     workers = _worker_environments(env, _number(env, "WORKER_PROCESSES", 1))
     env["METRICS_PORT"] = str(_metrics_port(env, home))
@@ -84,7 +84,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         return 0
     serve_metrics(supervisor, settings)
 
-    # A process needs two seconds of a core to start: the other API processes wait for the first.
+    # A process takes two seconds of a core to start: the other API processes start after the first is ready.
     first, *others = api_children(processes, port, env, supervisor.log("api"))
     supervisor.add(first)
     for own in workers:
@@ -98,7 +98,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         state = _state(home, settings, owner_url, ready_at, supervisor.pids())
         try:
             write_private(home / "run.json", msgspec.json.encode(state))
-        except OSError as error:  # a disk that is full ends nothing; the next change writes it again
+        except OSError as error:  # a full disk must not end the supervisor; the next change writes the file again
             say(f"run.json cannot be written: {error.strerror}")
 
     def ready() -> None:
@@ -126,7 +126,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
 
 
 def _cell_workers(supervisor: Supervisor, cells: CellWatch, env: dict[str, str], workers: int) -> Callable[[], None]:
-    """What adds workers for each cell, as many as home has, once the cell is in the directory."""
+    """Returns the tick function that adds workers for each new cell of the directory, as many as home has."""
     shared = {name: value for name, value in env.items() if name != "WORKER_PORT"}
 
     def look() -> None:
@@ -146,7 +146,7 @@ def _settings(env: dict[str, str]) -> Settings:
 
 
 def _loopback_bank(env: dict[str, str]) -> bool:
-    """Whether BANK_URL names a bank, which must be on this machine."""
+    """Whether BANK_URL names a bank; CannotRun when that bank is not on this machine."""
     if env.get("BANK_URL") and not is_loopback(env["BANK_URL"]):
         raise CannotRun("`quita up` is local work: for a bank elsewhere see docs/production.md (`quita serve`)")
     return bool(env.get("BANK_URL"))
@@ -176,8 +176,8 @@ def _state(
 
 
 def _start_servers(home: Path, env: dict[str, str], supervisor: Supervisor) -> str:
-    """PostgreSQL and Redis of our own where `env` names no others; their addresses are put there. Answers the
-    one for the owner of the tables, which no child is to know."""
+    """Starts PostgreSQL and Redis where `env` names none, and puts their addresses there. Returns the address for the
+    owner of the tables, which no child process may know."""
     if not env.get("DATABASE_URL"):
         postgres = EmbeddedPostgres()
         supervisor.add_server(postgres)
@@ -201,7 +201,7 @@ def _make_home(home: Path) -> None:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """The children's: the caller's environment, with defaults for local work."""
+    """The children's environment: the caller's, with defaults for local work."""
     env = dict(os.environ)
     env["QUITA_HOME"] = str(home)
     env.setdefault("QUITA_ENV", "local")
@@ -228,7 +228,7 @@ def _number(env: dict[str, str], name: str, default: int) -> int:
 
 def _bank(env: dict[str, str], settings: Settings, log: Path) -> Child:
     callback = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
-    # Who reaches it pays with nothing: it is for this machine, whatever the API listens on.
+    # Anyone who reaches the simulated bank can make payments out of nothing: it listens on loopback only.
     own = {**env, "BANK_BOLETO_WEBHOOK": callback, "HOST": "127.0.0.1"}
     return Child("bank", [sys.executable, "-m", "banks.simulated"], env=own, log=log)
 
@@ -247,7 +247,7 @@ def _metrics_port(env: dict[str, str], home: Path) -> int:
 
 
 def _worker_environments(env: dict[str, str], workers: int) -> list[dict[str, str]]:
-    """What each worker has of its own: with WORKER_PORT a port, one after the other."""
+    """The variables that differ between workers: with WORKER_PORT, consecutive ports from there on."""
     if not env.get("WORKER_PORT"):
         return [{} for _ in range(workers)]
     first = _number(env, "WORKER_PORT", 0)
@@ -258,7 +258,8 @@ def _worker_environments(env: dict[str, str], workers: int) -> list[dict[str, st
 
 
 async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list[Any], dict[str, str]]:
-    """Reach both servers, migrate, make the demo merchants and a person of the staff the first time; their records."""
+    """Checks that both servers answer and migrates. Returns the demo merchants and the demo member of staff, which the
+    first start creates."""
     import asyncpg
     from redis.exceptions import RedisError
 
@@ -294,7 +295,7 @@ async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list
 
 
 async def _demo_merchants(conn: Any, file: Path) -> list[Any]:
-    """The demo merchants of this database; `file` keeps their secrets, of which the database has only hashes."""
+    """The demo merchants; `file` keeps their secrets, of which the database has only hashes."""
     from commands.merchants.merchants import create_merchant
 
     with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
@@ -308,13 +309,13 @@ async def _demo_merchants(conn: Any, file: Path) -> list[Any]:
             msgspec.to_builtins(await create_merchant(conn, name=name, address=address, kyc=kyc, now=datetime.now(UTC)))
             for name, address, kyc in _DEMO
         ]
-        # Before the commit: the count above detects a file without its rows, nothing would detect the opposite.
+        # Written before the commit: the count above detects a file without rows, but nothing rows without a file.
         write_private(file, msgspec.json.encode(made))
     return made
 
 
 async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
-    """A person of the platform's staff for local work; `file` keeps the password."""
+    """A demo member of the platform's staff; `file` keeps the password."""
     from commands.people.staff import add_staff
     from runtime.passwords import hash_password
 
@@ -357,7 +358,7 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
 
 
 def _short(error: BaseException) -> str:
-    """The reason in one line, without the address: it may hold a password."""
+    """The reason in one line, without the server's address, which may contain a password."""
     if isinstance(error, TimeoutError):
         return f"no answer in {_REACH_S_MAX:.0f} s"
     return " ".join(str(error).split())[:200] or type(error).__name__

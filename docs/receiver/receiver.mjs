@@ -1,9 +1,9 @@
-// A receiver of webhooks to copy and to change: Node.js alone, an inbox of one file per event.
+// A receiver of webhooks to copy and change: Node.js only, with an inbox of one file per event.
 //
 //     WEBHOOK_SECRETS="whsec_..." node receiver.mjs
 //
-// A delivery is verified, stored under its event_id and answered; what your shop does with it, it does from the inbox,
-// after reading the charge again through the API. Environment: HOST and PORT (127.0.0.1, 9999), FOLDER (inbox).
+// A delivery is verified, stored under its event_id and answered. Your shop works from the inbox, and reads the charge
+// through the API before it acts. Environment: HOST and PORT (127.0.0.1, 9999), FOLDER (inbox).
 
 import { randomUUID } from "node:crypto";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
@@ -20,8 +20,8 @@ await mkdir(folder, { recursive: true });
 
 async function remember(eventId, body) {
   if (!/^[0-9a-f-]{36}$/.test(eventId)) throw new Error("no event_id");
-  // Under another name until it is whole: a disk that is full, or a crash, leaves no half of an event. One that comes
-  // again replaces the same bytes.
+  // Written under another name and then renamed, so that a full disk or a crash leaves no half event. An event that
+  // arrives again replaces the file with the same bytes.
   const part = join(folder, `${eventId}.${randomUUID()}`);
   try {
     await writeFile(part, body);

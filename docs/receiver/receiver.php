@@ -1,11 +1,11 @@
 <?php
 
-// A receiver of webhooks to copy and to change: PHP alone, an inbox of one file per event.
+// A receiver of webhooks to copy and change: PHP only, with an inbox of one file per event.
 //
 //     WEBHOOK_SECRETS="whsec_..." php -S 127.0.0.1:9999 receiver.php
 //
-// A delivery is verified, stored under its event_id and answered; what your shop does with it, it does from the inbox,
-// after reading the charge again through the API. Environment: FOLDER (inbox).
+// A delivery is verified, stored under its event_id and answered. Your shop works from the inbox, and reads the charge
+// through the API before it acts. Environment: FOLDER (inbox).
 
 require __DIR__ . '/verify.php';
 
@@ -13,7 +13,7 @@ $folder = getenv('FOLDER') ?: 'inbox';
 $secrets = preg_split('/\s+/', getenv('WEBHOOK_SECRETS') ?: '', -1, PREG_SPLIT_NO_EMPTY);
 if ($secrets === []) {
     error_log('receiver.php: set WEBHOOK_SECRETS');
-    http_response_code(500); // not 401: it will be sent again, and is taken when the secret is there
+    http_response_code(500); // the delivery is sent again, and accepted once the secret is set
     exit(1);
 }
 
@@ -24,8 +24,8 @@ $remember = function (string $eventId, string $body) use ($folder): void {
     if (!is_dir($folder)) {
         @mkdir($folder, 0700, true);
     }
-    // Under another name until it is whole: a disk that is full, or a crash, leaves no half of an event. One that comes
-    // again replaces the same bytes.
+    // Written under another name and then renamed, so that a full disk or a crash leaves no half event. An event that
+    // arrives again replaces the file with the same bytes.
     $part = "$folder/$eventId." . bin2hex(random_bytes(8));
     if (@file_put_contents($part, $body) !== strlen($body) || !@rename($part, "$folder/$eventId.json")) {
         @unlink($part);

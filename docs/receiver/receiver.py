@@ -1,16 +1,16 @@
-"""A receiver of webhooks for a billing system, to copy and to change: Python's standard library and SQLite only.
+"""A receiver of webhooks for a billing system, to copy and change: Python's standard library and SQLite only.
 
     QUITA_URL=http://127.0.0.1:8000 CLIENT_ID=... CLIENT_SECRET=... WEBHOOK_SECRETS="whsec_..." \\
         python3 receiver.py
 
 A delivery is verified, written into an inbox under its event_id, and answered. A second thread takes events from the
-inbox, reads the charge again through the API, and credits the invoice that the charge's external_id names, in one
-transaction with a row that can exist only once per charge. A third reads the feed, so that what no webhook brought
-arrives all the same. Any of this may be killed at any moment, run twice, or run beside another copy of itself.
+inbox, reads the charge through the API, and credits the invoice that the charge's external_id names, in one transaction
+with a row that can exist only once per charge. A third thread reads the feed, so that events arrive even if no webhook
+does. The program may be killed at any moment, and several copies of it may run at once.
 
-Environment: the four above (WEBHOOK_SECRETS: one, or two during a rotation), and if you like HOST and PORT (127.0.0.1,
-9999), DATABASE (receiver.sqlite3), POLL_S (60, how often the feed is read), ACCEPT_TEST (1 credits sandbox charges: for
-trying it out).
+Environment: the four variables above (WEBHOOK_SECRETS: one, or two during a rotation); optional are HOST and PORT
+(127.0.0.1, 9999), DATABASE (receiver.sqlite3), POLL_S (60, seconds between reads of the feed), ACCEPT_TEST (1 credits
+sandbox charges too, for trying it out).
 """
 
 import json
@@ -59,11 +59,11 @@ INSERT OR IGNORE INTO feed VALUES (1, 0);
 
 
 class Away(Exception):
-    """The API cannot answer now; the same question may be answered later."""
+    """The API cannot answer now; the same request may succeed later."""
 
 
 class Books:
-    """The database. Every block is one transaction that has the only right to write while it lasts."""
+    """The database. Each `transaction` block takes the write lock at its beginning, so blocks run one at a time."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -96,7 +96,7 @@ class Books:
 
 
 class Api:
-    """The service, asked with this merchant's credential."""
+    """A client of the API, with this merchant's credential."""
 
     def __init__(self, url: str, client_id: str, client_secret: str) -> None:
         self.url = url
@@ -104,8 +104,8 @@ class Api:
         self.token = ""
 
     def get(self, path: str) -> Any:
-        """The JSON of an answer, or None when there is no such thing."""
-        for _ in range(2):  # a token lives an hour
+        """The JSON of an answer, or None for 404."""
+        for _ in range(2):  # the token may have expired: it lives an hour
             if not self.token:
                 _, body = self._ask("/v1/oauth/token", urlencode(self.client).encode())
                 self.token = body["access_token"]
@@ -129,8 +129,8 @@ class Api:
 
 
 def settle(books: Books, api: Api, event_id: str, event: dict[str, Any], accept_test: bool) -> str:
-    """Do what an event asks for; says what was done. The API is asked before the transaction begins, and the event is
-    finished in the transaction that does its work."""
+    """Handles an event; returns the outcome. The API is asked before the transaction begins, and the event is marked as
+    done in the same transaction that credits the invoice."""
     charge, outcome = confirmed(api, event, accept_test)
     with books.transaction() as db:
         still = db.execute("SELECT 1 FROM inbox WHERE event_id = ? AND outcome IS NULL", (event_id,))
@@ -143,8 +143,8 @@ def settle(books: Books, api: Api, event_id: str, event: dict[str, Any], accept_
 
 
 def confirmed(api: Api, event: dict[str, Any], accept_test: bool) -> tuple[dict[str, Any] | None, str]:
-    """The charge to credit as the API knows it, or None and why there is nothing to do. The event itself is only
-    believed to name a charge."""
+    """The charge to credit, as the API has it; or None and the reason why there is nothing to do. Of the event only the
+    charge_id is used, never its amount or status."""
     if event["event"] != "payment.received":
         return None, "nothing to do"
     if event["test"] and not accept_test:
@@ -158,7 +158,7 @@ def confirmed(api: Api, event: dict[str, Any], accept_test: bool) -> tuple[dict[
 
 
 def credit(db: sqlite3.Connection, charge: dict[str, Any]) -> str:
-    """Credit the charge's invoice with what was paid, unless this charge was credited before."""
+    """Credits the charge's invoice with the paid amount, unless this charge was credited before."""
     number, cents = charge["external_id"], int(charge["payment"]["amount"].replace(".", ""))  # always two decimals
     if db.execute("SELECT 1 FROM invoice WHERE number = ?", (number,)).fetchone() is None:
         return "no such invoice"
@@ -170,7 +170,7 @@ def credit(db: sqlite3.Connection, charge: dict[str, Any]) -> str:
 
 
 def work_inbox(books: Books, api: Api, accept_test: bool, news: threading.Event) -> None:
-    """For ever: settle what is in the inbox. What cannot be settled now stays there and is tried again."""
+    """Settles the events in the inbox, without end. An event that cannot be settled now stays and is tried again."""
     wait_s = 1.0
     while True:
         news.clear()
@@ -183,7 +183,7 @@ def work_inbox(books: Books, api: Api, accept_test: bool, news: threading.Event)
                 try:
                     outcome = settle(books, api, event_id, json.loads(body), accept_test)
                 except (ValueError, KeyError, TypeError) as error:
-                    outcome = f"not understood: {error!r}"  # for a person to look at; the others must not wait
+                    outcome = f"not understood: {error!r}"  # left to a person, so that it does not block other events
                     with books.transaction() as db:
                         db.execute("UPDATE inbox SET outcome = ? WHERE event_id = ?", (outcome, event_id))
                 print(f"{event_id}: {outcome}", flush=True)
@@ -198,7 +198,8 @@ def work_inbox(books: Books, api: Api, accept_test: bool, news: threading.Event)
 
 
 def follow_feed(books: Books, api: Api, poll_s: float, news: threading.Event) -> None:
-    """For ever: put into the inbox what the feed has and no webhook brought. Its numbers have no gaps."""
+    """Copies events from the feed into the inbox, without end; those that a webhook brought are there already. The
+    feed's sequence has no gaps, so no event is missed."""
     while True:
         more = True
         try:
@@ -222,7 +223,7 @@ def follow_feed(books: Books, api: Api, poll_s: float, news: threading.Event) ->
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Where deliveries come in."""
+    """Receives deliveries over HTTP."""
 
     server: "Receiver"
     timeout = ANSWER_S
@@ -237,7 +238,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.rfile.read(int(length)), self.headers, self.server.secrets, self.server.books.remember
             )
         except (sqlite3.OperationalError, ValueError, KeyError):
-            status = 500  # not stored: it will be sent again
+            status = 500  # the event was not stored: the delivery is sent again
         self._answer(status)
         if status == 204:
             self.server.news.set()

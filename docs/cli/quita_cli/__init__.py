@@ -1,3 +1,3 @@
-"""Quita's API from a terminal. It needs Python's standard library, a credential, and nothing of the service itself."""
+"""Quita's API from a terminal. It needs a credential and Python's standard library, and no code of the service."""
 
 VERSION = "1.0.0"

@@ -1,4 +1,4 @@
-"""The API over HTTP, with a token that is asked for when it is needed."""
+"""A client of the API over HTTP, which obtains its access token when it first needs one."""
 
 import http.client
 import json
@@ -14,11 +14,11 @@ _AS_IT_IS = "%/:?@!$&'()*+,;=~[]"
 
 
 class Away(CannotRun):
-    """The API does not answer now, or says that it cannot."""
+    """The API does not answer, or answers 429 or 5xx; the same request may succeed later."""
 
 
 class ApiRefused(CannotRun):
-    """The API's refusal: its code, its sentence and the fields it names."""
+    """The API's refusal: its code, its message and the faulty fields."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         fields = "".join(f"\n  {each['field']}: {each['message']}" for each in error.get("fields", ()))
@@ -45,12 +45,12 @@ class Api:
         return self._keys.url.rstrip("/")
 
     def get(self, path: str, /, **query: Any) -> Any:
-        """`query`: None is left out, a list is repeated."""
+        """Sends a GET request. In `query`, None leaves a parameter out and a list repeats it."""
         given = {name: value for name, value in query.items() if value is not None}
         return self._asked("GET", path + (f"?{urlencode(given, doseq=True)}" if given else ""), None, {})
 
     def post(self, path: str, body: Any = None, *, key: bool = False, sandbox_bank: str | None = None) -> Any:
-        """`key`: the operation needs an Idempotency-Key, and this is a new one."""
+        """Sends a POST request; with `key`, it carries a new Idempotency-Key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())} if key else {}
         if sandbox_bank is not None:
             headers["X-Sandbox-Bank"] = sandbox_bank
@@ -63,7 +63,7 @@ class Api:
         sent = None if body is None else json.dumps(body).encode()
         if sent is not None:
             headers = headers | {"Content-Type": "application/json"}
-        for last in (False, True):  # a token lives an hour; some commands run all day
+        for last in (False, True):  # the token may have expired: it lives an hour, and some commands run all day
             status, answer = self._ask(method, path, sent, headers | {"Authorization": f"Bearer {self._issued()}"})
             if status < 400:
                 return answer
@@ -103,12 +103,12 @@ class Api:
 
 
 def _later(status: int) -> bool:
-    """Whether the same request may be answered later."""
+    """Whether the same request may succeed later."""
     return status == 429 or status >= 500
 
 
 def _told(answer: Any) -> str:
-    """What an error says: ours, a token's (RFC 6749), or whatever stands in front of the API."""
+    """The text of an error answer: from the API, the token endpoint (RFC 6749), or a proxy in front of the API."""
     given = answer if isinstance(answer, dict) else {}
     error = given.get("error")
     said = error.get("message") if isinstance(error, dict) else given.get("error_description")
@@ -116,8 +116,8 @@ def _told(answer: Any) -> str:
 
 
 def address(url: str) -> SplitResult:
-    """Its parts, when requests can be sent to it; path and query in the letters of a request line."""
-    with suppress(ValueError):  # a port that is no number, a bracket that stays open, a name with an empty label
+    """Splits a URL, with path and query quoted as a request line needs them; CannotRun when it is no http address."""
+    with suppress(ValueError):  # a port that is no number, an open bracket, a host with an empty label
         parts = urlsplit(url)
         whole = url.isprintable() and " " not in url and parts.port != 0
         if parts.scheme in ("http", "https") and parts.hostname and whole:
@@ -129,7 +129,7 @@ def address(url: str) -> SplitResult:
 def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
     parts = address(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    # An IPv6 address without a port would be taken for a name with one.
+    # The port is always given: without one, http.client would read the end of an IPv6 address as a port.
     return kind(parts.hostname or "", parts.port or kind.default_port, timeout=timeout_s)
 
 

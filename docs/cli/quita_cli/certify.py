@@ -1,7 +1,7 @@
-"""`certify URL`: twelve deliveries at a merchant's receiver, good and bad, and what it should mend.
+"""`certify URL`: sends twelve deliveries, valid and invalid, to a merchant's receiver, and tells what to fix.
 
-Every one is of the sandbox (`test` is true) and about charges that do not exist: a receiver that reads the charge again
-before it believes a delivery, as it should, finds none and does nothing.
+All deliveries are from the sandbox (`test` is true) and about charges that do not exist. A receiver should read the
+charge through the API before it acts on a delivery: it then finds none and does nothing.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from .output import show
 
 _CLOCK_S_MAX: Final = 300
 _SLOW_S: Final = 5.0
-"""Half of what the service waits: a receiver that needs so long at rest needs too long under load."""
+"""Half of the service's time limit: a receiver that takes this long when idle is too slow under load."""
 _AT_ONCE: Final = 8
 _LARGE_BYTES: Final = 48 * 1024
 _TAKEN: Final = "any 2xx"
@@ -29,7 +29,7 @@ _DECLINED: Final = "401 or 403"
 
 
 class Receiver:
-    """The address under test and the secret it holds."""
+    """The receiver under test: its address and the signing secret that it has."""
 
     def __init__(self, url: str, secret: str) -> None:
         self.url = url
@@ -45,7 +45,7 @@ class Receiver:
         change: Callable[[dict[str, str], bytes], tuple[dict[str, str], bytes]] | None = None,
         pieces: int = 1,
     ) -> Said:
-        """`change` is made after signing."""
+        """Signs and sends one delivery; `change` alters it after signing."""
         body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
         headers = headers_of(
             kind=event["event"], event_id=event["event_id"], delivery_id=str(uuid.uuid4()), attempt=attempt,
@@ -83,14 +83,14 @@ def _at_once(receiver: Receiver) -> list[Said]:
 
 
 def _out_of_order(receiver: Receiver) -> list[Said]:
-    """The cancellation of a charge arrives before the news of an earlier change."""
+    """A charge's cancellation arrives before an earlier change of its due date."""
     later = event("charge.cancelled", status="cancelled", version=3)
     earlier = event("charge.due_date_changed", charge_id=later["charge_id"], status="pending", version=2)
     return [receiver.deliver(later), receiver.deliver(earlier)]
 
 
 def _rotated(receiver: Receiver) -> list[Said]:
-    """Signed with a secret that the receiver does not have yet, and along with the one it has."""
+    """A delivery during a rotation: signed with a new secret, and in X-Service-Signature-Previous with the old one."""
 
     def old_signs_too(headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
         mine = signature(receiver.secret, int(headers["X-Service-Timestamp"]), body)
@@ -144,7 +144,7 @@ CHECKS: Final = (
 
 
 def certify(args: argparse.Namespace) -> int:
-    """0 when the receiver passes, 1 when it has something to mend."""
+    """Runs all checks; returns 0 when the receiver passes, 1 when it has something to fix."""
     address(args.url)
     receiver = Receiver(args.url, webhook_secret())
     failed = 0

@@ -1,4 +1,4 @@
-"""The words that are one or two calls each: charges, events, logs, clock."""
+"""The commands that need only a few calls: login, me, charges, open, events, logs, clock."""
 
 import argparse
 import json
@@ -56,14 +56,14 @@ def create_charge(args: argparse.Namespace, api: Api) -> int:
 
 
 def change_charge(args: argparse.Namespace, api: Api) -> int:
-    """pay (in the sandbox) and cancel."""
+    """Pays a charge (in the sandbox) or cancels it."""
     last = "simulate-payment" if args.change == "pay" else "cancel"
     _show_charge(args, api.post(f"/v1/charges/{args.charge_id}/{last}"))
     return 0
 
 
 def open_page(args: argparse.Namespace, api: Api) -> int:
-    """In the browser where there is one; the address is told either way."""
+    """Opens a page in the browser, if there is one; prints its address in any case."""
     if args.page == "docs":
         address = api.get("/v1/openapi.json")["externalDocs"]["url"]
     elif args.page == "dashboard":
@@ -85,7 +85,7 @@ def list_events(args: argparse.Namespace, api: Api) -> int:
 
 
 def resend_event(args: argparse.Namespace, api: Api) -> int:
-    """By event_id, or a range of the feed's numbers."""
+    """Sends events again, by event_id or by a range of sequences of the feed."""
     first, dash, last = args.event.partition("-")
     if first.isdigit() and (last.isdigit() or not dash):
         asked = {"from_sequence": int(first), "to_sequence": int(last or first)}
@@ -102,7 +102,8 @@ def resend_event(args: argparse.Namespace, api: Api) -> int:
 
 
 def tail_logs(args: argparse.Namespace, api: Api) -> int:
-    """Requests as they come, oldest first; one may come behind a later one, since each process writes its own."""
+    """Shows requests as they appear, oldest first. One may appear after a later one, since each process of the API
+    writes its own requests."""
     seen = {row["request_id"]: None for row in _requests(api, args, set())} if args.new else {}
     left = args.once
     while left is None or left > 0:
@@ -126,7 +127,7 @@ def tail_logs(args: argparse.Namespace, api: Api) -> int:
 
 
 def _requests(api: Api, args: argparse.Namespace, seen: Any) -> list[dict[str, Any]]:
-    """The newest that were not seen yet, newest first; those of this command itself are left out."""
+    """The requests that were not shown yet, newest first, without those of this command itself."""
     found: list[dict[str, Any]] = []
     cursor = None
     for _ in range(_PAGES_MAX):

@@ -1,4 +1,4 @@
-"""`completion bash|zsh`: a script of the shell that completes words and options, made of the parser itself."""
+"""`completion bash|zsh`: a shell script that completes commands and options, made from the parser itself."""
 
 import argparse
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _ZSH: Final = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """What is completed behind each word: the words and options that its parser knows."""
+    """The script: after each command it completes the subcommands and options that the command's parser knows."""
     cases = "\n".join(f'      "{path}") words="{" ".join(words)}" ;;' for path, words in _paths(parser, ""))
     return (_ZSH if shell == "zsh" else "") + _BASH.format(cases=cases)
 

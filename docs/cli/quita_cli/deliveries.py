@@ -1,4 +1,4 @@
-"""A webhook delivery as the service sends it: signed, POSTed, and what came of it."""
+"""Webhook deliveries as the service sends them: signed and POSTed, with the receiver's answer."""
 
 import hashlib
 import hmac
@@ -12,14 +12,15 @@ from typing import NamedTuple
 from .api import address, connection_to, short
 
 ANSWER_S_MAX = 10.0
-"""What the service waits for a receiver."""
+"""How long the service waits for a receiver's answer."""
 _KEEP_BYTES = 1024
 _READ_S = 2.0
-"""How long the service listens to what follows the status."""
+"""How long the service reads an answer's body."""
 
 
 class Said(NamedTuple):
-    """`status` is None, and `error` says why, when there was no answer."""
+    """A receiver's answer. Without one, `status` is None and `error` is the reason; `absent` if the connection was
+    refused or broke (not for a timeout)."""
 
     status: int | None
     error: str
@@ -33,7 +34,7 @@ class Said(NamedTuple):
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The key is the text of the secret as shown, whsec_ included; signed is `<timestamp>.<raw body>`."""
+    """The X-Service-Signature of `<timestamp>.<raw body>`. The key is the secret's text as shown, whsec_ included."""
     return "sha256=" + hmac.new(secret.encode(), b"%d.%b" % (timestamp, body), hashlib.sha256).hexdigest()
 
 
@@ -57,7 +58,7 @@ def headers_of(
 
 
 def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pause_s: float = 0.0) -> Said:
-    """One delivery. In more than one piece it is sent slowly, as a bad line does it. A redirect is not followed."""
+    """Sends one delivery; with more than one piece slowly, like a bad connection. Redirects are not followed."""
     parts = address(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     connection = connection_to(url, ANSWER_S_MAX)
@@ -76,7 +77,8 @@ def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pau
 
 
 def _beginning(answer: http.client.HTTPResponse) -> bytes:
-    """Of the body. The status is the answer, whatever becomes of that: a stream of events never ends."""
+    """The beginning of the answer's body. Reading stops after _READ_S, because an event stream never ends; errors are
+    ignored, because the status alone decides."""
     kept, until = b"", time.monotonic() + _READ_S
     with suppress(OSError, http.client.HTTPException):
         while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):

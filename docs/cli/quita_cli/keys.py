@@ -1,6 +1,6 @@
-"""Where the API is and who asks: from the environment, or as `login` stored it.
+"""The API's address and the credential, from the environment or as stored by `login`.
 
-A secret is never an argument: what stands on a command line is in the shell's history and in the list of processes.
+A secret is never an argument: a command line ends up in the shell's history and in the list of processes.
 """
 
 import getpass
@@ -26,7 +26,7 @@ class Keys(NamedTuple):
 
 
 def find(profile: str) -> Keys:
-    """QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET go before what is stored."""
+    """Address and credential: QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET, else those stored in the profile."""
     stored = _stored().get(profile, {})
     given = {name: os.environ.get(f"QUITA_{name.upper()}") or stored.get(name, "") for name in Keys._fields}
     missing = [name for name, value in given.items() if not value]
@@ -37,7 +37,7 @@ def find(profile: str) -> Keys:
 
 
 def ask(url: str | None) -> Keys:
-    """From the environment, else from whoever sits at the terminal; the secret is not shown while it is typed."""
+    """Address and credential from the environment, else from the terminal; the secret is not shown while typed."""
     given = {name: os.environ.get(f"QUITA_{name.upper()}", "") for name in Keys._fields} | ({"url": url} if url else {})
     words = {"url": "Address of the API: ", "client_id": "client_id: ", "client_secret": "client_secret: "}
     missing = [name for name in Keys._fields if not given[name]]
@@ -49,7 +49,8 @@ def ask(url: str | None) -> Keys:
 
 
 def store(profile: str, keys: Keys) -> Path:
-    """Written whole beside the old file and put in its place: nobody else may read it at any moment."""
+    """Stores a profile. The new file is created with mode 0600 and then replaces the old one, so that other users can
+    read it at no moment."""
     path = _path()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     profiles = _stored() | {profile: keys._asdict()}
@@ -62,7 +63,7 @@ def store(profile: str, keys: Keys) -> Path:
 
 
 def webhook_secret() -> str:
-    """The endpoint's, QUITA_WEBHOOK_SECRET or typed."""
+    """The endpoint's signing secret: QUITA_WEBHOOK_SECRET, else typed at the terminal."""
     return given_webhook_secret() or _signing_secret(
         _secret("Signing secret of your endpoint (whsec_...): ", [_WEBHOOK_SECRET]), "what was typed"
     )
@@ -75,8 +76,8 @@ def given_webhook_secret() -> str | None:
 
 
 def _signing_secret(secret: str, source: str) -> str:
-    """The key of one of the two signatures is what follows whsec_, decoded. The message never shows the secret: it may
-    end up in the log of a CI."""
+    """Checks a signing secret. The part after whsec_ must be base64, because the key of one of the two signatures is
+    decoded from it. The message never shows the secret, since it may end up in the log of a CI."""
     if not secret.startswith("whsec_"):
         raise CannotRun(f"{source} is not a signing secret: a signing secret begins with whsec_")
     try:
@@ -107,7 +108,7 @@ def _path() -> Path:
 
 
 def _prompt(words: str, missing: Sequence[str]) -> str:
-    """`missing`: the variables that would have answered."""
+    """Asks at the terminal. `missing`: the variables that would have answered, for the error."""
     try:
         return input(words).strip()
     except EOFError:

@@ -1,7 +1,7 @@
-"""`listen URL`: new events of the account, sent to an address on this machine as its webhooks would be.
+"""`listen URL`: sends the account's new events to an address on this machine, as its webhooks would be sent.
 
-It reads the feed and signs what it forwards, so the service need not reach this machine. A receiver that is away is
-waited for, in order: its restart loses nothing.
+It reads the feed and signs the events that it forwards, so the service need not reach this machine. While the receiver
+is not reached, `listen` waits and keeps the order, so a restart of the receiver loses nothing.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _POLL_S = 0.5
 _WAIT_S_MAX = 5.0
 _PATIENCE_S = 600.0
 _PAGE = 100
-_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body and these
+_ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body plus these fields
 DEFAULT_KINDS = ("payment.received", "charge.cancelled")
 
 
@@ -46,7 +46,7 @@ def listen(args: argparse.Namespace, api: Api) -> int:
 
 
 def _follow(api: Api, kinds: list[str], after: int) -> Iterator[dict[str, Any]]:
-    """Every event behind `after` as it comes, without end."""
+    """Yields every event after `after` as it appears, without end."""
     wait_s = _POLL_S
     while True:
         try:
@@ -64,7 +64,7 @@ def _follow(api: Api, kinds: list[str], after: int) -> Iterator[dict[str, Any]]:
 
 
 def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> bool:
-    """Whether the receiver took it. One that is away is waited for, unless the events are counted."""
+    """Forwards one event; returns whether the receiver accepted it. Waits while not reached, except with --once."""
     body = json.dumps(
         {name: value for name, value in item.items() if name not in _ONLY_IN_FEED},
         ensure_ascii=False, separators=(",", ":"),

@@ -16,7 +16,7 @@ from .trigger import KINDS, trigger
 
 _ABOUT = """Keys come from QUITA_URL, QUITA_CLIENT_ID and QUITA_CLIENT_SECRET, or from `quita-cli login`, which
 stores them for you alone. A secret is never an argument."""
-# What stands under "examples" in the help of a command.
+# The examples in the help of each command.
 _EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "login": ("login https://api.example.com", "login --profile production"),
     "charges create": ("charges create 10.50 --external-id order-1001", "charges create 10.50 --json"),
@@ -153,7 +153,7 @@ def _family(words: Any, name: str, told: str) -> Any:
 
 def _command(words: Any, name: str, run: Any, told: str, *, needs_api: bool = True) -> Any:
     made = words.add_parser(name, help=told, description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
-    # The whole name, as `prog` has it, without the program's own.
+    # `prog` is "quita-cli charges create": the key is the part after the program's name.
     if examples := _EXAMPLES.get(made.prog.partition(" ")[2]):
         whole = [each if "quita-cli" in each else f"quita-cli {each}" for each in examples]
         made.epilog = "examples:\n" + "\n".join(f"  {each}" for each in whole)

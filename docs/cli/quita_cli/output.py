@@ -1,4 +1,4 @@
-"""What a command says: a line for people, or JSON for programs."""
+"""The output of commands: a line for people, or JSON for programs."""
 
 import argparse
 import json

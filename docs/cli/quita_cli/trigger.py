@@ -1,4 +1,4 @@
-"""`trigger KIND`: have the sandbox make an event of a kind happen, by the calls that lead to it."""
+"""`trigger KIND`: makes the calls that lead to an event of this kind in the sandbox."""
 
 import argparse
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .output import show
 AMOUNT: Final = "10.00"
 _DUE_DAYS: Final = 10
 _CLOCK: Final = "/v1/sandbox/clock"
-# Invented: the sandbox takes any well-formed document.
+# Invented data: the sandbox accepts any well-formed document.
 _PAGADOR: Final = {
     "nome": "Pagador de Teste", "documento": "12345678909", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
     "logradouro": "Avenida Paulista", "numero": "1578", "cidade": "São Paulo", "uf": "SP",
@@ -31,7 +31,7 @@ def _boleto(api: Api) -> str:
 
 
 def _in_days(api: Api, days: int) -> str:
-    """By the sandbox's clock, which may be ahead of this machine's."""
+    """The day so many days from now by the sandbox's clock, which may be ahead of this machine's."""
     return (date.fromisoformat(api.get(_CLOCK)["now"][:10]) + timedelta(days=days)).isoformat()
 
 
@@ -73,11 +73,12 @@ KINDS: Final[dict[str, Callable[[Api], str]]] = {
     "payment.anomaly":         _after("/v1/sandbox/charges/{charge_id}/pay", {"times": 2}),
 }
 # fmt: on
-"""Events about withdrawals are of production alone."""
+"""Withdrawal events are missing: there are no withdrawals in the sandbox."""
 
 
 def happen(kind: str, api: Api) -> str:
-    """The charge of it. A credential of production is refused first: with it each call would make a real charge."""
+    """Makes the event happen; returns its charge_id. The first call works with test credentials only, because with a
+    production credential the calls would create a real charge."""
     api.get(_CLOCK)
     return KINDS[kind](api)
 

@@ -1,7 +1,7 @@
-"""`webhook list|test`: what was sent to the registered endpoint, and a delivery of one's own to look at.
+"""`webhook list|test`: lists the deliveries to the registered endpoint, and sends a test delivery.
 
-The endpoint itself, its address and its secret, is the dashboard's: no credential of a program changes where money's
-events go.
+The endpoint's address and secret can be changed in the dashboard only: no API credential may change where payment
+events are sent.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from .trigger import happen
 
 _WAIT_S_MAX: Final = 60.0
 _NO_ENDPOINT_S: Final = 3.0
-"""A delivery is there with its event, where there is an endpoint."""
+"""Without a delivery after this time there is no endpoint: a delivery is created with its event."""
 _POLL_S: Final = 0.5
 
 
@@ -24,7 +24,7 @@ def list_deliveries(args: argparse.Namespace, api: Api) -> int:
 
 
 def try_out(args: argparse.Namespace, api: Api) -> int:
-    """A test charge is paid, and its payment.received waited for; 1 unless the endpoint took it."""
+    """Pays a test charge and waits for the delivery of its payment.received; returns 1 unless the endpoint accepts."""
     charge_id = happen("payment.received", api)
     (event,) = api.get("/v1/events", charge_id=charge_id, type=["payment.received"])["data"]
     begun = time.monotonic()
