@@ -200,8 +200,8 @@ class _Rebuild:
     def _range(
         self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]
     ) -> Callable[[str], Awaitable[str | None]]:
-        """Slices by ranges of ids. A range that meets a unique key held by a row of another range is repeated at the end
-        of the part."""
+        """Slices by ranges of ids. A range that meets a unique key held by a row of another range is repeated at the
+        end of the part."""
 
         async def one(began: str) -> str | None:
             first, last, following = await verify_rows.next_range(self.conn, after, scope, began)
