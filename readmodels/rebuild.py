@@ -50,8 +50,8 @@ class _Standing(Struct):
     next: str | None = None
     """Where the part's next slice begins; None when only `again` is left to do."""
     again: list[tuple[UUID, UUID]] = []
-    """Ranges of this part that failed because a row of another range holds a unique key they need (say, a ledger number
-    taken by a wrong row). They are repeated at the end of the part."""
+    """Ranges of this part that failed because a row of another range holds a unique key that they need. They are
+    repeated at the end of the part."""
     rows: dict[str, int] = {}
     """Rows the journal has produced so far, per table."""
     journaled: int = 0

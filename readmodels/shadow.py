@@ -48,7 +48,7 @@ class Shadows:
         return cls(conn)
 
     async def project(self, which: Sequence[Projection]) -> int:
-        """Returns the number of journal rows projected."""
+        """Project the listed journal rows into the shadows; returns their number."""
         done = 0
         async for page in self._pages():
             await project(self.conn, page, which)
@@ -57,7 +57,7 @@ class Shadows:
         return done
 
     async def fold(self, which: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
-        """Fold the journal rows up to `up_to`; returns how many rows were listed."""
+        """Fold the listed journal rows up to `up_to`; returns the number of rows listed."""
         done = 0
         await _shadow_first(self.conn)
         async for page in self._pages():

@@ -31,7 +31,7 @@ _lag = sql.one("report_fold.lag", int)
 
 
 async def totals_serve(conn: Connection) -> bool:
-    """Whether few enough journal rows are missing in the totals for a sum to be read from them."""
+    """Whether few enough journal rows are missing from the totals for sums to be read from the totals."""
     return await _lag(conn) <= LAG_ROWS_MAX
 
 

@@ -81,7 +81,7 @@ def _next_of(name: str) -> Callable[..., Awaitable[AccountDays]]:
         at = msgspec.json.decode(began, type=_AccountDay)
         days = {"high": scope.high, "since": scope.first, "until": scope.after, **of}
         to = await find_after(conn, account_id=at.account_id, day=at.day, count=scope.rows_max, **days)
-        if to == at:  # the charges of one account and day never span two slices
+        if to == at:  # the charges of one account and day are never divided between slices
             to = await find_after(conn, account_id=at.account_id, day=_after(at.day), count=0, **days)
         ends = to or _AccountDay(scope.high, date.max)
         return AccountDays(at.account_id, at.day, ends.account_id, ends.day, to is None)
@@ -170,7 +170,7 @@ _in_spans = differences("verify_totals.differences_of_spans")
 
 async def next_spans(conn: Connection, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
     """The first and the last account of the slice that begins at `began`, and where the next slice begins. The spans of
-    one account never span two slices."""
+    one account are never divided between slices."""
     first = UUID(began)
     to = (await _spans_after(conn, first=first, high=scope.high, count=scope.rows_max)).key
     if to == first:

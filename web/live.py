@@ -1,4 +1,4 @@
-"""Server-sent events that tell open payer's pages of status changes of their charges.
+"""Server-sent events that tell payers' open pages of status changes of their charges.
 
 Thousands of pages may be open at once, nearly all without changes. One loop per process reads the state of all of them
 from PostgreSQL once a second, and holds no connection in between. Redis is not needed; a page without a stream, or with
@@ -85,7 +85,7 @@ class LivePage:
 
 
 class Live:
-    """The open payer's pages of a process."""
+    """The payers' pages that are open at a process."""
 
     def __init__(self, pool: Pool, now: Callable[[], datetime]) -> None:
         self._pool = pool

@@ -1,4 +1,4 @@
-"""Merchants' logos, for payer's pages and for previews of links to them."""
+"""Merchants' logos, for payers' pages and for previews of links to these pages."""
 
 from typing import Any, Final
 

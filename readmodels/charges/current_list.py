@@ -69,7 +69,7 @@ async def current_sums(
     are any, if the caller already knows."""
     if not (await any_overdue(conn, owner, now) if overdue is None else overdue):
         return await charge_sums(conn, owner, filters)
-    # One snapshot for both statements: a charge whose expiry is recorded in between would be moved twice.
+    # One snapshot for all statements: a charge whose expiry is recorded in between would count under the wrong status.
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         sums = await charge_sums(conn, owner, filters)
         (lapsed,) = await overdue_sum(conn, **given_of(owner, filters), now=now)

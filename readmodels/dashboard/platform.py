@@ -103,7 +103,7 @@ _of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
 """Takes `account_id`."""
 names_of_merchants = sql.many("platform.merchant_names", str)
-"""The first names in alphabetical order. Takes `limit`."""
+"""Merchants' names, the first `limit` in alphabetical order. Takes `limit`."""
 _kyc_counts = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)
 _queues = sql.many("platform.queues", Queue)

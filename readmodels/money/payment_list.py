@@ -94,8 +94,8 @@ async def payment_page(
 
 
 async def payment_sum(conn: Connection, owner: Owner, filters: PaymentFilters) -> PaymentSum:
-    """The sum of the payments that the filters select. Totals are stored by the day of the credit, not of the payment,
-    so a range of paid_at, like every filter but `method`, is added up payment by payment."""
+    """The sum of the payments that the filters select. Totals are stored by the day of the credit, not of the payment.
+    So with a range of paid_at, or any filter but `method`, the sum adds up single payments."""
     chosen = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
     if not owner.test and all(each is None for each in chosen) and await totals_serve(conn):
         methods = METHODS if filters.method is None else (filters.method,)

@@ -45,7 +45,7 @@ class ColumnKind(StrEnum):
 
 
 class By(StrEnum):
-    """The time that a row of a dated report covers. The row's day is the first day of it."""
+    """The time that a row of a dated report covers. The row is dated with the first day of that time."""
 
     DAY = "day"
     MONTH = "month"

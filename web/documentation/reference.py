@@ -19,7 +19,7 @@ from web.documentation.samples import SampleCall, samples_of
 from web.documentation.schema_words import SchemaWords, but_null, name_of
 
 SCHEMAS: Final = "schemas"
-_DEPTH_MAX = 6  # bodies are three levels deep; the limit ends a schema that contains itself
+_DEPTH_MAX = 6  # bodies are three levels deep; a schema that contains itself would recurse without end
 _UUID = "01a1fdb9-7c1e-7d3a-9f1e-2b7c64d0a001"
 
 # fmt: off

@@ -1,8 +1,8 @@
 """The documentation's search: every page and section with its words, in one list. The server filters the list by the
 query of the address, and a small script filters it while the reader types; both fold and match alike.
 
-Entries can be found by words of either language, because code and errors are in English and their reader may not be a
-speaker of it.
+Entries can be found by words of either language, because code and errors are in English and their readers may not speak
+English.
 """
 
 import re
