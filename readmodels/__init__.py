@@ -1,1 +1,1 @@
-"""All that can be seen, a file each."""
+"""Everything that is read: one file for each list, record, report and page."""

@@ -1,7 +1,7 @@
-"""Cursors: where a walk over a list stands. Opaque to callers, signed, and bound to list, account, mode and filters.
+"""Cursors: the position reached in a list. Opaque to callers, signed, and bound to list, account, mode and filters.
 
-base64url of the position (JSON) and 16 bytes of HMAC-SHA256 over position and everything it is bound
-to. Anything not made here for exactly this walk is Refused(CURSOR_INVALID).
+A cursor is base64url of the position (JSON) and 16 bytes of HMAC-SHA256 over the position and everything the cursor is
+bound to. A text that was not written here for exactly this list and these filters is Refused(CURSOR_INVALID).
 """
 
 import hmac
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 class Cursors:
     def __init__(self, keys: Sequence[bytes]) -> None:
-        """The first one signs; what another has signed is taken as well (runtime/seal.py)."""
+        """The first key signs; cursors signed with one of the other keys are accepted too (runtime/seal.py)."""
         self._keys = keys
 
     def write(self, position: Struct, bound_to: object) -> str:
@@ -33,7 +33,7 @@ class Cursors:
         return urlsafe_b64encode(plain + self._macs(plain, bound_to)[0]).decode().rstrip("=")
 
     def read(self, text: str, position: type[Position], bound_to: object) -> Position:
-        # The alphabet is checked strictly: Python's decoder skips over junk.
+        # The alphabet is checked here, because Python's decoder skips characters outside it.
         if (
             not text
             or len(text) > _TEXT_MAX
@@ -46,7 +46,7 @@ class Cursors:
         except (Base64Error, ValueError):
             raise Refused(Code.CURSOR_INVALID) from None
         plain, mac = raw[:-_MAC], raw[-_MAC:]
-        # The last character's spare bits could vary unnoticed: only the very text we wrote is taken.
+        # Base64 leaves spare bits in the last character, so several texts decode alike: only the one we wrote is valid.
         if (
             not any(hmac.compare_digest(mac, each) for each in self._macs(plain, bound_to))
             or urlsafe_b64encode(raw).decode().rstrip("=") != text

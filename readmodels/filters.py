@@ -1,6 +1,6 @@
-"""The filters of a list, declared once: the fields of a ListFilters say which parameters an address may have and how
-each is read, by the API (api/query.py) and by the dashboard (web/painel/lists.py). A filter that cannot be read is
-never left out: the wrong rows would be returned."""
+"""The filters of a list, declared once: the fields of a ListFilters say which query parameters the list takes and how
+the API (api/query.py) and the dashboard (web/painel/lists.py) read each of them. A filter that cannot be read is never
+ignored: the list would return the wrong rows."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -23,30 +23,30 @@ Filters = TypeVar("Filters", bound=ListFilters)
 
 
 class OneOf(Struct, frozen=True):
-    """Words the field may hold; of a tuple any number of them. `parameter` is its name in addresses."""
+    """The words a field may hold; a tuple field may hold several. `parameter` is the field's query parameter."""
 
     allowed: tuple[str, ...]
     parameter: str = ""
 
 
 class Digits(Struct, frozen=True):
-    """A number that people punctuate."""
+    """A number that people may write with punctuation, as a nosso numero."""
 
 
 class Fingerprint(Struct, frozen=True):
-    """The blind fingerprint of a number, which is what is stored of it."""
+    """A number of which only the blind fingerprint is stored, so the filter compares fingerprints."""
 
     parameter: str
 
 
 class FilterKind(Enum):
-    """How a filter is read, by the type or the marker of its field."""
+    """How a filter is read; decided by the type or the marker of its field."""
 
     TEXT = str
     ID = UUID
     SEQUENCE = int
     INSTANTS = datetime
-    """Both ends of a range, given as São Paulo days, the last one included."""
+    """Both ends of a range of instants, given as São Paulo days; the last day is included."""
     DAYS = date
     CHOICES = tuple
     CHOICE = OneOf
@@ -55,7 +55,7 @@ class FilterKind(Enum):
 
 
 class Filter(Struct, frozen=True):
-    """`parameter` is its name in addresses; that of a range is followed by `_from` and `_to`."""
+    """One filter of a list. `parameter` is its query parameter; a range has two, with `_from` and `_to` appended."""
 
     field: str
     parameter: str
@@ -82,15 +82,15 @@ class Fault(Enum):
 
 
 class QueryValues(Protocol):
-    """The parameters of one request."""
+    """The query parameters of one request."""
 
     def values(self, name: str) -> Sequence[str]: ...
     def is_plain(self, text: str) -> bool:
-        """Whether it has only characters that can be searched for."""
+        """Whether the text has only characters that can be searched for."""
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
-        """Refuse the request or remember the fault: nothing is read of this parameter. `fact`: the words that are
-        allowed, the greatest length, or where the range begins."""
+        """Refuse the request or record the fault; the parameter counts as not given. `fact`: the allowed words, the
+        greatest length, or the name of the parameter that begins the range."""
 
 
 def read_text(query: QueryValues, name: str) -> str | None:
@@ -109,7 +109,7 @@ def read_text(query: QueryValues, name: str) -> str | None:
 
 
 def read_digits(query: QueryValues, name: str) -> str | None:
-    """Without the marks that people write between them; what is marks alone finds nothing."""
+    """The digits without punctuation. A text of punctuation alone is kept as it is, so that it matches no row."""
     value = read_text(query, name)
     return None if value is None else without_marks(value) or value
 
@@ -145,7 +145,7 @@ def read_choice(query: QueryValues, name: str, allowed: Sequence[str]) -> str | 
 
 
 def read_days(query: QueryValues, first: str, last: str) -> tuple[date | None, date | None]:
-    """A range, the last day included."""
+    """Both ends of a range of days, the last day included."""
     begin, end = _day(query, first), _day(query, last)
     if begin is not None and end is not None and begin > end:
         query.fault(last, Fault.ENDS_FIRST, first)
@@ -162,7 +162,7 @@ def _day(query: QueryValues, name: str) -> date | None:
 
 
 def read_instants(query: QueryValues, first: str, last: str) -> tuple[datetime | None, datetime | None]:
-    """A range of São Paulo days, from the first's beginning to the last's end."""
+    """A range of São Paulo days as instants: the beginning of the first day, the end of the last."""
     begin, end = read_days(query, first, last)
     return (None if begin is None else day_begins(begin)), (None if end is None else day_ends(end))
 
@@ -173,7 +173,7 @@ def read_order(query: QueryValues) -> SortOrder:
 
 @cache
 def filters_of(into: type[ListFilters]) -> tuple[Filter, ...]:
-    """In the order of the fields; the two of a range, `x_from` and `x_to`, make one filter."""
+    """The filters of a list, in the order of the fields; the two fields of a range, `x_from` and `x_to`, make one."""
     hints = get_type_hints(into, include_extras=True)
     return tuple(_filter(name, hints[name]) for name in hints if name != "order" and not name.endswith("_to"))
 
@@ -190,7 +190,7 @@ def _filter(name: str, hint: Any) -> Filter:
 
 
 def read_filters(into: type[Filters], query: QueryValues, blind: Callable[[str], str]) -> Filters:
-    """What is asked for, the ranges read first. `blind` makes fingerprints."""
+    """Read all filters of a request, ranges first. `blind` makes fingerprints."""
     found: dict[str, Any] = {}
     for each in sorted(filters_of(into), key=lambda each: len(each.parameters), reverse=True):
         name = each.parameter

@@ -1,4 +1,4 @@
-"""Pages of lists, by key: where a page begins, and whether another follows, which one row more than asked tells."""
+"""Keyset pages of lists. A statement fetches one row more than the page holds, to tell whether another page follows."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,20 +24,20 @@ class SortOrder(StrEnum):
 
 
 class ListFilters(Struct, frozen=True, kw_only=True):
-    """The filters of a list are a struct of this kind."""
+    """The base of every list's filters."""
 
     order: SortOrder = SortOrder.DESC
 
 
 class TimePosition(Struct, frozen=True, array_like=True):
-    """The last row seen of a list in the order of an instant and an id."""
+    """The last row returned of a list that is ordered by an instant and an id."""
 
     at: datetime
     id: UUID
 
 
 class SequencePosition(Struct, frozen=True, array_like=True):
-    """The last row seen of a list in the order of numbers."""
+    """The last row returned of a list that is ordered by sequence."""
 
     sequence: int
 
@@ -49,14 +49,14 @@ class DocRow(Struct, frozen=True, gc=False):
 
 
 class Bounds(Struct, frozen=True, gc=False):
-    """The first number at or after each end of a range of instants; None where there is none yet."""
+    """The first sequence at or after each end of a range of instants; None where no such row exists yet."""
 
     first: int | None
     beyond: int | None
 
 
 class Window(Struct, frozen=True):
-    """The numbers between `above` and `below`."""
+    """The sequences between `above` and `below`, both excluded."""
 
     above: int = 0
     below: int = _SEQUENCE_MAX
@@ -84,7 +84,7 @@ _LEAST = timedelta(microseconds=1)
 
 
 def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], Row | None]:
-    """The page, and its last row when more follow."""
+    """The page, and its last row if more rows follow."""
     page = rows[:limit]
     return page, page[-1] if len(rows) > limit else None
 
@@ -100,8 +100,8 @@ async def time_page(
     before: datetime | None = None,
     **given: Any,
 ) -> tuple[Sequence[TimedRow], TimePosition | None]:
-    """One page of the rows in [since, before), and where the next one begins. The statement walks by (at, id), from
-    just beyond (:at, :id) to :until."""
+    """One page of the rows in [since, before), and the position of its last row if another page follows. The statement
+    walks by (at, id), from just beyond (:at, :id) to :until."""
     start, until = _walk(order, after, since or BEGINNING, before or END)
     found = await fetch(conn, order=order, at=start.at, id=start.id, until=until, limit=limit + 1, **given)
     rows, last = cut(found, limit)
@@ -111,8 +111,8 @@ async def time_page(
 def _walk(
     order: SortOrder, after: TimePosition | None, since: datetime, before: datetime
 ) -> tuple[TimePosition, datetime]:
-    """Where a walk begins, and its other end. An index is entered at one bound alone: with the position and the near
-    end of the range as two, every entry between them would be passed over."""
+    """Where a walk begins, and its other end. The position and the near end of the range are merged into one bound: an
+    index scan starts at one bound only, and would read and discard every entry between the two."""
     if order is SortOrder.ASC:
         edge = _FIRST if since <= BEGINNING else TimePosition(since - _LEAST, _LAST.id)
         return max(after or edge, edge, key=_place), before
@@ -127,8 +127,8 @@ def _place(position: TimePosition) -> tuple[datetime, UUID]:
 def merged(
     pages: Sequence[tuple[Sequence[TimedRow], TimePosition | None]], order: SortOrder, limit: int
 ) -> tuple[Sequence[TimedRow], TimePosition | None]:
-    """One page of several lists as one, and where the next one begins. Each of `pages` has the first rows of its list
-    after the same position, `limit` of them where there are as many, and None where its list ends."""
+    """One page of several lists merged, and the position of its last row if another page follows. Each of `pages` holds
+    up to `limit` rows of its list after the same position, and None as its position where the list ends."""
     rows = sorted(
         (row for page, _ in pages for row in page), key=lambda row: (row.at, row.id), reverse=order is SortOrder.DESC
     )
@@ -146,7 +146,7 @@ async def sequence_page(
     window: Window,
     **given: Any,
 ) -> tuple[Sequence[NumberedRow], SequencePosition | None]:
-    """One page of a statement that walks the numbers above `above` and below `below`, and where the next one begins."""
+    """One page of the rows whose sequence lies within the window, and the position of its last row if more follow."""
     above, below = window.above, window.below
     if after is not None and order is SortOrder.ASC:
         above = max(above, after.sequence)
@@ -163,7 +163,7 @@ async def window_of(
     created_from: datetime | None,
     created_to: datetime | None,
 ) -> Window:
-    """The numbers of the rows in [created_from, created_to)."""
+    """The window of sequences that holds the rows created in [created_from, created_to)."""
     if created_from is None and created_to is None:
         return Window()
     bounds = await find_bounds(

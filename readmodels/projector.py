@@ -1,4 +1,4 @@
-"""Fill the read tables from journal rows: the same functions live, in a rebuild and in a verification."""
+"""Fill the read tables from journal rows. Live writes, rebuilds and verifications run the same functions."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,8 +8,8 @@ from sql import Connection
 
 
 class Projection(StrEnum):
-    """The parts of the function `project` (sql/migrations/baseline/0015_projections.sql), in the order in which it
-    runs them over the same rows."""
+    """The parts of the SQL function `project` (sql/migrations/baseline/0015_projections.sql), in the order in which the
+    function applies them to the rows it is given."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -27,5 +27,5 @@ _project = sql.run("project.rows")
 
 
 async def project(conn: Connection, journal_ids: Sequence[int], which: Sequence[Projection]) -> None:
-    """Lay these journal rows over the read tables; `which` names the projections that concern them."""
+    """Apply these journal rows to the read tables; `which` names the projections that concern them."""
     await _project(conn, journal_ids=journal_ids, which=which)

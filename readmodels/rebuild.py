@@ -1,9 +1,9 @@
-"""Have the read tables be what the journal says, by the statements that fill them live, beside everybody's work.
+"""Rebuild the read tables from the journal, with the statements that fill them live, while writers go on.
 
-Slices as those of a verification (readmodels/verify_rows.py): what the journal says of a few hundred charges is made
-beside the read tables, and rows that differ are replaced in place. Whoever changes one of these charges waits until the
-slice is committed, and nobody waits for anything else. Nothing is left half built by a kill, and what is done is stored
-after each slice: a rebuild that was killed goes on there.
+The work is cut into slices like a verification's (readmodels/verify_rows.py). For a few hundred charges at a time, the
+rows that the journal implies are made in shadow tables, and rows of the read tables that differ are replaced in place.
+A writer that changes one of these charges waits until the slice is committed; no other writer waits. A kill leaves
+nothing half built: progress is stored after each slice, and a rebuild that was killed resumes from there.
 """
 
 import asyncio
@@ -29,30 +29,31 @@ from runtime.postgres import connect
 from sql import Connection
 
 CHARGES_MAX: Final = 500
-"""Charges, or withdrawals, that are held at once: some tens of milliseconds."""
+"""Charges, or withdrawals, locked at once: for some tens of milliseconds."""
 TOTALS_MAX: Final = 10_000
-"""Charges of a slice of totals: only their folding waits for it."""
+"""Charges of a slice of totals. Such a slice may be larger, because it delays only the worker that folds the totals."""
 _TURNS_MAX: Final = 100
 _TURN_S: Final = 0.1
 _ONCE: Final = ("read_ledger", "read_event")
 KEPT: Final = 20
-"""Rebuilds of which it stays to be read how far they came."""
+"""Rebuilds whose progress is kept for operators to read."""
 
 
 class StillHeld(Exception):
-    """A charge or withdrawal was held by others each time for ten seconds."""
+    """A charge or withdrawal was locked by other transactions at every attempt for ten seconds."""
 
 
 class _Standing(Struct):
-    """How far a rebuild is: the parts before `part` are done."""
+    """The progress of a rebuild: the parts before `part` are done."""
 
     part: str = ""
     next: str | None = None
-    """Where its next slice begins; None when only `again` is left of it."""
+    """Where the part's next slice begins; None when only `again` is left to do."""
     again: list[tuple[UUID, UUID]] = []
-    """Ranges of this part in which a row of another range was in the way: done once more in its end."""
+    """Ranges of this part that failed because a row of another range holds a unique key that they need. They are
+    repeated at the end of the part."""
     rows: dict[str, int] = {}
-    """That the journal makes, per table, so far."""
+    """Rows the journal has produced so far, per table."""
     journaled: int = 0
 
 
@@ -63,7 +64,7 @@ class _Rebuilding(Struct, frozen=True):
 
 
 class _Part(NamedTuple):
-    """A walk along one table, in slices; `redo` does a range of ids that could not be done in its turn."""
+    """A walk along one table, in slices; `redo` repeats a range of ids that failed in its turn."""
 
     name: str
     first: str
@@ -102,7 +103,8 @@ _SPANS = sql.for_each("rebuild.spans", _one)
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
-    """Replace what differs from the journal in read tables and daily totals; rows that the journal makes, per table."""
+    """Replace the rows of read tables and daily totals that differ from the journal. Returns the number of rows that
+    the journal implies, per table."""
     conn = await connect(database_url)
     try:
         begun_at = (await find_horizon(conn)).as_of
@@ -114,7 +116,7 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
 
 
 async def resume_rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
-    """Go on with the newest rebuild that was not finished; rows as `rebuild`, those of before included."""
+    """Resume the newest unfinished rebuild. Returns the numbers of rows as `rebuild` does, earlier runs included."""
     conn = await connect(database_url)
     try:
         left = await _unfinished(conn)
@@ -179,7 +181,8 @@ class _Rebuild:
         )
 
     async def _stand(self, part: str, following: str | None) -> None:
-        """Stored behind the slice and not with it: a kill in between does one slice again, which changes nothing."""
+        """Stores the progress after the slice's commit, in a transaction of its own. A kill in between repeats one
+        slice, which changes nothing."""
         self.standing.part, self.standing.next = part, following
         await _store(self.conn, rebuild_id=self.rebuild_id, standing=msgspec.json.encode(self.standing))
         self.progress(self.standing.journaled)
@@ -197,7 +200,8 @@ class _Rebuild:
     def _range(
         self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]
     ) -> Callable[[str], Awaitable[str | None]]:
-        """A range of ids. One in which a row of another range is in the way is done once more in the end."""
+        """Slices by ranges of ids. A range that meets a unique key held by a row of another range is repeated at the
+        end of the part."""
 
         async def one(began: str) -> str | None:
             first, last, following = await verify_rows.next_range(self.conn, after, scope, began)
@@ -209,7 +213,7 @@ class _Rebuild:
 
         return one
 
-    # What is held while it is looked at
+    # Charges and withdrawals, which are locked while they are compared
 
     async def _charges(self, first: UUID, last: UUID) -> None:
         left = set(await _charges_between(self.conn, first=first, last=last))
@@ -231,14 +235,14 @@ class _Rebuild:
         work: Callable[[list[UUID]], Awaitable[dict[str, int]]],
         hold_some: Callable[[list[UUID]], Awaitable[list[UUID]]],
     ) -> None:
-        """With what can be held now; the rest in a next turn."""
+        """Work on the charges or withdrawals that can be locked now, and on the others in later turns."""
         for turn in range(_TURNS_MAX):
             async with self.conn.transaction():
                 await plan_for_this(self.conn)
-                # Read after they are held: nobody appends to the journal of these until the commit.
+                # The journal is read after the locks are taken, so that it cannot grow for these ids before the commit.
                 held = await hold_some(sorted(left))
                 made = await work(held)
-            # Ledger and feed are made whole in the first turn.
+            # Each turn makes the range's ledger lines, and its events without a charge, in full: only the first counts.
             self._count(made if turn == 0 else {name: rows for name, rows in made.items() if name not in _ONCE})
             left -= set(held)
             if not left:
@@ -264,7 +268,7 @@ class _Rebuild:
             await each(self.conn)
         return made | {table: await shadows.count(table) for table in ("read_ledger", "read_event")}
 
-    # Written once: nothing has to be held
+    # Ledger lines and events, which are written once and need no lock
 
     async def _ledgers(self, scope: VerifyScope, began: str) -> str | None:
         lines, following = await verify_rows.next_lines(self.conn, scope, began)
@@ -279,10 +283,10 @@ class _Rebuild:
         await _drop_events(self.conn, events=others)
         return following
 
-    # Totals: whoever folds waits for the position
+    # Totals: each slice locks the position of the daily totals, so the worker that folds them skips its round
 
     async def _fold(self, _: str) -> None:
-        """Everything up to now, as the worker's duty does."""
+        """Fold everything up to now into the daily totals, as the worker's duty does."""
         turns, horizon = 0, None
         while turns < _TURNS_MAX:
             horizon = horizon or await settled_up_to(self.conn)

@@ -1,8 +1,8 @@
-"""Chains of hashes over what is append only, the journal and the audit log: made block by block behind the writers, and
-looked at by verifications.
+"""Hash chains over the two append-only tables, the journal and the audit log: extended block by block behind the
+writers, and checked by verifications.
 
-They show a change that was made past the triggers, by whoever may switch them off. Who can also make a whole chain anew
-is found out by a digest that was kept elsewhere (`quita readmodels head`).
+A chain shows a change made past the triggers by a role that may disable them. A role that can also recompute the whole
+chain is exposed by a digest that was kept elsewhere (`quita readmodels head`).
 """
 
 from datetime import datetime
@@ -17,19 +17,19 @@ from readmodels.verify_scope import Difference, Slice, VerifyPart, VerifyScope
 from sql import Connection
 
 ROWS_MAX: Final = 2_000
-"""Of a block."""
+"""Rows of a block."""
 _BLOCKS: Final = 10
 
 
 class Chain(StrEnum):
-    """The table that is sealed."""
+    """The table that a chain seals."""
 
     JOURNAL = "journal"
     AUDIT = "audit"
 
 
 class ChainSeal(Struct, frozen=True):
-    """Of the rows up to `last_id`: `rows` of its block, and the digest of the chain so far, in hex."""
+    """The seal of the block that ends with row `last_id`: the block's `rows`, and the chain's digest so far, in hex."""
 
     last_id: int
     rows: int
@@ -46,13 +46,13 @@ class _Looked(Struct, frozen=True):
 _extend = sql.one("seal.extend", int)
 _look_at = sql.many("seal.look", _Looked)
 chain_head = sql.maybe("seal.head", ChainSeal)
-"""`chain`."""
+"""Takes `chain`."""
 seal_at = sql.maybe("seal.at", ChainSeal)
-"""`chain, last_id`."""
+"""Takes `chain, last_id`."""
 
 
 async def extend_seals(conn: Connection, horizon: Horizon) -> int:
-    """Seal the next block of each chain; how many rows. Below the horizon no row can appear any more."""
+    """Seal the next block of each chain; returns the number of rows sealed. Below the horizon no new row can appear."""
     up_to = {Chain.JOURNAL: horizon.journal_id, Chain.AUDIT: horizon.audit_number}
     return sum([await _extend(conn, chain=chain, up_to=up_to[chain], limit=ROWS_MAX) for chain in Chain])
 

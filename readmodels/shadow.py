@@ -1,4 +1,5 @@
-"""Read tables made beside the real ones, for one transaction, with the statements that fill the real ones."""
+"""Shadow tables: temporary copies of the read tables, filled for one transaction by the statements that fill the real
+tables."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -22,23 +23,24 @@ _COUNT = sql.for_each("shadow.count", lambda name: sql.one(name, int))
 
 
 class Shadows:
-    """Temporary read tables, which `project` and `fold` fill with the rows that stand in `journal_order`. After the
-    filling a name means the real table again, `pg_temp.` the other."""
+    """Temporary read tables, which `project` and `fold` fill from the journal rows listed in `journal_order`. After
+    each filling a plain name means the real table again; `pg_temp.` names the shadow."""
 
     def __init__(self, conn: Connection) -> None:
         self.conn = conn
 
     @classmethod
     async def make(cls, conn: Connection, *tables: str) -> "Shadows":
-        """From now on this transaction writes no other table: a projection whose table was not made fails, and leaves
-        the real one alone."""
+        """Make these shadow tables. From now on the transaction can write temporary tables only: a projection whose
+        shadow was not made fails instead of writing the real table."""
         made = await cls.make_to_write(conn, *tables)
         await _real_kept(conn)
         return made
 
     @classmethod
     async def make_to_write(cls, conn: Connection, *tables: str) -> "Shadows":
-        """All tables must be named that will be projected to: any other would be the real one."""
+        """Make these shadow tables in a transaction that also writes real ones. `tables` must name every table that
+        will be projected to: a projection writes the real table where there is no shadow."""
         await _order(conn)
         for table in tables:
             await _MAKE[table](conn)
@@ -46,7 +48,7 @@ class Shadows:
         return cls(conn)
 
     async def project(self, which: Sequence[Projection]) -> int:
-        """Answers how many rows of the journal there were."""
+        """Project the listed journal rows into the shadows; returns their number."""
         done = 0
         async for page in self._pages():
             await project(self.conn, page, which)
@@ -55,7 +57,7 @@ class Shadows:
         return done
 
     async def fold(self, which: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
-        """Of the rows up to this one; answers how many there were."""
+        """Fold the listed journal rows up to `up_to`; returns the number of rows listed."""
         done = 0
         await _shadow_first(self.conn)
         async for page in self._pages():

@@ -1,7 +1,7 @@
-"""A range of days as few kept totals: decades, and of what they leave at both ends years, months and days.
+"""A range of days split into few stored totals: decades, and at both ends years, months and days for the rest.
 
-Totals of each of these are kept (span_charge, span_entry in migration 0012_reports), so a sum over all there is reads
-as much of a history of ten years as of one of a month.
+Totals are stored for each of these spans (span_charge, span_entry in migration 0012_reports), so a sum over the whole
+history reads about as many rows for ten years as for one month.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ import sql
 from sql import Connection
 
 LAG_ROWS_MAX = 50_000
-"""Rows of the journal that are not in the totals yet, each of which is read: with more of them, charges and lines are
-counted one by one."""
+"""Journal rows not yet in the totals. A sum reads each of them beside the totals; when there are more than this,
+charges and ledger lines are counted one by one instead."""
 
 
 class SpanRange(Struct, frozen=True):
-    """Spans of one length that begin from `first` on and before `after`, whole; date.min and date.max are without
-    bound."""
+    """Whole spans of one length that begin on or after `first` and before `after`; date.min and date.max mean
+    unbounded."""
 
     span: str
     first: date
@@ -31,12 +31,13 @@ _lag = sql.one("report_fold.lag", int)
 
 
 async def totals_serve(conn: Connection) -> bool:
-    """Whether the totals are near enough to what has happened."""
+    """Whether few enough journal rows are missing from the totals for sums to be read from the totals."""
     return await _lag(conn) <= LAG_ROWS_MAX
 
 
 def span_ranges(first: date, after: date, *, longest: str = "decade") -> list[SpanRange]:
-    """All days from `first` on and before `after`, each once; at most seven ranges, of no longer spans than said."""
+    """Ranges that together hold each day from `first` on and before `after` once: at most seven, none with spans longer
+    than `longest`."""
     ranges: list[SpanRange] = []
     for span, begin in _LONGER:
         if _SHORTER[span] == longest:
@@ -75,7 +76,7 @@ def _at_or_before(day: date, begin: Callable[[date], date]) -> date:
 
 
 def _at_or_after(day: date, span: str, begin: Callable[[date], date]) -> date:
-    """date.max when there is no later one."""
+    """The first beginning of such a span on or after the day; date.max when none follows."""
     begun, longest = begin(day), timedelta(days=_DAYS_MAX[span])
     if begun == day:
         return day

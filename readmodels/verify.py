@@ -1,9 +1,9 @@
-"""Show that the read tables are what the journal says, to the byte, while everybody goes on working.
+"""Verify that the read tables agree with the journal, to the byte, while writers go on.
 
-The work is cut into slices (readmodels/verify_rows.py, verify_totals.py). Each is a transaction of seconds that sees
-journal, books and read tables as of one instant, makes what the read tables must hold beside them, and compares both
-ways; so what is written meanwhile is no difference, and vacuum waits for no more than a slice. Where each part stands
-is kept in the database: a verification that was killed goes on with the slice it was in.
+The work is cut into slices (readmodels/verify_rows.py, verify_totals.py). Each slice is a transaction of seconds that
+sees journal, books and read tables as of one instant, makes in shadow tables what the read tables must hold, and
+compares both ways. So concurrent writes are no difference, and vacuum waits for one slice at most. The progress of each
+part is kept in the database: a verification that was killed resumes with the slice it was in.
 """
 
 from collections.abc import Callable
@@ -22,19 +22,19 @@ from sql import Connection
 
 PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, *seals.PARTS)
 NIGHTLY_ROWS_MAX: Final = 2_000
-"""Of a slice: shorter snapshots than of one that somebody waits for."""
+"""Rows of a nightly slice: fewer than in a verification an operator waits for, so that its snapshots are shorter."""
 KEPT: Final = 20
-"""Verifications whose differences stay to be read."""
+"""Verifications whose differences are kept for operators to read."""
 
 
 class VerifyProgress(Struct, frozen=True):
-    """A slice that is done."""
+    """The progress of a verification after a slice."""
 
     part: str
     slices: int
-    """Of this part, so far."""
+    """Slices of this part done so far."""
     rows: int
-    """Looked at in this run, of all parts."""
+    """Rows checked in this run, in all parts."""
     differences: int
 
 
@@ -77,7 +77,7 @@ async def verify(
     scope: VerifyScope | None = None,
     progress: Callable[[VerifyProgress], None] = lambda done: None,
 ) -> list[Difference]:
-    """What differs, in the whole database or in the scope; empty when all is well."""
+    """The differences found in the whole database, or in the scope; empty when all is well."""
     conn = await connect(database_url)
     try:
         begun = await _begin(conn, scope=msgspec.json.encode(scope or VerifyScope()), nightly=False)
@@ -90,7 +90,7 @@ async def verify(
 async def resume(
     database_url: str, *, progress: Callable[[VerifyProgress], None] = lambda done: None
 ) -> list[Difference]:
-    """Go on with the newest verification that was not finished; all that it has found, before and now."""
+    """Resume the newest unfinished verification. Returns all its differences, those of earlier runs included."""
     conn = await connect(database_url)
     try:
         left = await _unfinished(conn, nightly=False)
@@ -102,7 +102,7 @@ async def resume(
 
 
 async def nightly_begun_at(conn: Connection) -> tuple[datetime | None, bool]:
-    """When the last nightly verification was begun, None if there was none, and whether it is unfinished."""
+    """When the last nightly verification began (None if there was none), and whether it is unfinished."""
     begun = await _nightly_begun(conn)
     return (None, False) if begun is None else (begun.begun_at, begun.ended_at is None)
 
@@ -113,9 +113,10 @@ async def begin_nightly(conn: Connection) -> None:
 
 
 async def nightly_slice(conn: Connection) -> int | None:
-    """One slice of the nightly verification; how many rows differ when it has come to its end, None before.
+    """Do one slice of the nightly verification. Returns the number of rows that differ once the verification is
+    complete, None before.
 
-    `conn` is of `runtime.postgres.connect`: a slice may take longer than a pool lets a statement.
+    `conn` comes from `runtime.postgres.connect`: a slice may take longer than a pool's statement timeout.
     """
     left = await _unfinished(conn, nightly=True)
     if left is None:
@@ -126,7 +127,7 @@ async def nightly_slice(conn: Connection) -> int | None:
 
 
 async def missing_events(conn: Connection, *, verification_id: int) -> int:
-    """How many events are missing in months that left the feed, by a verification of everything that is complete."""
+    """The number of events missing in months that left the feed, found by a complete verification of everything."""
     return await _left_feed(conn, verification_id=verification_id) or 0
 
 
@@ -150,7 +151,8 @@ def _scope_of(verification: _Verification) -> VerifyScope:
 async def _next_slice(
     conn: Connection, verification: _Verification, scope: VerifyScope
 ) -> tuple[str, int, Slice] | None:
-    """Look at the next slice and store what it came to: its part, which slice of that, itself. None: all is done."""
+    """Check the next slice and store its result. Returns the part, the slice's number within it and the slice; None
+    when all parts are done."""
     stands = {at.part: at.next for at in await _parts(conn, verification_id=verification.verification_id)}
     for part in PARTS:
         began = stands.get(part.name, part.first(scope))
@@ -192,7 +194,7 @@ async def _store(
         if slices is None:
             raise asyncpg.SerializationError(f"verification {verification_id} is gone on with by another process")
         if done.found:
-            # The same may be found twice in a slice, by two statements.
+            # Two statements of a slice may find the same difference.
             sums = {(each.table, each.what): 0 for each in done.found}
             for each in done.found:
                 sums[each.table, each.what] += each.rows

@@ -1,8 +1,9 @@
-"""Slices of journal, read tables and books: everything by its own key, in steps of some thousand rows.
+"""Slices of journal, read tables and books: each table is walked along its own key, in steps of some thousand rows.
 
-A range of charges shows both ways that their rows in the read tables are what the journal says; likewise a range of
-what is about no charge. Payments, refunds and reversals are walked along their own tables too, so that none stands
-outside the journal; ledgers and feeds along their numbers, so that none is missing, doubled, or known to nobody.
+For a range of charges, the rows of the read tables and the rows that the journal implies are compared both ways; the
+same for a range of subjects without a charge (withdrawals, partner shares). Payments, refunds and reversals are walked
+along their own tables too, so that one missing in the journal is found; ledgers and feeds are walked along their
+sequences, so that a number that is missing, used twice or unknown to the journal is found.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -102,7 +103,7 @@ async def _others(conn: Connection, range_: dict[str, Any]) -> Slice:
 
 
 async def _plain(name: str, conn: Connection, range_: dict[str, Any]) -> Slice:
-    """What one statement tells of a range of keys."""
+    """The differences that one statement finds in a range of keys."""
     return Slice(None, 0, await _found(conn, (_BY_KEY[name],), range_))
 
 
@@ -127,13 +128,13 @@ def _walk(
 
 
 async def next_range(conn: Connection, after: str, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
-    """The first and the last id of the slice that begins there, and where the next one begins."""
+    """The first and the last id of the slice that begins at `began`, and where the next slice begins."""
     first = UUID(began)
     live = first < scope.live_after and scope.live_first < scope.last_id
     end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
     last = end
     found = await _AFTER[after](conn, first=first, last=last, count=scope.rows_max)
-    # The next slice begins with the key that was found; ids that are all alike would be one slice.
+    # The next slice begins with the key `rows_max` rows on. If all those rows share one key, the rest is one slice.
     if found is not None and found.key is not None and found.key > first:
         last = UUID(int=found.key.int - 1)
     following = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
@@ -181,7 +182,7 @@ async def next_lines(conn: Connection, scope: VerifyScope, began: str) -> tuple[
 
 
 async def make_lines(shadows: Shadows, lines: Sequence[LedgerLine]) -> None:
-    """What the journal says of these and of their neighbours."""
+    """Project all ledger lines that the journal has for the charges and subjects of these lines."""
     await _fill_lines(
         shadows.conn,
         charge_ids=list({line.charge_id for line in lines if line.charge_id is not None}),
@@ -221,7 +222,7 @@ async def next_events(conn: Connection, scope: VerifyScope, began: str) -> tuple
 
 
 async def make_events(shadows: Shadows, others: Sequence[FeedEvent]) -> None:
-    """What the journal says of these, which are about no charge."""
+    """Project what the journal says of these events, which concern no charge."""
     await _fill_events(shadows.conn, journal_ids=[event.journal_id for event in others])
     await shadows.project((Projection.EVENTS,))
 
@@ -252,7 +253,7 @@ def _along(scope: VerifyScope) -> dict[str, Any]:
 
 async def _clock_ends(conn: Connection, scope: VerifyScope, began: str) -> Slice:
     after = _key_of(began)
-    # The first account asked for is one of them: both its modes come after this key.
+    # The statement begins after this key. The scope's first account belongs to the slice, so the key is the id before.
     before = UUID(int=max(after.account_id.int - 1, 0)) if began == first_key(scope) else after.account_id
     test = True if before != after.account_id else after.test
     clocks = await _clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)

@@ -1,4 +1,4 @@
-"""What a verification is of, and what its slices are: each one snapshot, none depending on another."""
+"""The scope of a verification, and its slices: each is one snapshot, and none depends on another."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime, timedelta
@@ -18,7 +18,7 @@ LOWEST, HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 class Difference(Struct, frozen=True):
-    """So many rows of a table, or of the books, are not as they must be."""
+    """A number of rows of a table, or of the books, that are not as they must be."""
 
     table: str
     what: str
@@ -29,24 +29,26 @@ Look = Callable[..., Awaitable[list[Difference]]]
 
 
 def differences(name: str) -> Look:
-    """Bind a statement that compares."""
+    """Bind a statement that returns differences."""
     return sql.many(name, Difference)
 
 
 class VerifyScope(Struct, frozen=True, omit_defaults=True):
-    """One account or all; the days in Sao Paulo from `since` to `until`, both included, or all.
+    """One account or all accounts; the Sao Paulo days from `since` to `until`, both included, or all days.
 
-    Of days: charges, payments and whatever else has an id by the instant in its id, lines and events by their own.
+    Charges, payments and every other row with an id belong to the day of the instant in the id; ledger lines and events
+    belong to the day of their created_at.
     """
 
     account_id: UUID | None = None
     since: date | None = None
     until: date | None = None
     begun: datetime = END
-    """Ids of the thirty days after it are those of what is written meanwhile: that is left to the next verification, so
-    that none has to keep up with the writers. Ids from after these days are nobody's, and are looked at."""
+    """When the verification began. Ids of the thirty days after it belong to rows that are written meanwhile; they are
+    left to the next verification, so that this one need not keep up with the writers. An id from beyond these days
+    cannot come from a writer, and is checked."""
     rows_max: int = 10_000
-    """Of a slice: so many charges, with whatever happened to them, or so many rows of another table."""
+    """Size of a slice: this many charges, with everything that happened to them, or this many rows of another table."""
 
     @property
     def everything(self) -> bool:
@@ -95,20 +97,21 @@ class VerifyScope(Struct, frozen=True, omit_defaults=True):
 
 
 class Slice(NamedTuple):
-    """What one slice came to."""
+    """The result of one slice."""
 
     next: str | None
-    """Where the next one begins; None when this was the last."""
+    """Where the next slice begins; None after the last."""
     rows: int
     found: list[Difference]
     left_feed: int = 0
-    """Events that left the feed with its old months: in the journal, less those that the numbers speak of."""
+    """Events that left the feed with its detached months: counted in the journal, less the number that the sequences
+    imply. Over all slices they sum to 0 when no event is missing."""
 
 
 class VerifyPart(NamedTuple):
-    """A walk along one table. All parts together look at every row of journal, books, read tables and totals."""
+    """A walk along one table. All parts together check every row of journal, books, read tables and totals."""
 
     name: str
     first: Callable[[VerifyScope], str]
     look: Callable[[Connection, VerifyScope, str], Awaitable[Slice]]
-    """Of the slice that begins there."""
+    """Checks the slice that begins at the given key."""

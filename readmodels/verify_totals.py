@@ -1,5 +1,5 @@
-"""Slices of the totals of reports and summaries: by day of what happened, by account and day of issue or due date, and
-by account what months, years and decades add up to."""
+"""Slices of the totals of reports and summaries: totals of what happened by day, totals of charges by account and day
+of issue or due date, and the sums of months, years and decades by account."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
@@ -54,14 +54,14 @@ async def _days(conn: Connection, scope: VerifyScope, began: str) -> Slice:
 
 
 async def next_days(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
-    """From a day with totals to the next such day, and where the next slice begins."""
+    """The slice's first day, the next day with totals (which ends the slice), and where the next slice begins."""
     day = date.fromisoformat(began)
     until = min((await _next_day(conn, day=day)).key or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
 
 
 class AccountDays(Struct, frozen=True):
-    """Where a slice along accounts and the days of each begins and ends."""
+    """The beginning and end of a slice along accounts and their days."""
 
     account_id: UUID
     day: date
@@ -81,7 +81,7 @@ def _next_of(name: str) -> Callable[..., Awaitable[AccountDays]]:
         at = msgspec.json.decode(began, type=_AccountDay)
         days = {"high": scope.high, "since": scope.first, "until": scope.after, **of}
         to = await find_after(conn, account_id=at.account_id, day=at.day, count=scope.rows_max, **days)
-        if to == at:  # one account's charges of one day are never divided
+        if to == at:  # the charges of one account and day are never divided between slices
             to = await find_after(conn, account_id=at.account_id, day=_after(at.day), count=0, **days)
         ends = to or _AccountDay(scope.high, date.max)
         return AccountDays(at.account_id, at.day, ends.account_id, ends.day, to is None)
@@ -116,7 +116,7 @@ def _in_charge_days(mode: Mode, dated: str) -> Look:
 
 
 def _reported(mode: Mode, looks: Sequence[Look]) -> Sequence[Look]:
-    """Reports are of production."""
+    """The comparisons with the reports' tables, which hold production only."""
     return looks if mode is Mode.PRODUCTION else ()
 
 
@@ -153,7 +153,7 @@ async def _together(conn: Connection, scope: VerifyScope, began: str) -> Slice:
 
 
 async def next_months(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
-    """To the end of the next month with totals, and where the next slice begins."""
+    """The slice's first day, the beginning of the next month with totals (which ends it), and where the next begins."""
     day = date.fromisoformat(began)
     until = min((await _next_month(conn, day=day)).key or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
@@ -169,8 +169,8 @@ _in_spans = differences("verify_totals.differences_of_spans")
 
 
 async def next_spans(conn: Connection, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
-    """The first and the last account of the slice that begins there, and where the next one begins. The spans of one
-    account are never divided."""
+    """The first and the last account of the slice that begins at `began`, and where the next slice begins. The spans of
+    one account are never divided between slices."""
     first = UUID(began)
     to = (await _spans_after(conn, first=first, high=scope.high, count=scope.rows_max)).key
     if to == first:

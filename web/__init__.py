@@ -1,1 +1,1 @@
-"""Pages: the payer page, the dashboard, the staff section, the documentation."""
+"""Web pages: the payer's page, the dashboard, the staff section, the documentation."""

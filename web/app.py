@@ -1,6 +1,6 @@
-"""The pages: the payer's, the dashboard and the public documentation, a Litestar application beside the API's.
+"""The web pages: payer's page, dashboard and public documentation, as a Litestar application beside the API's.
 
-It shares no middleware, session or error format with the API, so that neither slows the other.
+The two applications share no middleware, session or error format, so that neither slows the other.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -37,7 +37,7 @@ from web.pix_locations import LOCATION_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
 from web.security_headers import with_security_headers
 
-_BODY_BYTES_MAX = 64 * 1024  # the dashboard's forms; nothing else here reads a body
+_BODY_BYTES_MAX = 64 * 1024  # for the dashboard's forms; no other page reads a body
 
 _log = structlog.get_logger()
 
@@ -77,14 +77,14 @@ _WORDS_DOCS_PT: dict[int, tuple[str, str]] = {
     400: ("Pedido inválido", "O endereço não pôde ser lido."),
     404: ("Página não encontrada", "Não há nada neste endereço."),
 }
-# The first that a path begins with.
+# The words of error pages, by the first of these prefixes that the path begins with.
 _WORDS_OF = {
     "/docs/pt": _WORDS_DOCS_PT, "/docs": _WORDS_DOCS, "/painel": _WORDS_PAINEL, "/plataforma": _WORDS_PLATAFORMA,
 }
 # fmt: on
 
 _REPORT_POOL_SIZE = 2
-"""Few members of staff read reports at once."""
+"""Connections for reports: only few members of staff read reports at once."""
 
 
 def utc_now() -> datetime:
@@ -98,11 +98,11 @@ def make_app(
     now: Callable[[], datetime] = utc_now,
     openapi: bytes = b"",
 ) -> Litestar:
-    """The application. Settings not given come from the environment; a pool not given lives as long as it.
-    `openapi` is the API's own document, which the documentation shows.
+    """The application. Without `settings` they are read from the environment; without `pool` the application opens its
+    own pools and closes them at its end. `openapi` is the API's OpenAPI document, which the documentation shows.
 
     Handlers find `pool` (payers' pages), `people_pool`, `report_pool`, `reads`, `settings`, `now`, `context`, `printer`
-    and `cells` in `request.app.state`; the last answers the cells of a process that serves several (web/cells.py).
+    and `cells` in `request.app.state`; `cells` returns the cells of a process that serves several (web/cells.py).
     """
     app = Litestar(
         route_handlers=[
@@ -130,13 +130,13 @@ def make_app(
 def lifespan(
     settings: Settings | None, *, pool: Pool | None, now: Callable[[], datetime], openapi: bytes
 ) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
-    """What an application has while it runs, as `make_app` describes it."""
+    """The lifespan that opens and closes the application's state, as `make_app` describes it."""
 
     @asynccontextmanager
     async def life(app: Litestar) -> AsyncIterator[None]:
         app.state.settings = settings or read_settings()
         app.state.now = now
-        # Renders its forms with the first boleto: most processes print none.
+        # Renders its forms with the first boleto, because most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns, app.state.file_turns, app.state.cells = sign_in_turns(), file_turns(), tuple
         own = [] if pool else await _open_pools(app.state.settings)
@@ -161,7 +161,7 @@ def lifespan(
 
 
 async def _open_pools(settings: Settings) -> list[Pool]:
-    """For payers' pages, for those of people who are signed in, and for the platform's reports, which only read."""
+    """The pools for payers' pages, for pages of signed-in people, and for the platform's reports, which only read."""
     url, pace, kept = settings.database_url, settings.pace, settings.statements_kept
     return [
         await open_pool(url, name="web", size=pace.web_pool_size, statements_kept=kept),
@@ -171,7 +171,7 @@ async def _open_pools(settings: Settings) -> list[Pool]:
 
 
 async def _open_standby(settings: Settings) -> Pool | None:
-    """For lists and files of people who are signed in."""
+    """The pool on the standby, for lists and files of signed-in people; None without a standby."""
     url, size = settings.database_read_url, settings.pace.people_pool_size
     if not url:
         return None
@@ -179,7 +179,7 @@ async def _open_standby(settings: Settings) -> Pool | None:
     return await open_pool(url, name="web reads", size=size, size_min=0, statements_kept=kept, target="any")
 
 
-# Where the error page leads. A payer's leads nowhere: a payer has one link only.
+# The link of the error page, by the path's prefix. A payer's error page has none: a payer has no page but their link.
 _HOMES = {
     "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
     "/docs/pt": "Ir à documentação",
@@ -202,7 +202,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
         status = 500
     request_id = request.scope["state"]["request_id"]
     if status >= 500:
-        # The route's template and not the path: a public_id gives access to the charge, so it stays out of logs.
+        # The route's template is logged, not the path: a path may hold a public_id, which gives access to a charge.
         _log.error(
             "web_request_failed",
             request_id=request_id,
@@ -220,7 +220,7 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
 
 
 def unavailable_page(path: str) -> bytes:
-    """What is shown at this path while the database of its cell is away."""
+    """The page shown at this path while the database of its cell is unavailable."""
     return page("error.html", _error_words(path, 503, None, among_cells=True), status=503).content.encode()
 
 
@@ -235,6 +235,6 @@ def _error_words(
         if path.startswith(root):
             shown |= {"home": root, "home_text": home_text}
     if among_cells and status == 503 and path.startswith("/plataforma"):
-        # The first page is of the cell that is away.
+        # The section's first page belongs to the cell that is unavailable, so the link leads to the choice of cells.
         shown |= {"home": "/plataforma/celula", "home_text": "Escolher outra célula"}
     return shown

@@ -1,8 +1,8 @@
-"""The other cells of this process, as the staff's pages know them, and which one somebody works in.
+"""The cells that this process serves, as the staff's pages see them, and the choice of the cell to work in.
 
-The platform's staff sign in at home and choose a cell. The session stays home's and is asked for there with every page,
-so whoever was removed or signed out has lost every cell with the next one. What is chosen is a mark in a cookie of its
-own; it is bound to the session and opens nothing without it.
+The platform's staff sign in at home and choose a cell. The session stays in home's database and is looked up there for
+every page, so a person who was removed or signed out loses access to every cell at the next page. The choice is a mark
+in a cookie of its own; the mark is bound to the session and useless without it.
 """
 
 import hmac
@@ -15,11 +15,12 @@ from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.seal import Seal
 
 CHOSEN: Final = "plataforma-celula"
-"""The cookie. It begins with the three digits of the cell, by which a request is led (cli/run/cell_requests.py)."""
+"""The cookie with the chosen cell. Its value begins with the cell's three hex digits, by which cli/run/cell_requests.py
+routes a request."""
 
 
 class CellPages(Struct, frozen=True):
-    """A cell served by this process; `state` is that of its web application, None while it is away."""
+    """A cell served by this process; `state` is its web application's state, None while its database is unavailable."""
 
     number: int
     name: str
@@ -27,12 +28,13 @@ class CellPages(Struct, frozen=True):
 
 
 def mark_of(seal: Seal, cookie: str, number: int) -> str:
-    """The choice of this cell in the session of `cookie`."""
+    """The mark that chooses this cell, valid only with the session of `cookie`."""
     return f"{number:03x}{hmac.digest(seal.key('chosen cell'), _bound(cookie, number), 'sha256').hex()}"
 
 
 def chosen_by(seal: Seal, cookie: str, mark: str) -> int:
-    """The cell whose pages the session of `cookie` works in: its own, unless home's staff chose another."""
+    """The cell whose pages the session of `cookie` is shown: the session's own cell, unless staff at home chose another
+    by a valid mark."""
     own = cell_of_hex(cookie)
     if own is None:
         return current_cell()
@@ -43,8 +45,8 @@ def chosen_by(seal: Seal, cookie: str, mark: str) -> int:
 
 
 def form_key(cookie: str) -> str:
-    """What the forms of this page are bound to. One that was shown in a cell does nothing in another: whoever has two
-    tabs open may have changed the cell in the other one."""
+    """The key to which a page's forms are bound. It names the cell, so that a form shown for one cell is refused in
+    another: the person may have switched cells in a second tab."""
     own = cell_of_hex(cookie)
     here = current_cell()
     return cookie if own in (None, here) else f"{cookie} {here:03x}"

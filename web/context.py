@@ -1,6 +1,6 @@
-"""What the dashboard's commands need: the job queue, the reply channel, PIX locations and the issuer of boletos.
+"""The services that the dashboard's commands need: job queue, reply channel, PIX locations, issuer of boletos.
 
-Redis only speeds this up: without it a worker finds an order on its next round, and the outcome is polled for.
+Redis only makes them faster: without Redis a worker finds an order on its next round, and the outcome is polled.
 """
 
 import time
@@ -23,7 +23,7 @@ from web.postal import PostalCodes
 
 
 def spend(request: Request[Any, Any, Any], what: str) -> None:
-    """Count a request of nobody we know against the rate of its address (runtime/limits/rates.py);
+    """Count an anonymous request against the rate limit of its client address (runtime/limits/rates.py);
     Refused(RATE_LIMITED)."""
     state = request.app.state
     state.rates.spend(what, client_of(request.scope, state.settings), now_s=time.monotonic())

@@ -1,4 +1,4 @@
-"""The first page of the host, for whoever opens it by hand, and what robots are told."""
+"""The host's first page, for people who type its address, and robots.txt."""
 
 import re
 from typing import Any, Final
@@ -9,7 +9,7 @@ from litestar.types import ControllerRouterHandler
 
 from web.pages import page
 
-# Nothing here is to be found by searching but the documentation: pages of payers and merchants have links of their own.
+# Search engines may list only the front page and the documentation; payers and merchants open their pages by links.
 _ROBOTS: Final = "User-agent: *\nAllow: /docs\nAllow: /$\nDisallow: /\n"
 _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 
@@ -25,7 +25,7 @@ async def show(request: Request[Any, Any, Any]) -> Response[str]:
 
 
 def support_link(contact: str) -> str:
-    """Where SUPPORT_CONTACT leads; empty for what is neither an e-mail address nor a page."""
+    """The link for SUPPORT_CONTACT; empty when it is neither an e-mail address nor a web page."""
     return f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact if contact.startswith("https://") else ""
 
 

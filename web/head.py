@@ -1,8 +1,8 @@
-"""What pages read of a request's head: a cookie of ours, a parameter of the address.
+"""Reading a request's head: one of our cookies, a query parameter.
 
-Not by the framework, which keeps both of the last 1,024 requests in the form it read them into, whoever sent them: of
-heads of 32 KB that is a gigabyte. And it unquotes cookies with the standard library's code, as SimpleCookie does: a
-cookie full of signs that are escaped, or of `=`, takes that seconds, in which nobody is answered.
+The framework's own parsers are not used. They cache the parsed cookies and parameters of the last 1,024 requests,
+whoever sent them: with heads of 32 KB, a gigabyte. And they unquote cookies with the standard library's code, as
+SimpleCookie does, which takes seconds for a cookie full of escapes or of `=`; meanwhile no request is answered.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote
 
 
 def cookie_in(scope: Any, name: str) -> str:
-    """Empty without one. Cookies of ours are percent-encoded: no quotes, and nothing else that is escaped."""
+    """The cookie's value, or an empty text. Our cookies are percent-encoded, without quotes or other escapes."""
     for header, value in scope["headers"]:
         if header == b"cookie":
             for pair in value.decode("latin-1").split(";"):
@@ -21,6 +21,6 @@ def cookie_in(scope: Any, name: str) -> str:
 
 
 def parameter_in(scope: Any, name: str) -> str | None:
-    """The first of this name."""
+    """The first query parameter of this name."""
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     return next((value for each, value in pairs if each == name), None)

@@ -1,7 +1,7 @@
-"""The languages of the payer's page: Portuguese as its templates have it, and what templates/payer.toml makes of it.
+"""The languages of the payer's page: Portuguese as in its templates, and the translations of templates/payer.toml.
 
-A payer's own choice (`?lang=`) is the only one that counts: what a browser would like to read says little about who has
-borrowed it to pay. Amounts stand as the payer's bank writes them, so that both can be compared.
+Only the payer's own choice (`?lang=`) counts: the browser's preferred languages say little about a payer who uses
+somebody else's device. Amounts are written as the payer's bank writes them, so that the payer can compare the two.
 """
 
 import tomllib
@@ -18,8 +18,8 @@ from domain.instants import SAO_PAULO
 
 
 class PayerLanguage:
-    """Portuguese, and the base of the others. `code` is the value of `lang`, `tag` the one of BCP 47, `name` how its
-    speakers call it, `query` what chooses it in an address."""
+    """Portuguese, and the base of the other languages. `code` is the value of `lang`, `tag` the BCP 47 tag, `name` the
+    language's own name, `query` the query string that selects it."""
 
     code = "pt"
     tag = "pt-BR"
@@ -27,28 +27,29 @@ class PayerLanguage:
     query = ""
 
     def say(self, text: str) -> str:
-        """A sentence of the templates in this language. KeyError for one that is not translated: a test reads all."""
+        """A sentence of the templates in this language. KeyError if it is not translated; a test checks all of them."""
         return text
 
     def day(self, at: date) -> str:
-        """ "21/11/2026", "21 Nov 2026", "21 nov 2026"."""
+        """A date: "21/11/2026", "21 Nov 2026", "21 nov 2026"."""
         return brazilian.day(at)
 
     def percent(self, bps: int) -> str:
-        """Of hundredths of a percent: "2,00", "2.00"."""
+        """Basis points as a percentage: "2,00", "2.00"."""
         return brazilian.amount(bps)
 
     def moment(self, at: datetime) -> str:
-        """In Brasília time: "21/11/2026 às 18:42", "21 Nov 2026, 18:42"."""
+        """An instant in Brasília time: "21/11/2026 às 18:42", "21 Nov 2026, 18:42"."""
         return brazilian.moment(at)
 
     def moment_near(self, at: datetime, *, now: datetime) -> str:
-        """Like `moment`, but "hoje às 18:42", "today at 18:42" on the same day in Brasília."""
+        """As `moment`, but "hoje às 18:42", "today at 18:42" when it is today in Brasília."""
         return brazilian.moment_near(at, now=now)
 
 
 class Translation(PayerLanguage):
-    """What templates/payer.toml says. A month has its name, so that nobody takes it for the day."""
+    """A language translated in templates/payer.toml. Months are written as names, so that nobody mistakes a month for
+    the day."""
 
     def __init__(self, code: str, name: str, *, months: Sequence[str], today: str, decimal: str = ",") -> None:
         self.code = self.tag = code
@@ -66,7 +67,7 @@ class Translation(PayerLanguage):
         return f"{at.day} {self._months[at.month - 1]} {at.year}"
 
     def percent(self, bps: int) -> str:
-        # A percent is at most 100: no thousands.
+        # A percentage is at most 100, so it has no thousands separator.
         return super().percent(bps).replace(",", self._decimal)
 
     def moment(self, at: datetime) -> str:
@@ -81,7 +82,7 @@ class Translation(PayerLanguage):
 
 
 def _read() -> dict[str, dict[str, str]]:
-    """Every sentence, by its Portuguese."""
+    """The translations of every sentence, by the Portuguese sentence."""
     path = Path(__file__).parent / "templates" / "payer.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -102,19 +103,19 @@ LANGUAGES: Final = {each.code: each for each in (PORTUGUESE, _ENGLISH, _SPANISH)
 
 
 def language_of(asked: str | None) -> PayerLanguage:
-    """Portuguese for what is no language of the page."""
+    """The language with this code; Portuguese for any other value."""
     return LANGUAGES.get(asked or "", PORTUGUESE)
 
 
 @pass_context
 def gettext(context: Context, text: str) -> str:
-    """For Jinja's `_()` and `{% trans %}`: in the language that the template is rendered with as `words`."""
+    """Jinja's `_()` and `{% trans %}`, in the language that the template is rendered with as `words`."""
     language: Any = context.get("words", PORTUGUESE)
     said: str = language.say(text)
     return said
 
 
-# Jinja takes none without the other.
+# Jinja requires both functions.
 @pass_context
 def ngettext(context: Context, one: str, many: str, number: int) -> str:
     return str(context.call(gettext, one if number == 1 else many))

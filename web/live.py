@@ -1,10 +1,10 @@
-"""Status changes of the charges of open payer pages, sent as server-sent events.
+"""Server-sent events that tell payers' open pages of status changes of their charges.
 
-Thousands of pages may be open at once, nearly all without news. One loop a process reads the state of all of them from
-PostgreSQL, once a second, and holds no connection in between. Redis is not needed; a page without a stream, or with a
-silent one, polls (static/payer.js).
+Thousands of pages may be open at once, nearly all without changes. One loop per process reads the state of all of them
+from PostgreSQL once a second, and holds no connection in between. Redis is not needed; a page without a stream, or with
+a silent stream, polls (static/payer.js).
 
-A stream begins with the current state, so nothing is missed between two of them. It ends after some minutes (the
+A stream begins with the current state, so that no change is missed between two streams. It ends after some minutes (the
 browser reconnects), when the charge is settled, or when the process stops.
 """
 
@@ -22,29 +22,29 @@ from readmodels.charges.payer_page import PageState, page_states
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 PAGES_MAX = 5_000
-"""Streams a process serves, 18 KiB each; fewer where it may open few files."""
-_SHARE_OF_FILES = 4  # each page is a socket, and the API beside them needs its own
+"""Streams that a process serves, 18 KiB each; fewer if its limit of open files is low."""
+_SHARE_OF_FILES = 4  # a quarter of the open files: each page needs a socket, and so do the API's requests
 PAGES_A_CHARGE_MAX = 20  # payer, phone and merchant need three; more is abuse
 PAGES_AN_ADDRESS_MAX = 200
-"""The people of an office or a village behind one address; beyond that they poll."""
+"""Streams per client address, enough for an office or a village behind one address; further pages poll."""
 LOOK_EVERY_S = 1.0
-LOOK_S_MAX = 15.0  # between two tries while PostgreSQL does not answer
+LOOK_S_MAX = 15.0  # between two attempts while PostgreSQL does not answer
 HEARTBEAT_S = 15.0  # below the minute after which proxies close a silent connection
 STREAM_S = 300.0
 FIRST_S_MAX = 5.0
-_SEND_S_MAX = 20.0  # for a page that does not read
-_BATCH_MAX = 1_000  # links a statement
+_SEND_S_MAX = 20.0  # for a client that does not read
+_BATCH_MAX = 1_000  # links per statement
 _BROWSER_AGAIN_MS = 3_000
 
 _log = structlog.get_logger()
 
 
 class TooManyStreams(Exception):
-    """The limit is reached; this page polls."""
+    """A limit of streams is reached, so the page must poll."""
 
 
 class LivePage:
-    """One open page. `seen` is None as long as, and when, there is no such charge."""
+    """One open page. `seen` is None before the first look, and when there is no such charge."""
 
     def __init__(self) -> None:
         self.seen: PageState | None = None
@@ -68,7 +68,7 @@ class LivePage:
         return self._over
 
     async def first(self) -> PageState | None:
-        """The state when it was first looked at; TimeoutError while PostgreSQL does not answer."""
+        """Waits for the first look at the charge and returns its state; TimeoutError if PostgreSQL does not answer."""
         async with asyncio.timeout(FIRST_S_MAX):
             await self._asked.wait()
         return self.seen
@@ -85,7 +85,7 @@ class LivePage:
 
 
 class Live:
-    """The open pages of a process."""
+    """The payers' pages that are open at a process."""
 
     def __init__(self, pool: Pool, now: Callable[[], datetime]) -> None:
         self._pool = pool
@@ -100,7 +100,7 @@ class Live:
 
     @asynccontextmanager
     async def page(self, public_id: str, *, address: str = "") -> AsyncIterator[LivePage]:
-        """A page that gets updates until the end of the block."""
+        """Register an open page, which gets updates until the end of the block."""
         beside = self._pages.get(public_id, ())
         if self._closed or self._open >= self._pages_max or len(beside) >= PAGES_A_CHARGE_MAX:
             raise TooManyStreams
@@ -125,7 +125,7 @@ class Live:
                 del self._pages[public_id]
 
     def close(self) -> None:
-        """End every stream: a stopping server waits for its answers, and these would take minutes."""
+        """End every stream: a stopping server waits for open answers, and streams would take minutes."""
         self._closed = True
         for pages in self._pages.values():
             for page in pages:
@@ -134,7 +134,7 @@ class Live:
             self._looking.cancel()
 
     async def _look(self) -> None:
-        """Read the state of all pages, as long as there is one."""
+        """Read the state of all open pages again and again, until none is open."""
         wait_s = LOOK_EVERY_S
         try:
             while self._pages:
@@ -164,7 +164,7 @@ class Live:
 async def send_events(
     page: LivePage, send: Callable[[bytes], Awaitable[None]], *, settled: Callable[[PageState], bool]
 ) -> None:
-    """The server-sent events of one page, until its stream ends."""
+    """Send one page's server-sent events until its stream ends."""
     loop = asyncio.get_running_loop()
     end_at = loop.time() + STREAM_S
     await _in_time(send(b"retry: %d\n\n" % _BROWSER_AGAIN_MS))

@@ -1,4 +1,4 @@
-"""Merchants' logos, for whoever opens a payer's page or is shown a link to it."""
+"""Merchants' logos, for payers' pages and for previews of links to these pages."""
 
 from typing import Any, Final
 
@@ -13,16 +13,17 @@ from runtime.postgres import session
 from web.context import spend
 
 _HEADERS: Final = {
-    # The address has the content's digest in it: what it shows never changes.
+    # The address contains the content's digest, so its content never changes.
     "Cache-Control": "public, max-age=31536000, immutable",
-    # Opened by itself it is a picture and nothing else, whatever a browser takes it for.
+    # Opened by itself, the file can do nothing but show a picture, even if a browser takes it for another type.
     "Content-Security-Policy": "default-src 'none'; sandbox",
 }
 
 
 @get("/logo/{name:str}")
 async def show_logo(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
-    """404 for what is not there, and once it was replaced or its merchant blocked: browsers that have it keep it."""
+    """The logo; 404 if there is none, after it was replaced, and while its merchant is blocked. Browsers may still show
+    their cached copy."""
     spend(request, "logos_per_min")
     async with session(request.app.state.pool) as conn:
         found = await logo_file(conn, name)

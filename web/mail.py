@@ -1,8 +1,8 @@
-"""/correio: the link that stops mails, and in local work the mails that would have been sent.
+"""/correio: the link by which a payer stops mails, and in local work the mails that would have been sent.
 
-The catcher's pages show payers' mail. They exist only when MAIL_CATCHER is on and no mail server is set, which only
-`quita up` does, and answer only requests from this machine, by one of its names (against DNS rebinding) and through no
-proxy or tunnel, whose requests come from this machine too. All others get 404.
+The mail catcher's pages show payers' mails. They exist only when MAIL_CATCHER is on and no mail server is set, which
+only `quita up` does. They answer only requests from this machine, addressed to one of its names (against DNS rebinding)
+and not sent through a proxy or tunnel, whose requests would come from this machine too. Other requests get 404.
 """
 
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ _POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _WITH_FORM: Final = {"Content-Security-Policy": _POLICY}
-# A mail's styles are inline. Sandboxed: nothing a merchant wrote into it runs here.
+# A mail's styles are inline. The sandbox keeps anything a merchant wrote into a mail from running here.
 _AS_MAIL: Final = {
     "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox allow-popups",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _FORWARDED: Final = (*HEADERS, "x-real-ip", "via")
-"""A proxy adds one of these, whichever of them is trusted."""
+"""Headers of which a proxy adds at least one; any of them counts, trusted or not."""
 
 AnyRequest = Request[Any, Any, Any]
 
 
 find_merchant = sql.maybe("mail.merchant", str)
-"""`account_id`: its name."""
+"""The merchant's name. Takes `account_id`."""
 
 
 @get("/correio/parar/{token:str}")
 async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str]:
-    """Asks first: mail scanners follow every link, but press no button."""
+    """The page that asks for confirmation: mail scanners follow every link, but press no button."""
     merchant, _ = await _whose(request, token)
     return page(
         "mail_stop.html", {"merchant": merchant, "path": f"/correio/parar/{token}", "done": False}, headers=_WITH_FORM
@@ -56,7 +56,8 @@ async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str
 
 @post("/correio/parar/{token:str}", status_code=200)
 async def stop_mails(request: AnyRequest, token: FromPath[str]) -> Response[str]:
-    """The button, or one click in a mail program (RFC 8058). The token is the permission; repeating it is harmless."""
+    """Stops the mails, by the page's button or by one click in a mail program (RFC 8058). The token is the permission;
+    a repeated request changes nothing."""
     merchant, (account_id, to_hash) = await _whose(request, token)
     async with session(request.app.state.pool) as conn:
         await stop(conn, account_id=account_id, to_hash=to_hash, now=request.app.state.now())
@@ -124,7 +125,7 @@ def _only_local(request: AnyRequest) -> None:
 
 
 def _name_in(host: str) -> str | None:
-    """Of a Host header, which may be anything."""
+    """The host name in a Host header, or None: the header may hold any text."""
     try:
         return urlsplit(f"//{host}").hostname
     except ValueError:

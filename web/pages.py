@@ -1,7 +1,7 @@
 """Templates and static files, read once at import.
 
-A static file's name carries a hash of its content, so browsers may cache it for ever. Litestar's own router serves
-files by the names they have on disk.
+The public name of a static file contains a hash of its content, so browsers may cache it for ever. Litestar's own
+router is not used, because it serves files by their names on disk.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from web.painel import rows
 
 _HERE = Path(__file__).parent
 _TYPES = {
-    # The framework adds the charset to what is text.
+    # The framework adds the charset to text types.
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
@@ -91,12 +91,12 @@ _templates.filters.update(
 def page(
     template: str, values: Mapping[str, object], *, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response[str]:
-    """An HTML answer made of a template."""
+    """An HTML answer rendered from a template."""
     return Response(rendered(template, values), status_code=status, headers=headers, media_type=MediaType.HTML)
 
 
 def rendered(template: str, values: Mapping[str, object]) -> str:
-    """A template as HTML."""
+    """A template rendered as HTML."""
     return _templates.get_template(template).render(values)
 
 
@@ -105,8 +105,8 @@ async def static_file(name: FromPath[str]) -> Response[bytes]:
     found = _BY_NAME.get(name)
     cache = _FOR_EVER
     if found is None:
-        # During a roll-out a page of the other version may ask here: this version's style is better than none, but
-        # must not be cached.
+        # During a roll-out a page of the other version may request its file here. This version's file is better than
+        # none, but must not be cached under the other version's name.
         stem, _, rest = name.partition(".")
         found = _STATIC.get(f"{stem}.{rest.rpartition('.')[2]}")
         cache = "no-store"

@@ -1,7 +1,7 @@
 """The payer's page, open to anyone with the link.
 
-It is complete without scripts. With them it follows `/eventos`, or polls `/estado` every few seconds when there is no
-stream, and replaces its middle by `/fragmento` after a change.
+The page is complete without scripts. With scripts it follows `/eventos`, or polls `/estado` every few seconds when
+there is no stream, and replaces its middle with `/fragmento` after a change.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from web.pages import page
 from web.security_headers import WITH_FORM
 
 # fmt: off
-# A state on the page: heading, and announcement for screen readers.
+# Each status on the page: its heading, and its announcement for screen readers.
 WORDS: dict[Status, tuple[str, str]] = {
     Status.PENDING:   ("Aguardando pagamento", "Aguardando pagamento."),
     Status.PAID:      ("Pagamento confirmado", "Pagamento confirmado. O comprovante está nesta página."),
@@ -48,7 +48,7 @@ WORDS: dict[Status, tuple[str, str]] = {
     Status.FAILED:    ("Cobrança não concluída", "Não foi possível concluir esta cobrança."),
 }
 # fmt: on
-# Money that came and does not fit, told to whoever sent it without a word on why.
+# The texts about an anomalous payment, shown to the payer, without the reason.
 ANOMALY_WORDS: dict[Anomaly, str] = {
     Anomaly.DUPLICATE: "Esta cobrança foi paga mais de uma vez. {merchant} pode devolver o que foi pago a mais.",
     Anomaly.PAID_AFTER_CANCEL: "Chegou um pagamento depois do fim desta cobrança. {merchant} pode devolvê-lo.",
@@ -56,7 +56,7 @@ ANOMALY_WORDS: dict[Anomaly, str] = {
 }
 EXCESS_WORDS = "Foi pago mais do que o valor cobrado. {merchant} pode devolver a diferença."
 SUSPENDED = ("Cobrança suspensa", "Esta cobrança está suspensa. Não pague com este código.")
-# In place of the PDF of a boleto that is over: what became of it, and what follows.
+# Shown in place of the PDF of a boleto that can no longer be paid: what happened, and what to do.
 BOLETO_WORDS: dict[Status, tuple[str, str]] = {
     Status.PAID: ("Este boleto já foi pago", "Não pague de novo. O comprovante está na página da cobrança."),
     Status.EXPIRED: ("Este boleto venceu", "Ele não pode mais ser pago. A página da cobrança diz o que fazer."),
@@ -66,7 +66,7 @@ BOLETO_WORDS: dict[Status, tuple[str, str]] = {
 }
 SUSPENDED_BOLETO = ("Este boleto está suspenso", "Não o pague agora. A página da cobrança diz mais.")
 _CHARGE_PAGE = "Abrir a página da cobrança"
-# What payer.js says, by its name there; {left} is a number or a time.
+# The texts of payer.js, by their names there; {left} is a number or a time.
 SCRIPT_WORDS: dict[str, str] = {
     "redated": "O vencimento mudou, e com ele os códigos para pagar.",
     "minute": "Falta 1 minuto para o vencimento.",
@@ -76,15 +76,16 @@ SCRIPT_WORDS: dict[str, str] = {
     "uncopied": "Não foi possível copiar. O código está selecionado: copie com o menu do seu aparelho.",
     "copied": "Cole no aplicativo do seu banco.",
 }
-# For a link that is sent to somebody, and the kinds of days on which banks are closed.
+# The preview of a link that is sent to somebody; below, the kinds of days on which banks are closed.
 _PAY_UNTIL = "Pague com {way} até {until}."
 _PAY = "Pague com {way}."
 _OR = " ou "
 _TO = "{amount} para {merchant}"
-# Parts of what is to be paid today.
+# The parts of the amount to pay today.
 _PARTS = ("Valor do documento", "Multa", "Juros", "Desconto até {day}")
-# What is lost of a copy-and-paste code where it ends a line, each with its neighbours: blanks (of the merchant's name
-# and city) and hyphens (of the location), which a reader of the PDF takes for those of a divided word.
+# Parts of a copy-and-paste code within which no line may end: words joined by blanks (in the merchant's name and city)
+# or hyphens (in the location). Text copied from a PDF of the page loses a blank at a line's end, and a hyphen there is
+# taken for that of a divided word.
 _JOINED = re.compile(r"(\S(?:[ -]+\S)+)")
 _CLOSED = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
@@ -94,18 +95,18 @@ SENTENCES = (
     *ANOMALY_WORDS.values(), EXCESS_WORDS, *SCRIPT_WORDS.values(),
     _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
 )  # fmt: skip
-"""All that this module has the page say: each is translated in templates/payer.toml."""
+"""All sentences of the page that this module holds; each is translated in templates/payer.toml."""
 
 
 def _settled(status: Status) -> bool:
-    """Whether a page may stop polling: an expired charge can still become paid, when the bank reports late."""
+    """Whether a page may stop polling. An expired charge is not settled: it becomes paid when the bank reports late."""
     return Status.PAID not in NEXT[status].values()
 
 
 @get("/pagar/{public_id:str}")
 async def show(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
     found = await _found(request, public_id)
-    # Its state may become one with a form while it is open.
+    # WITH_FORM, because the open page may change to a state that has a form.
     return page("payer.html", _values(found, request, public_id), headers=WITH_FORM)
 
 
@@ -122,9 +123,9 @@ async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
 async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[bytes] | Response[str]:
-    """The boleto as a PDF, as long as it can be paid: it has the payer's name, document and address, and whoever has
-    the link opens it. The same 404 for unknown links and for other charges; once it is over, or while its merchant is
-    blocked, a 404 that says so and leads to the charge's page."""
+    """The boleto as a PDF, only while it can be paid: the PDF has the payer's name, document and address, and any
+    holder of the link can open it. Unknown links and charges without a boleto get the same 404. A boleto that can no
+    longer be paid, or whose merchant is blocked, gets a 404 that says so and links to the charge's page."""
     spend(request, "pdfs_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
@@ -142,7 +143,8 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
 
 
 def _words_of_void(found: PayerPage, *, printed: bool) -> tuple[str, str] | None:
-    """Why there is no PDF to pay with; None for a charge that is no boleto. `printed`: whether there is one to keep."""
+    """Why there is no PDF to pay with; None for a charge that is no boleto. `printed`: whether the charge has a
+    boleto that could be printed."""
     if printed:
         return BOLETO_WORDS.get(found.status)
     return SUSPENDED_BOLETO if found.suspended and found.due_date is not None else None
@@ -163,8 +165,9 @@ def _boleto_over(
 
 @post("/pagar/{public_id:str}/segunda-via")
 async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Redirect:
-    """The merchant is told that a payer wants a new boleto. The page says whether he was; nothing else is answered to
-    whoever may not ask now. Whoever has the link may: nothing he types is taken, and nothing is made of it here."""
+    """Tells the merchant that a payer wants a new boleto. The page shows whether the merchant was told; a request that
+    is not allowed now gets no other answer. Any holder of the link may ask, because the form takes no input and the
+    request issues nothing."""
     found = await _found(request, public_id)
     spend(request, "second_copies_per_min")
     state = request.app.state
@@ -177,8 +180,8 @@ async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -
 
 @get("/pagar/{public_id:str}/eventos")
 async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str]) -> ASGIApp:
-    """What happens to the charge from now on, as server-sent events (web/live.py): `estado` with the state as it is and
-    after each change, `vivo` in between. 503 when there are too many streams: the page polls."""
+    """The charge's status as server-sent events (web/live.py): `estado` with the current state and after each change,
+    `vivo` as a heartbeat. 503 when there are too many streams; the page then polls."""
     if not is_public_id(public_id):
         raise NotFoundException
     spend(request, "pages_per_min")
@@ -207,7 +210,7 @@ async def _stream(live: Live, public_id: str, address: str, receive: Receive, se
         async with live.page(public_id, address=address) as page:
             if await page.first() is None:
                 raise NotFoundException
-            # x-accel-buffering: proxies must not collect the answer before they pass it on.
+            # x-accel-buffering: proxies must pass each event on at once, without buffering the answer.
             stream = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
             await answer(200, *stream)
             leaving = asyncio.create_task(_disconnected(receive))
@@ -249,7 +252,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
     heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
     payable = found.status is Status.PENDING and not found.suspended
     path = f"/pagar/{public_id}"
-    # The one amount of the page, its title, its preview and what is shared of a receipt.
+    # One amount for the page, its title, its preview and the shared text of a receipt.
     shown_cents = found.asked.total_cents if payable else _amount_of_outcome(found)
     named = words.say(_TO).format(amount=brl(shown_cents), merchant=found.merchant)
     return {
@@ -259,7 +262,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         "script_words": {name: words.say(text) for name, text in SCRIPT_WORDS.items()},
         "path": path,
         "here": path + words.query,
-        # A printed receipt says where it can be checked.
+        # Printed on a receipt, as the address where it can be checked.
         "address": f"{request.app.state.settings.app_url}{path}",
         "origin": request.app.state.settings.app_url,
         "preview_title": named,
@@ -271,7 +274,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         "settled": _settled(found.status),
         # A code that can no longer be paid is not shown.
         "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
-        # Within every second one no line may end.
+        # Every second part is a match of _JOINED, within which no line may end.
         "code_parts": _JOINED.split(found.qr_code) if payable and found.qr_code else [],
         "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
         "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
@@ -286,7 +289,7 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         "expires_text": words.moment_near(found.expires_at, now=found.now) if found.expires_at else None,
         "expires_iso": iso(found.expires_at) if found.expires_at else None,
         "now_iso": iso(found.now),
-        # When the page changes without the charge: its PIX can no longer be paid, its boleto can; or it costs more.
+        # When the page changes although the charge does not: the PIX expires before the boleto, or the amount changes.
         "changes_iso": _changes(found) if payable else None,
     }
 
@@ -305,19 +308,19 @@ def _anomaly_words(found: PayerPage, words: PayerLanguage) -> str:
 
 def _changes(found: PayerPage) -> str | None:
     if found.terms is not None:
-        return iso(day_ends(_today(found)))  # what it costs goes by the day
+        return iso(day_ends(_today(found)))  # the amount to pay depends on the day
     return iso(found.pix_expires_at) if found.qr_code and found.pix_expires_at else None
 
 
 def _printed_number(found: PayerPage, request: Request[Any, Any, Any]) -> str | None:
-    """Of the boleto that was paid, as it stands on paper and on its payer's own receipt."""
+    """The nosso numero of the paid boleto, as printed on it and on the receipt of the payer's bank."""
     if found.payment is None or found.payment.nosso_numero is None or found.paid_bank is None:
         return None
     return agreement_of(request.app.state.settings, found.paid_bank).printed_number(found.payment.nosso_numero)
 
 
 def _parts(amount_cents: int, asked: AmountDue, words: PayerLanguage) -> list[tuple[str, str]]:
-    """What today's amount is made of; nothing when it is the boleto's own."""
+    """The parts of today's amount; empty when it equals the charge's amount."""
     if asked.total_cents == amount_cents:
         return []
     cents = (amount_cents, asked.fine_cents, asked.interest_cents, -asked.discount_cents)
@@ -356,7 +359,7 @@ def _ended_on(found: PayerPage) -> date | None:
 
 
 def _preview(found: PayerPage, heading: str, words: PayerLanguage) -> str:
-    """Of a link that is sent to somebody: how it can be paid and until when, or what became of it."""
+    """The preview text of a link: how the charge can be paid and until when, or its outcome."""
     if found.status is not Status.PENDING or found.suspended:
         return f"{heading}."
     ways = [name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there]
@@ -369,7 +372,7 @@ def _preview(found: PayerPage, heading: str, words: PayerLanguage) -> str:
 
 
 class Drawing(Struct, frozen=True):
-    """An SVG path as wide as `width`, one high, its quiet zones included."""
+    """A barcode as an SVG path, `width` wide (quiet zones included) and 1 high."""
 
     width: int
     path: str
@@ -382,7 +385,7 @@ def _drawn(barcode: str) -> Drawing:
 
 
 def _closed(found: PayerPage, words: PayerLanguage) -> str | None:
-    """What kind of day the due date is when banks are closed on it, as decided when the boleto was issued."""
+    """The kind of day the due date is, if banks are closed on it as decided when the boleto was issued; else None."""
     if found.due_date is None or found.effective_due_date in (None, found.due_date):
         return None
     return words.say(_CLOSED.get(found.due_date.weekday(), _HOLIDAY))

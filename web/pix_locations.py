@@ -1,4 +1,4 @@
-"""Where the QR Codes of sandbox charges point to: a location answers the signed payload of its charge (API Pix)."""
+"""The locations in the QR Codes of sandbox charges: a location answers its charge's signed payload (API Pix)."""
 
 from typing import Any
 from uuid import UUID
@@ -60,7 +60,7 @@ LOCATION_HANDLERS: list[ControllerRouterHandler] = [location, boleto_location, k
 
 
 def _is_token(token: str) -> bool:
-    # One with a NUL is none, and PostgreSQL would not take it.
+    # A text with a NUL is no token, and PostgreSQL would refuse it with an error.
     return token.isascii() and token.isprintable()
 
 
@@ -79,7 +79,7 @@ async def _answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Re
 
 
 async def _signer(request: Request[Any, Any, Any]) -> Signer:
-    """This application's signer, opened once."""
+    """This application's signer, opened on first use."""
     state = request.app.state
     found: Signer | None = state.get("location_signer")
     if found is None:

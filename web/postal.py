@@ -1,6 +1,7 @@
-"""Addresses by postal code (CEP), asked of a service that the operator names (CEP_URL); off unless given.
+"""Addresses by postal code (CEP), from a service that the operator configures (CEP_URL); off without it.
 
-A convenience of forms: what it does not know, or does not answer in time, people type. Only the eight digits leave.
+A convenience of forms: people type an address that the service does not know or does not return in time. Only the eight
+digits are sent out.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ _LENGTH_MAX: Final = 200
 
 
 class PostalAddress(Struct, frozen=True):
-    """What belongs to a postal code; empty where it has none, as the one code of a small town has no street."""
+    """The address of a postal code. Fields may be empty: a small town's single code has no street."""
 
     street: str
     district: str
@@ -30,11 +31,12 @@ class PostalAddress(Struct, frozen=True):
 
 
 class PostalServiceAway(Exception):
-    """The service did not answer in time, or not in a form that is known."""
+    """The service did not answer in time, or not in a known form."""
 
 
 class _Answer(Struct, frozen=True):
-    """As ViaCEP and as BrasilAPI call them; the former says `erro` of a code that is nobody's."""
+    """The answer of a service, with the field names of ViaCEP and of BrasilAPI; ViaCEP sets `erro` for an unknown
+    code."""
 
     erro: Any = None
     logradouro: str | None = None
@@ -48,7 +50,7 @@ class _Answer(Struct, frozen=True):
 
 
 class PostalCodes:
-    """`url` has `{cep}` where the eight digits go."""
+    """The client of the postal code service, with a cache. `url` contains `{cep}` in place of the eight digits."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.on = bool(url)
@@ -59,7 +61,7 @@ class PostalCodes:
         self._http: aiohttp.ClientSession | None = None
 
     async def find(self, digits: str) -> PostalAddress | None:
-        """None for a code that is nobody's. Raises PostalServiceAway."""
+        """The address of a code, or None for an unknown code. Raises PostalServiceAway."""
         until, known = self._kept.get(digits, (0.0, None))
         if until > self._clock():
             return known
@@ -120,5 +122,5 @@ def _address(given: _Answer) -> PostalAddress | None:
 
 
 def _text(given: str) -> str:
-    """One line: what stands in a field is sent with the form."""
+    """The text on one line and of bounded length, because it fills a form field that is sent back."""
     return " ".join(given.split())[:_LENGTH_MAX]

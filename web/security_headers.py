@@ -1,6 +1,6 @@
 """The security headers of every answer.
 
-They wrap the whole application: Litestar runs middleware after routing, so a 404 or 405 would go out without them.
+They are added around the whole application: Litestar runs middleware after routing, so a 404 or 405 would have none.
 """
 
 from collections.abc import Callable
@@ -11,34 +11,34 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from runtime.ids import new_token
 
-# Nothing from elsewhere and nothing inline: a text that escaping missed could not run, send or load anything.
-# A page that needs more sets its own header.
+# Nothing from other origins and nothing inline is allowed, so that a text which was not escaped could not run, send or
+# load anything. A page that needs more sets its own header.
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 WITH_FORM: Final = {"Content-Security-Policy": _POLICY.replace("form-action 'none'", "form-action 'self'")}
-"""Of a page of the same kind that has a form."""
+"""The header of a page that has a form."""
 _HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    # A page shows a state that changes: no browser or proxy may show it again later.
+    # Pages show states that change, so no browser or proxy may show a stored copy.
     (b"cache-control", b"no-store"),
 )
-# A payer's link gives access to the charge, so search engines must not list it. They may list the front page and /docs
-# (web/front.py tells robots the same).
+# A payer's link gives access to the charge, so search engines must not list it. They may list the front page and /docs,
+# as robots.txt says too (web/front.py).
 _NO_INDEX = (b"x-robots-tag", b"noindex, nofollow")
 
 
-# Sent over plain http it would be ignored.
+# Browsers ignore this header over plain http.
 _ONLY_TLS = (b"strict-transport-security", b"max-age=31536000")
 
 
 def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
-    """`app` with the headers it did not set itself; HEAD is answered as GET without the body. `tls`: whether browsers
-    reach it over https."""
+    """Wraps `app`: adds the headers it did not set itself, and answers HEAD as GET without the body. `tls`: whether
+    browsers reach the application over https."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP:
@@ -46,7 +46,7 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
             return
         head = scope["method"] == "HEAD"
         if head:
-            # A copy: from its own scope the server knows that the answer has no body.
+            # Changed in a copy: the server's own scope still says HEAD, by which it knows that the answer has no body.
             scope = {**scope, "method": "GET"}
         request_id = new_token()
         scope["state"]["request_id"] = request_id
@@ -66,7 +66,7 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
             elif head and message["type"] == "http.response.body":
                 if body_sent:
                     return
-                # The answer to HEAD ends here: a stream would keep it open for minutes.
+                # The answer to HEAD ends with the first body message: a stream would keep it open for minutes.
                 body_sent = True
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
@@ -77,6 +77,6 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
 
 
 def _allowing_head(header: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """The framework does not know that HEAD is answered wherever GET is."""
+    """Adds HEAD to an Allow header with GET: the framework does not know that we answer HEAD wherever we answer GET."""
     name, value = header
     return (name, value + b", HEAD") if name.lower() == b"allow" and b"GET" in value else header

@@ -1,1 +1,1 @@
-"""Charges, schedules and boletos as they are read."""
+"""Charges, schedules and boletos: how they are read and shown."""

@@ -1,4 +1,4 @@
-"""Fine, interest and discounts as answers tell them: of a charge with what it costs today, and of a schedule."""
+"""Fine, interest and discounts as the API returns them: of a charge, with the amount due today, and of a schedule."""
 
 from datetime import datetime
 from typing import Any
@@ -55,7 +55,7 @@ class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
 def told_terms(
     terms: PaymentTerms | None, *, amount_cents: int, due_date: str | None, status: str, now: datetime
 ) -> dict[str, Any]:
-    """The fields of a charge's answer that tell of its terms; none when it has none."""
+    """The fields of a charge's answer that describe its terms; empty when the charge has no terms."""
     if terms is None or due_date is None:
         return {}
     due, today = parse_day(due_date), now.astimezone(SAO_PAULO).date()
@@ -80,7 +80,7 @@ def told_terms(
 
 
 def told_schedule_terms(terms: ScheduleTerms | None) -> dict[str, Any]:
-    """The fields of a schedule's answer that tell what its charges are issued with; none when that is nothing."""
+    """The fields of a schedule's answer that describe the terms its charges are issued with; empty without terms."""
     if terms is None:
         return {}
     told = _charges(terms.fine, terms.interest)
@@ -106,5 +106,5 @@ def _charges(fine: Fine | None, interest: Interest | None) -> dict[str, Any]:
 
 
 def _shown(hundredths: int) -> str | UnsetType:
-    """Reais or percent, with two decimals."""
+    """Cents as reais, or basis points as percent, with two decimals; UNSET for 0."""
     return reais(hundredths) if hundredths else UNSET

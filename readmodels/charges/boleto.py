@@ -1,8 +1,8 @@
-"""A boleto as it is printed at this moment: for its owner by charge id, for its payer by the public id in the link.
+"""A boleto as it is printed now: found by charge id for its owner, by the public id of the link for its payer.
 
-A boleto can be printed whatever became of it, as a record. One that is not to be paid (any more) says so across the
-page and carries no line, bars or QR Code: a code that stands on paper is tried some day, and whether it is still
-taken is then up to somebody else's bank.
+A boleto can be printed in every status, as a record. A boleto that must not be paid (any more) says so across the page
+and carries no linha digitavel, barcode or QR Code: a code on paper will be tried some day, and the payer's bank, not
+we, would then decide whether to accept it.
 """
 
 from datetime import date, datetime
@@ -33,7 +33,7 @@ _ERASED = "Dados do pagador apagados"
 
 
 class _Address(Struct, frozen=True, kw_only=True):
-    """account.address."""
+    """The column account.address."""
 
     street: str
     number: str
@@ -65,8 +65,8 @@ _read_address = msgspec.json.Decoder(_Address).decode
 async def boleto_to_print(
     conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal, settings: Settings, now: datetime
 ) -> PrintedBoleto | None:
-    """The owner's boleto as it stands at the real instant `now`; None for a charge
-    that is no boleto, or of another owner."""
+    """The owner's boleto as it is at the real instant `now`; None for a charge that is no boleto, or that belongs to
+    another owner."""
     row = await _of_owner(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else _boleto(row, seal, settings, now)
 
@@ -74,8 +74,8 @@ async def boleto_to_print(
 async def boleto_of_link(
     conn: Connection, public_id: str, *, seal: Seal, settings: Settings, now: datetime
 ) -> PrintedBoleto | None:
-    """The boleto behind a payer's link as it stands at `now`; None for an unknown link, or a charge that is no
-    boleto."""
+    """The boleto behind a payer's link as it is at the real instant `now`; None for an unknown link, or a charge that
+    is no boleto."""
     if not is_public_id(public_id):
         return None
     row = await _by_public_id(conn, public_id=public_id)
@@ -88,7 +88,7 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
     assert boleto is not None, "what has a nosso numero is a boleto"
     assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
     address = _read_address(row.address)
-    # No bank registers a boleto without a payer: one that has none was erased (commands/payers/erase.py).
+    # No bank registers a boleto without a payer: a missing payer was erased (commands/payers/erase.py).
     opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, doc.charge_id)
     payer = None if opened is None else _read_payer(opened)
     now = on_clock(now, row.ahead_s)
@@ -124,9 +124,9 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
         asked_on=None if doc.terms is None else today,
         line=boleto.linha_digitavel,
         barcode=boleto.codigo_barras,
-        # A dual charge's PIX stands on its paper too, unless it ends before the boleto does.
+        # A dual charge's PIX QR Code is printed too, unless it expires before the boleto does.
         qr_code=doc.qr_code if doc.qr_code is not None and doc.pix_expires_at is None else boleto.qr_code,
-        # What it is registered with, and nothing else.
+        # Only the terms registered at the bank.
         instructions=printed_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
         description=doc.description,
         test=doc.test,
@@ -138,7 +138,8 @@ def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> Printed
 
 
 def _void(doc: ChargeDoc, last: date, now: datetime) -> Void | None:
-    """Why it is not to be paid. A pending boleto whose time has passed is expired, swept or not."""
+    """Why the boleto must not be paid; None while it may be. A pending boleto past its expires_at counts as expired,
+    whether or not the sweeper has recorded that yet."""
     match Status(doc.status):
         case Status.PENDING if not doc.overdue(iso(now)):
             return None

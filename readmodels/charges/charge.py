@@ -1,4 +1,4 @@
-"""A charge as it is seen: its document (charge_view), and the projection the API answers (spec, Charge)."""
+"""A charge as it is read: its stored document (charge_view), and the projection the API answers (spec, Charge)."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -44,27 +44,27 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
     nosso_numero: str | None = None
     integrador_code: str | None = None
     payer_sealed: str | None = None
-    """None when the bank named nobody, and once it is erased."""
+    """None when the bank did not name the payer, and after the payer's data was erased."""
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
     late: bool = False
     anomaly: str | None = None
     refunded_cents: int = 0
-    """Back with the payer: refunds that succeeded."""
+    """Returned to the payer: the sum of refunds that succeeded."""
     refunding_cents: int = 0
-    """On its way to him: refunds that are pending."""
+    """On its way to the payer: the sum of pending refunds."""
     reversed_cents: int = 0
-    """Taken back by the bank, without being asked."""
+    """Taken back by the bank without our asking (reversals)."""
 
     @property
     def remaining_cents(self) -> int:
-        """What can still be sent back."""
+        """The amount that can still be refunded."""
         return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
 
 
 class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A boleto as stored: its number at the bank in twenty digits, line and barcode bare."""
+    """A boleto as stored: nosso numero with all twenty digits; linha digitavel and barcode as bare digits."""
 
     nosso_numero: str
     seu_numero: str
@@ -76,7 +76,7 @@ class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """A charge as it stands in charge_view and, at its creation, in the journal: cents and ISO instants."""
+    """A charge as stored in charge_view and, at its creation, in the journal: cents and ISO instants."""
 
     account_id: str
     charge_id: str
@@ -94,14 +94,14 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     nosso_numero: str | None = None
     boleto: BoletoDoc | None = None
     terms: PaymentTerms | None = None
-    """Fine, interest and discounts that a boleto is registered with."""
+    """Fine, interest and discounts that the boleto is registered with."""
     redated: int = 0
     """How often the due date was changed."""
     integrador_code: str | None = None
     send_email: bool = False
-    """The payer is told by e-mail (production only)."""
+    """Whether the payer gets e-mails about the charge (production only)."""
     schedule_id: str | None = None
-    """Of a charge that a schedule issued."""
+    """The schedule that issued the charge; None for other charges."""
     metadata: dict[str, str] | None = None
     """The merchant's own keys and values."""
     created_at: str
@@ -109,7 +109,7 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     effective_due_date: str | None = None
     expires_at: str | None = None
     pix_expires_at: str | None = None
-    """When the PIX leg of a dual charge ends by a time of its own; it never outlives the boleto."""
+    """The own expiry of a dual charge's PIX leg, if it has one; the leg never outlives the boleto."""
     paid_at: str | None = None
     cancelled_at: str | None = None
     cancel_reason: str | None = None
@@ -118,15 +118,16 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
     @property
     def pix_ends_at(self) -> str | None:
-        """When the QR Code of a charge ceases to be payable; of a dual charge that may be before the charge does."""
+        """When the QR Code ceases to be payable; in a dual charge that may be before the charge expires."""
         return min((at for at in (self.pix_expires_at, self.expires_at) if at is not None), default=None)
 
     def overdue(self, now: str) -> bool:
-        """Pending past its time: who reads this expires it first. `now` as iso(): ISO strings sort as instants do."""
+        """Whether the charge is pending past its expires_at; a reader then records the expiry first. `now` is as from
+        iso(): ISO strings sort as instants do."""
         return self.status == Status.PENDING and self.expires_at is not None and self.expires_at <= now
 
     def at(self, now: str) -> "ChargeDoc":
-        """As it stands then: expired once its time is over, also before that is recorded."""
+        """The charge as it is at `now`: expired past its expires_at, even before the expiry is recorded."""
         return replace(self, status=str(Status.EXPIRED)) if self.overdue(now) else self
 
 
@@ -237,13 +238,14 @@ class _Found(Struct, frozen=True, gc=False):
 
 
 class CurrentCharge(Struct, frozen=True, gc=False):
-    """A charge, and by how much its account's clock is ahead of real time: read together, so they belong together."""
+    """A charge, and by how many seconds its account's clock is ahead of real time; both from one statement, so that
+    they agree."""
 
     doc: ChargeDoc
     ahead_s: int
 
     def overdue(self, now: datetime) -> bool:
-        """Whether its time is over at the real instant `now`."""
+        """Whether the charge is pending past its expires_at at the real instant `now`."""
         return self.doc.overdue(iso(on_clock(now, self.ahead_s)))
 
 
@@ -258,7 +260,7 @@ async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -
 
 
 async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -> list[CurrentCharge | None]:
-    """The same with what is needed to tell whether a charge is overdue."""
+    """As charges_by_id, each with its account's clock, which decides whether the charge is overdue."""
     rows = await find_charges(
         conn,
         charge_ids=[each[0] for each in asked],
@@ -266,7 +268,7 @@ async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]])
         tests=[owner.test for _, owner in asked],
     )
     found = {row.charge_id: CurrentCharge(read_doc(row.doc), row.ahead_s) for row in rows}
-    # Two accounts may ask for one id in the same batch: the document says whose it is.
+    # Two accounts may ask for one id in the same batch: the document says which account owns the charge.
     return [
         here
         if (here := found.get(charge_id)) is not None
@@ -278,7 +280,7 @@ async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]])
 
 
 def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> ChargeProjection:
-    """The answer made of a stored charge, as it stands at `now` on its account's clock; pages are at `app_url`.
+    """The API's answer for a stored charge, as it is at `now` on its account's clock; `app_url` begins its links.
 
     The QR image is rendered, never stored.
     """
@@ -302,14 +304,14 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
         created_at=doc.created_at,
         due_date=doc.due_date,
         effective_due_date=doc.effective_due_date,
-        # Of a boleto the spec shows the day only; the instant follows from its effective due date.
+        # For a boleto the spec shows only the due date; the instant follows from the effective due date.
         expires_at=doc.expires_at if doc.boleto is None else doc.pix_ends_at if dual else None,
         paid_at=doc.paid_at,
         cancelled_at=doc.cancelled_at,
         refunded_amount=reais(doc.refunded_cents),
         failure=doc.failure,
         **told_terms(doc.terms, amount_cents=doc.amount_cents, due_date=doc.due_date, status=doc.status, now=now),
-        # jsonb keeps no order of keys: the answer of a creation and those after it are alike to the byte.
+        # jsonb does not keep the order of keys; sorted, the creation's answer and later ones are alike to the byte.
         metadata=UNSET if doc.metadata is None else dict(sorted(doc.metadata.items())),
         test=doc.test,
         version=doc.version,
@@ -317,11 +319,11 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
 
 
 def legs_of(doc: ChargeDoc, *, now: str) -> list[Leg]:
-    """What each leg of a dual charge is at `now` (as iso(), like ISO instants it sorts as they do).
+    """The status of each leg of a dual charge at `now` (as from iso(): ISO strings sort as instants do).
 
-    Both are what the charge is, but: of a paid charge (whatever was given back since) one leg is paid and the other
-    cancelled, since the first payment closes it; one that failed is cancelled; and a PIX leg whose own time was over
-    before the charge ended is expired, whatever came after.
+    Both legs have the charge's status, with three exceptions. Of a paid charge (refunded since or not) one leg is paid
+    and the other cancelled, because the first payment closes the other leg. The legs of a failed charge are cancelled.
+    A PIX leg that expired before the charge ended is expired, whatever happened later.
     """
     status = doc.status
     paid_by = None
@@ -331,7 +333,7 @@ def legs_of(doc: ChargeDoc, *, now: str) -> list[Leg]:
         status = Status.CANCELLED
     elif status == Status.FAILED:
         status = Status.CANCELLED
-    # A payment in time is told of later now and then: what counts is when it was made.
+    # The bank may report a payment after the leg's expiry although it was made in time: the instant of payment counts.
     ended_at = doc.paid_at or doc.cancelled_at or now
     lapsed = doc.status != Status.FAILED and doc.pix_ends_at is not None and doc.pix_ends_at <= ended_at
     return [

@@ -1,6 +1,6 @@
 """The charges of an account, page by page, and their count and amount per status.
 
-Which filters are given decides which statement of read_charge.sql walks, and so which index.
+The given filters decide which statement of read_charge.sql is run, and so which index is walked.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
 STATUSES = tuple(str(status) for status in Status)
 
 DUE_DAYS_MAX = 20_000
-"""Fifty years of days."""
+"""More than fifty years of days."""
 _LAST_DAY = date(9999, 12, 30)
 
 
@@ -57,7 +57,7 @@ class _Sum(Struct, frozen=True, gc=False):
 
 
 class StatusCents(Struct, frozen=True):
-    """How many charges have a status, and the sum of their amounts in cents."""
+    """The number of charges with a status, and the sum of their amounts in cents."""
 
     count: int
     cents: int
@@ -82,7 +82,7 @@ _summary_by_totals = sql.many("read_charge.summary_by_totals", _Sum)
 async def charge_page(
     conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[ChargeDoc], TimePosition | None]:
-    """One page in the order (created_at, charge_id), and where the next one begins."""
+    """One page in the order (created_at, charge_id), and the position after which the next page begins."""
     path, given = _path(filters), given_of(owner, filters)
     if path == "by_id":
         return [read_doc(row.doc) for row in await _by_id(conn, **given)], None
@@ -93,18 +93,18 @@ async def charge_page(
 
 
 def walks_due_dates(filters: ChargeFilters) -> bool:
-    """Whether the narrowest index of these filters is the one of due dates."""
+    """Whether the index of due dates is the narrowest one for these filters."""
     return _path(filters) == "by_due"
 
 
 async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
-    """The due dates there are within the filters' bounds, in their order; at most DUE_DAYS_MAX."""
+    """The due dates that charges have within the filters' bounds, in the filters' order; at most DUE_DAYS_MAX."""
     days = await _due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
 async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:
-    """By every status, in the order of a charge's life, those without charges included."""
+    """Count and amount per status, in the order of a charge's life; a status without charges is included with zeros."""
     path, given = _path(filters), given_of(owner, filters)
     if path == "by_id":
         sums = [_Sum(row.status, 1, row.amount_cents) for row in await _by_id(conn, **given)]
@@ -124,7 +124,7 @@ async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) ->
 
 
 async def _sum_days(conn: Connection, filters: ChargeFilters, given: dict[str, object]) -> list[_Sum]:
-    """Whole days from kept totals, and what the bounds leave of a first and of a last day charge by charge."""
+    """Sums whole days from the stored totals, and the partial first and last day of the range charge by charge."""
     first, after = date.min, date.max
     parts: list[dict[str, object]] = []
     if filters.created_from is not None:
@@ -155,8 +155,9 @@ async def _sum_spans(conn: Connection, dated: str, first: date, after: date, giv
 
 
 def given_of(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
-    """The parameters of all statements. PostgreSQL reads date.min and date.max as infinities: the upper one takes in
-    charges without a due date, so it stands for no filter only, and the last day of all for the one before it."""
+    """The parameters of all statements. asyncpg sends date.min and date.max as -infinity and infinity, and a charge
+    without a due date counts as due at infinity. So date.max means "no filter" only; a filter's upper bound ends at the
+    day before it."""
     charge_id = _charge_of_txid(filters.txid)
     dated = filters.due_from is not None or filters.due_to is not None
     return {
@@ -191,7 +192,7 @@ def _path(filters: ChargeFilters) -> str:
 
 
 def _charge_of_txid(txid: str | None) -> UUID | None:
-    """A PIX charge's txid is its id: 32 lower-case hex digits."""
+    """The charge id that a txid spells, or None: a PIX charge's txid is its id as 32 lower-case hex digits."""
     if txid is None or len(txid) != 32 or not all(each in "0123456789abcdef" for each in txid):
         return None
     return UUID(hex=txid)

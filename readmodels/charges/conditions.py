@@ -1,4 +1,4 @@
-"""What a boleto's terms say to its payer: on paper, and on the page in his language."""
+"""A boleto's terms as sentences for the payer: in print, and on the payer's page in the payer's language."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -18,14 +18,14 @@ _INTEREST_PERCENT: Final = "Após {day}: juros de {percent}% ao mês."
 _INTEREST_AMOUNT: Final = "Após {day}: juros de {amount} por dia de atraso."
 _LIMIT: Final = "Não pode ser pago após {day}."
 _LIMIT_IN_PRINT: Final = "Não receber após {day}."
-"""As boletos say it to the cashier."""
+"""The customary wording on boletos, addressed to the cashier."""
 CONDITIONS: Final = (
     _DISCOUNT_PERCENT, _DISCOUNT_AMOUNT, _FINE_PERCENT, _FINE_AMOUNT, _INTEREST_PERCENT, _INTEREST_AMOUNT, _LIMIT,
 )  # fmt: skip
 
 
 class Condition(Struct, frozen=True):
-    """One of CONDITIONS, and what it speaks of: percents in hundredths."""
+    """One of CONDITIONS, and the values it is filled with; percents in basis points."""
 
     text: str
     day: date
@@ -33,15 +33,16 @@ class Condition(Struct, frozen=True):
     amount_cents: int = 0
 
     def said(self, text: str, *, day: str, percent: str) -> str:
-        """In `text`, which is its own or a translation, with day and percent as that language writes them."""
+        """The sentence in full. `text` is the condition's own or its translation; `day` and `percent` are written as in
+        that language."""
         return text.format(day=day, percent=percent, amount=brazilian.brl(self.amount_cents))
 
 
 def conditions(
     terms: PaymentTerms | None, *, amount_cents: int, due: date, on: date | None = None
 ) -> Iterator[Condition]:
-    """Discounts first, then fine and interest, as registered at the bank; the last one is the limit, which every boleto
-    has. `on` leaves out discounts that are over on that day."""
+    """Discounts, then fine and interest, as registered at the bank; last the final day to pay, which every boleto has.
+    Discounts that have ended before the day `on` are left out."""
     if terms is not None:
         for each in terms.discounts:
             if on is not None and effective_due_date(each.until) < on:
@@ -59,12 +60,12 @@ def conditions(
 
 
 def told_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
-    """In Portuguese, to who pays or charges."""
+    """The conditions in Portuguese, for payers and merchants."""
     return tuple(_portuguese(each, each.text) for each in conditions(terms, amount_cents=amount_cents, due=due))
 
 
 def printed_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
-    """The same on paper."""
+    """The conditions in Portuguese, as printed on the boleto."""
     return tuple(
         _portuguese(each, _LIMIT_IN_PRINT if each.text == _LIMIT else each.text)
         for each in conditions(terms, amount_cents=amount_cents, due=due)

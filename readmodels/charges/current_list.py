@@ -1,7 +1,8 @@
-"""Charges as they stand at an instant, by their account's clock: page by page, and their count and amount per status.
+"""Charges as they are at an instant of their account's clock: page by page, and their count and amount per status.
 
-A read records the expiry of what it finds overdue (commands/charges/expire.py), a bounded number. Here a charge whose
-time is over is expired whether or not that is recorded yet: lists, filters and sums are right however many are overdue.
+A read records the expiry of overdue charges (commands/charges/expire.py), but only of a bounded number. Here an overdue
+charge counts as expired whether or not that is recorded yet, so lists, filters and sums are right however many there
+are.
 """
 
 from collections.abc import Mapping
@@ -44,8 +45,8 @@ overdue_sum = sql.list_of("read_charge.overdue_sum", _Sum)
 async def current_page(
     conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int, *, now: datetime
 ) -> tuple[list[ChargeDoc], TimePosition | None]:
-    """As charge_page, but while the expiry of some is still to be recorded a page of one status may have fewer charges
-    than `limit` although others follow."""
+    """As charge_page. While overdue charges exist whose expiry is not recorded, a page filtered by status may hold
+    fewer than `limit` charges although more follow."""
     statuses = filters.statuses
     if _EXPIRED in statuses and _PENDING not in statuses and await any_overdue(conn, owner, now):
         filters = replace(filters, statuses=(*statuses, _PENDING))
@@ -64,11 +65,11 @@ async def current_summary(
 async def current_sums(
     conn: Connection, owner: Owner, filters: ChargeFilters, *, now: datetime, overdue: bool | None = None
 ) -> Mapping[str, StatusCents]:
-    """As charge_sums. While the expiry of some is still to be recorded it costs a look-up of each of these; `overdue`
-    is whether there are any, where the caller has looked."""
+    """As charge_sums. Each overdue charge whose expiry is not recorded costs a look-up. `overdue` says whether there
+    are any, if the caller already knows."""
     if not (await any_overdue(conn, owner, now) if overdue is None else overdue):
         return await charge_sums(conn, owner, filters)
-    # One snapshot: a charge whose expiry is recorded in between would be counted twice.
+    # One snapshot for all statements: a charge whose expiry is recorded in between would count under the wrong status.
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         sums = await charge_sums(conn, owner, filters)
         (lapsed,) = await overdue_sum(conn, **given_of(owner, filters), now=now)

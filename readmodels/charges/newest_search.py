@@ -1,6 +1,7 @@
-"""What no index finds: charges by an amount, or by words of who is to pay them. The newest are looked through for it.
+"""Search for charges by amount, or by words of the payer's name or e-mail. No index serves either, so the newest
+charges are scanned.
 
-A payer's name and e-mail are sealed, each with its own nonce, and opened one by one: hence a bound.
+Each payer's name and e-mail are sealed with a nonce of their own and must be opened one by one: hence a bound.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ _read = msgspec.json.Decoder(_Reached).decode
 
 
 def typed_amount(text: str) -> int | None:
-    """The cents that `text` is as people type them; None for anything else."""
+    """The cents of an amount in reais as people type it; None for any other text."""
     try:
         return parse_brl(text.upper(), cents_max=PIX_CENTS_MAX)
     except ValueError:
@@ -48,15 +49,15 @@ def typed_amount(text: str) -> int | None:
 
 
 async def newest_of_amount(conn: Connection, owner: Owner, amount_cents: int) -> list[ChargeDoc]:
-    """Charges of this amount, or paid with it, the newest first; at most FOUND_MAX."""
+    """Charges of this amount, or with a payment of this amount, the newest first; at most FOUND_MAX."""
     whose = {"account_id": owner.account_id, "test": owner.test}
     found = await _of_amount(conn, **whose, amount_cents=amount_cents, looked=LOOKED_MAX, limit=FOUND_MAX)
     return await _charges(conn, owner, found)
 
 
 async def newest_of_payer(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[ChargeDoc]:
-    """Charges whose payer has each word of `text` in name or e-mail, however accented, the newest first; at most
-    FOUND_MAX."""
+    """Charges whose payer's name or e-mail contains each word of `text`, whatever the accents, the newest first; at
+    most FOUND_MAX."""
     words = folded(text).split()
     rows = await _with_payer(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
     found: list[UUID] = []

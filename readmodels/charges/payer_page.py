@@ -1,6 +1,7 @@
-"""What a payer sees of a charge, by the public id in the link.
+"""The payer's view of a charge, found by the public id in the link.
 
-The same row serves the page, the fragment that replaces its middle, and the small answer a page polls.
+One row serves the page and the fragment that replaces its middle; a short statement serves the state that open pages
+poll.
 """
 
 import re
@@ -18,23 +19,23 @@ from domain.sandbox_clock import on_clock
 from readmodels.documents.logo import LogoOnPage
 from runtime.postgres import Connection
 
-# page_token gives 22 of these. Anything else is no link of ours and is not worth a question to PostgreSQL,
-# which would also refuse NUL and lone surrogates with an error.
+# page_token makes 22 of these characters. Any other text is not one of our links and is not sent to PostgreSQL, which
+# would answer NUL and lone surrogates with an error.
 _PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
-# What `by_public_id` calls the anomaly of a payment that settled its charge.
+# The word by which `by_public_id` marks an anomalous payment that settled its charge: more was paid than asked.
 _EXCESS = "excess"
 
 
 class SettledView(Struct, frozen=True):
-    """The part of a payment that may be shown to whoever has the link: nothing about the person who paid."""
+    """The part of a payment that any holder of the link may see: nothing about the person who paid."""
 
     amount_cents: int | None = None
     paid_at: datetime | None = None
     end_to_end_id: str | None = None
     nosso_numero: str | None = None
-    """Of what was paid by a boleto, on its line or by its own PIX."""
+    """Set for a payment of the boleto, by its linha digitavel or by its own PIX QR Code."""
     method: str | None = None
     fine_cents: int = 0
     interest_cents: int = 0
@@ -42,7 +43,7 @@ class SettledView(Struct, frozen=True):
 
 
 class _Boleto(Struct, frozen=True):
-    """Of a boleto: line and barcode bare, and the copy-and-paste code of a hybrid one."""
+    """The boleto's linha digitavel and barcode as bare digits, and the copy-and-paste code of a hybrid boleto."""
 
     linha_digitavel: str
     codigo_barras: str
@@ -50,7 +51,7 @@ class _Boleto(Struct, frozen=True):
 
 
 class _Told(Struct, frozen=True):
-    """The fields of the document that the page uses; the others are skipped."""
+    """The fields of the charge's document that the page uses; the others are skipped."""
 
     external_id: str | None = None
     description: str | None = None
@@ -94,8 +95,8 @@ class _Row(Struct, frozen=True):
 
 
 class SecondCopy(Struct, frozen=True):
-    """Of a boleto that can no longer be paid: whether a second copy may be asked for now, when it was last, and the
-    public_id of the charge that the merchant answered with."""
+    """The second copy of a boleto that can no longer be paid: whether the payer may ask for one now, the day they last
+    did, and the public_id of the new charge that the merchant issued in answer."""
 
     may_be_asked: bool
     asked_on: date | None
@@ -103,43 +104,43 @@ class SecondCopy(Struct, frozen=True):
 
 
 class PayerPage(Struct, frozen=True, kw_only=True):
-    """Amounts in cents, instants in UTC, on the clock of the charge's account."""
+    """Everything the payer's page shows. Amounts in cents; instants in UTC, on the clock of the charge's account."""
 
     now: datetime
     merchant: str
     merchant_document: str
     contact_phone: str
-    """Whom to ask: E.164, or empty, as is all of a merchant that is blocked."""
+    """The merchant's phone for questions, in E.164, or empty. Phone and e-mail of a blocked merchant are empty."""
     contact_whatsapp: bool
     contact_email: str
     logo: LogoOnPage | None
     test: bool
     status: Status
     suspended: bool
-    """Whether it must not be paid now although it is pending: its merchant is blocked."""
+    """Whether the charge must not be paid although it is pending, because its merchant is blocked."""
     payment_method: str
     amount_cents: int
     refunded_cents: int
     due_date: date | None
     effective_due_date: date | None
-    """The last day on which a boleto can be paid without charges; later than the due date when banks are closed on
-    that."""
+    """The last day on which the boleto can be paid without fine or interest; later than the due date when banks are
+    closed on the due date."""
     terms: PaymentTerms | None
     asked: AmountDue
-    """What it costs on the day of `now`."""
+    """The amount to pay on the day of `now`."""
     redated: int
     version: int
     """As in PageState."""
     external_id: str | None
     description: str | None
     anomaly: Anomaly | None
-    """Money that came and does not fit: twice, after the end, another amount. The latest that was not given back."""
+    """The latest anomaly whose money was not given back: paid twice, after cancellation, or with another amount."""
     excess: bool
-    """Whether that is what was paid beyond the amount of a charge which it settled."""
+    """Whether the anomaly is an excess: the payment settled the charge with more than its amount."""
     qr_code: str | None
-    """None when it cannot be paid any more, although the boleto beside it still can."""
+    """None also when the PIX has expired although the boleto can still be paid."""
     pix_expires_at: datetime | None
-    """When the PIX of a dual charge ends before its boleto."""
+    """When the PIX of a dual charge expires, if it expires before the boleto."""
     linha_digitavel: str | None
     """47 digits."""
     codigo_barras: str | None
@@ -150,14 +151,15 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     cancel_reason: str | None
     payment: SettledView | None
     paid_bank: str | None
-    """The bank that carried the boleto which was paid, by its COMPE code."""
+    """The COMPE code of the bank that issued the boleto, once the charge is paid."""
     second_copy: SecondCopy | None
-    """None of what can be paid or was, of what is no boleto, and while its merchant is blocked."""
+    """Only for an expired boleto whose merchant is not blocked; else None."""
 
 
 class PageState(Struct, frozen=True):
-    """What tells an open page whether it is still true. `version` is the charge's, with what else its page tells of
-    counted in, and below zero while the charge is suspended, so that open pages change."""
+    """The state by which an open page learns whether it is out of date. `version` is the charge's version plus a count
+    of the other changes that the page shows (second copies, payments that do not settle the charge), and negative while
+    the charge is suspended, so that open pages change."""
 
     status: Status
     version: int
@@ -181,10 +183,10 @@ _told = msgspec.json.Decoder(_Told)
 
 
 async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> PayerPage | None:
-    """The charge behind a link as it stands at the real instant `now`, or None.
+    """The charge behind a link as it is at the real instant `now`, or None.
 
-    A pending charge whose time has passed is already shown as expired: nobody is invited to pay it
-    while the sweeper is on its way (contract section 5).
+    A pending charge past its expires_at is shown as expired at once, so that nobody is invited to pay it before the
+    sweeper has recorded the expiry (contract section 5).
     """
     if not is_public_id(public_id):
         return None
@@ -262,7 +264,7 @@ def _asked(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue
 
 
 async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:
-    """The same answer in short for many links at once; links to nothing are left out. At most a thousand a call."""
+    """The state of many links at once, at most a thousand a call; unknown links are left out."""
     rows = await _states(conn, public_ids=public_ids)
     return {row.public_id: _state(row, now=now) for row in rows}
 

@@ -1,4 +1,4 @@
-"""Charge schedules as they are seen: one, a page of them, and what became of a schedule's numbers."""
+"""Charge schedules as they are read: one, a page of them, and the outcome of each number of a schedule."""
 
 from datetime import date, datetime
 from typing import Annotated
@@ -129,7 +129,7 @@ _charges = sql.list_of("schedule.charges", _ChargeRow)
 
 
 async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) -> ScheduleProjection | None:
-    """None when the account has no such schedule."""
+    """The schedule, or None when the account has no such schedule."""
     row = await _find(conn, schedule_id=schedule_id, account_id=account_id)
     return None if row is None else _present(row, account_id)
 
@@ -137,7 +137,7 @@ async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) 
 async def schedule_page(
     conn: Connection, owner: Owner, filters: ScheduleFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[ScheduleProjection], TimePosition | None]:
-    """One page in the order (created_at, schedule_id), and where the next one begins."""
+    """One page in the order (created_at, schedule_id), and the position after which the next page begins."""
     rows, last = await time_page(
         _page,
         conn,
@@ -162,7 +162,7 @@ async def scheduled_charges(
     app_url: str,
     now: datetime,
 ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
-    """One page of a schedule's numbers."""
+    """One page of a schedule's numbers, each with its charge or the reason why there is none."""
     rows, last = await sequence_page(
         _charges,
         conn,

@@ -1,8 +1,8 @@
-"""What somebody has in hand of a charge - a reference, a number from a boleto, a receipt's id, a link - made into the
-look-ups that may find it, each by one index.
+"""Search for a charge by a typed text: a reference, a number from a boleto, the id on a receipt, or a link. The text is
+turned into the look-ups that may find the charge, each by one index.
 
-What a bank calls a refund has none: the newest are looked through. For amounts, and for payers' names and e-mails,
-newest_search.py looks the newest charges through.
+The bank's id of a refund has no index, so the newest refunds are scanned. newest_search.py searches by amount and by
+payers' names and e-mails.
 """
 
 import re
@@ -32,10 +32,10 @@ _by_link = sql.maybe("found_charge.by_link", UUID)
 
 
 class Typed(Struct, frozen=True):
-    """What a text can be besides a reference. At most one of the first three: they name one charge. `id_` is its own,
-    or that of a payment or a refund of it.
+    """The readings of a text besides a reference. At most one of the first three is set: each names a single charge.
+    `id_` is the id of the charge, or of one of its payments or refunds.
 
-    `numbers`: as the bank has a boleto's (nosso numero); `document`: a CPF or CNPJ, by its shape.
+    `numbers`: possible nosso numeros, as the bank writes them; `document`: a CPF or CNPJ, judged by its shape.
     """
 
     id_: UUID | None = None
@@ -46,7 +46,7 @@ class Typed(Struct, frozen=True):
 
 
 def read_typed(text: str) -> Typed:
-    """A txid is the charge's id without its dashes."""
+    """Read a typed text. A txid is read as the charge's id without its dashes."""
     bare = without_marks(text).upper()
     numbers, document = tuple(typed_numbers(bare)), bare if well_formed(bare, letters=True) else None
     lower = text.lower()
@@ -59,7 +59,7 @@ def read_typed(text: str) -> Typed:
 
 
 class Found(Struct, frozen=True):
-    """One charge, or the parameter of the list (and its value) that at least one charge has."""
+    """The result of a search: one charge, or a parameter of the list with a value that at least one charge has."""
 
     charge_id: UUID | None = None
     parameter: str = ""
@@ -67,8 +67,8 @@ class Found(Struct, frozen=True):
 
 
 async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Callable[[str], str]) -> Found | None:
-    """The first look-up that finds anything: a single charge before a list of them. `blind` makes the fingerprint by
-    which a payer's document is stored."""
+    """The result of the first look-up that finds anything; look-ups of a single charge come before those of a list.
+    `blind` makes the fingerprint by which a payer's document is found."""
     typed = read_typed(text)
     if charge_id := await _one(conn, owner, typed):
         return Found(charge_id)

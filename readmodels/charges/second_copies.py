@@ -1,4 +1,4 @@
-"""What payers asked a second copy of, as the merchant sees it."""
+"""Payers' requests for second copies of boletos, as the merchant sees them."""
 
 from datetime import datetime
 from typing import Final
@@ -12,12 +12,12 @@ from readmodels.charges.charge import ChargeDoc, read_doc
 from sql import Connection
 
 COUNT_MAX: Final = 100
-"""They are counted no further."""
+"""Open requests are counted up to this number."""
 
 
 class SecondCopyRequest(Struct, frozen=True):
-    """`asked_at` is the latest time of `times`; open while it is not closed, and answered with another charge or put
-    away."""
+    """A payer's request for a second copy, made `times` times, the last time at `asked_at`. It is open until
+    `closed_at`; the merchant answers it with a new charge (`answered_by`) or dismisses it."""
 
     asked_at: datetime
     times: int
@@ -47,11 +47,11 @@ async def second_copy_of(conn: Connection, charge_id: UUID, owner: Owner) -> Sec
 
 
 async def open_second_copies(conn: Connection, owner: Owner, limit: int) -> list[OpenRequest]:
-    """The newest first, of charges that are still expired."""
+    """The open requests for charges that are still expired, the newest first."""
     rows = await _open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
     return [OpenRequest(row.asked_at, row.times, read_doc(row.doc)) for row in rows]
 
 
 async def count_open_second_copies(conn: Connection, owner: Owner) -> int:
-    """At most COUNT_MAX."""
+    """The number of open requests, at most COUNT_MAX."""
     return await _count_open(conn, account_id=owner.account_id, test=owner.test, limit=COUNT_MAX)

@@ -1,1 +1,1 @@
-"""What the dashboard and the staff section show."""
+"""Reads of the merchants' dashboard and the staff section."""

@@ -1,4 +1,4 @@
-"""The audit log: what people did in the dashboard, by account, and what staff did to one merchant."""
+"""The audit log: actions of people in the dashboard, by account, and actions of staff on one merchant."""
 
 from datetime import datetime
 from uuid import UUID
@@ -26,7 +26,8 @@ class _Row(Struct, frozen=True):
 
 
 class AuditRow(Struct, frozen=True):
-    """What somebody did in the dashboard. `address`: a few digits of its fingerprint, to tell addresses apart by."""
+    """An action of a person in the dashboard. `address`: the first digits of the IP address's fingerprint, by which
+    addresses can be told apart."""
 
     at: datetime
     id: UUID
@@ -44,13 +45,13 @@ _on_subject = sql.many("audit.on_subject", _Row)
 async def audit_page(
     conn: Connection, owner: Owner, filters: ListFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[AuditRow], TimePosition | None]:
-    """One page of what the account's people did, and where the next one begins."""
+    """One page of the actions of the account's people, and the position after which the next page begins."""
     rows, last = await time_page(_page, conn, filters.order, after, limit, account_id=owner.account_id)
     return [_present(row) for row in rows], last
 
 
 async def audit_of_merchant(conn: Connection, account_id: UUID) -> list[AuditRow]:
-    """What staff did to it, newest first."""
+    """Actions of staff on the merchant, newest first."""
     rows = await _on_subject(conn, account_id=PLATFORM, subject=str(account_id), limit=ON_SUBJECT_MAX)
     return [_present(row) for row in rows]
 

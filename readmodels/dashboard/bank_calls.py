@@ -1,4 +1,4 @@
-"""How banks answered, by the hour, over the last days (workers/housekeeping/bank_calls.py)."""
+"""Calls to banks and how they were answered, by hour, over the last days (workers/housekeeping/bank_calls.py)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,11 +13,11 @@ from sql import Connection
 
 KEPT: Final = timedelta(days=31)
 HOURS_MAX: Final = timedelta(days=7)
-"""Of a longer time a row is a day."""
+"""For a longer time each row covers a day."""
 
 
 class BankCalls(Struct, frozen=True):
-    """`unanswered`: the bank said nothing in time, or nothing that can be read; `rejected`: it said no."""
+    """Counts of calls. `unanswered`: the bank did not answer in time, or not readably; `rejected`: it refused."""
 
     calls: int
     rejected: int
@@ -35,7 +35,7 @@ class BankCalls(Struct, frozen=True):
 
 
 class CallsAt(BankCalls, frozen=True):
-    """Of the hour or day that begins then."""
+    """The calls of the hour or day that begins at `at`."""
 
     at: datetime
 
@@ -50,11 +50,11 @@ _by_operation = sql.many("bank_call.by_operation", CallsOf)
 
 
 async def calls_by_time(conn: Connection, length: timedelta, *, now: datetime) -> list[CallsAt]:
-    """Every hour, or day, until now; also those in which no bank was called."""
+    """The calls of every hour, or day, until now; hours and days without calls are included."""
     hours = length <= HOURS_MAX
     steps = _steps(length, hours=hours, now=now)
     found = {row.at: row for row in await _by_time(conn, since=steps[0], by="hour" if hours else "day")}
-    # The database answers instants in UTC; a day is called as it is in São Paulo.
+    # The database returns instants in UTC; the rows carry São Paulo time, so that a day has its São Paulo date.
     return [replace(found[at], at=at) if at in found else CallsAt(0, 0, 0, 0, 0, at) for at in steps]
 
 
@@ -64,7 +64,8 @@ async def calls_by_operation(conn: Connection, length: timedelta, *, now: dateti
 
 
 def _steps(length: timedelta, *, hours: bool, now: datetime) -> Sequence[datetime]:
-    """São Paulo has had no summer time since 2019: days are as long as each other."""
+    """The beginnings of the hours or days. São Paulo has had no daylight saving time since 2019, so all days have 24
+    hours."""
     local = now.astimezone(SAO_PAULO).replace(minute=0, second=0, microsecond=0)
     last, step = (local, timedelta(hours=1)) if hours else (local.replace(hour=0), timedelta(days=1))
     count = length // step

@@ -1,4 +1,4 @@
-"""One charge as its merchant's people see it: beside what the API shows, who is to pay it and what happened to it."""
+"""One charge as its merchant's people see it: beside the API's projection, its payer and its history."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ from sql import Connection
 LIFE_MAX = 50
 PAYMENTS_MAX = 20
 ACTOR = "painel:"
-"""In front of the audit_id, the actor of what was done in the dashboard."""
+"""With an audit_id appended, the journal's actor for an action in the dashboard."""
 
 
 class Happening(Struct, frozen=True):
@@ -79,7 +79,8 @@ read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
 async def payers_of(
     conn: Connection, charge_ids: Sequence[UUID], owner: Owner, *, seal: Seal
 ) -> dict[UUID, KnownPayer]:
-    """Of the account's charges among these (a page of a list, at most), by charge; those of which anything is known."""
+    """The payers of the account's charges among these (one page of a list at most), by charge. Charges without a payer,
+    or whose payer was erased, are left out."""
     if not charge_ids:
         return {}
     rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
@@ -90,8 +91,8 @@ async def payers_of(
 async def payers_of_schedules(
     conn: Connection, schedule_ids: Sequence[UUID], account_id: UUID, *, seal: Seal
 ) -> dict[UUID, KnownPayer]:
-    """Of the account's schedules among these (a page of a list, at most), by schedule; those of which anything is
-    known, as is not for ever of one that has ended."""
+    """The payers of the account's schedules among these (one page of a list at most), by schedule. Schedules whose
+    payer was erased, as happens some time after a schedule's end, are left out."""
     if not schedule_ids:
         return {}
     rows = await _schedule_payers(conn, schedule_ids=schedule_ids, account_id=account_id)
@@ -100,12 +101,12 @@ async def payers_of_schedules(
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
-    """The latest LIFE_MAX things that happened to the account's charge after its creation, oldest first."""
+    """The latest LIFE_MAX journal rows of the account's charge after its creation, oldest first."""
     return await _life(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=LIFE_MAX)
 
 
 async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[PaymentDoc]:
-    """What was paid for the charge, those with an anomaly too, newest first; at most PAYMENTS_MAX."""
+    """The charge's payments, anomalous payments included, newest first; at most PAYMENTS_MAX."""
     docs = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX)
     return [read_payment_doc(doc) for doc in docs]
 

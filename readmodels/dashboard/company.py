@@ -1,4 +1,4 @@
-"""An account's registration as its people and the platform's staff see it, with what is still missing."""
+"""An account's registration as its people and the platform's staff see it, with the items still missing."""
 
 from datetime import datetime
 from uuid import UUID
@@ -15,8 +15,8 @@ ADDRESS_PARTS = ("street", "number", "district", "city", "state", "zip_code")
 
 
 class Company(Struct, frozen=True):
-    """`address` as it is stored, or None; `owners` of those who have chosen a password. The rates are None where the
-    platform's default holds."""
+    """An account's registration. `address` is as stored, or None; `owners` counts the owners who have chosen a
+    password. The rates are None where the platform's default applies."""
 
     account_id: UUID
     name: str
@@ -36,13 +36,13 @@ class Company(Struct, frozen=True):
 
     @property
     def parts(self) -> dict[str, str]:
-        """The address by part; empty where there is none."""
+        """The address by part; a missing part is empty."""
         given = {} if self.address is None else msgspec.json.decode(self.address, type=dict[str, object])
         return {part: str(given.get(part) or "") for part in ADDRESS_PARTS}
 
     @property
     def missing(self) -> list[str]:
-        """document, address, payout_key, owner: what has to be there before production makes sense."""
+        """The items still missing of those that production needs: document, address, payout_key, owner."""
         have = {
             "document": check_digits_hold(self.document),
             "address": is_complete(self.address),
@@ -53,4 +53,4 @@ class Company(Struct, frozen=True):
 
 
 find_company = sql.maybe("account.company", Company)
-"""`account_id, now`; `pix_key` is the payout key in force."""
+"""Takes `account_id, now`; `pix_key` is the payout key in force."""

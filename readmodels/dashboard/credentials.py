@@ -1,4 +1,4 @@
-"""The credentials of an account's programs, as the dashboard lists them."""
+"""The API credentials of an account, as the dashboard lists them."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ _REVOKED_MAX = 20
 
 
 class CredentialRow(Struct, frozen=True):
-    """`name` is None for those that came with the account; `last_token_at` is to the minute."""
+    """A credential. `name` is None if it was created with the account; `last_token_at` is precise to the minute."""
 
     client_id: str
     test: bool
@@ -25,18 +25,18 @@ class CredentialRow(Struct, frozen=True):
     last_token_at: datetime | None
     revoked_at: datetime | None
     created_by: str | None
-    """The e-mail of who made it; None for those that came with the account."""
+    """The e-mail of the person who created it; None if it was created with the account."""
     rotated_by: str | None
 
 
 _of_account = sql.many("credential_admin.of_account", CredentialRow)
 credentials_of_person = sql.many("credential_admin.of_person", CredentialRow)
-"""`account_id, email, now`: those that work and whose secret this person was shown: who made it, rotated it last, or
-before that with an overlap that lasts."""
+"""The active credentials whose secret this person was shown, because they created it, rotated it last, or rotated it
+before that and the old secret is still accepted. Takes `account_id, email, now`."""
 find_credential = sql.maybe("credential_admin.find", CredentialRow)
-"""`client_id, account_id`."""
+"""Takes `client_id, account_id`."""
 
 
 async def credentials_of(conn: Connection, account_id: UUID) -> list[CredentialRow]:
-    """Of both modes: those that work, newest first, then the latest that were revoked."""
+    """The credentials of both modes: the active ones, newest first, then the most recently revoked."""
     return await _of_account(conn, account_id=account_id, limit=_CREDENTIALS_MAX, revoked_limit=_REVOKED_MAX)

@@ -1,4 +1,4 @@
-"""Refunds by transfer that wait for the platform's staff, and what was decided about others."""
+"""Refunds by transfer that wait for a decision of the platform's staff, and refunds already decided."""
 
 from base64 import b64decode
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class HeldRefundFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class HeldRow(Struct, frozen=True):
-    """`at`: since when it is held. Cents."""
+    """A held refund; `at` is when it was held."""
 
     at: datetime
     id: UUID
@@ -41,7 +41,8 @@ class HeldRow(Struct, frozen=True):
 
 
 class HeldRefund(Struct, frozen=True):
-    """Key and documents are masked, None when they cannot be opened any more."""
+    """A held refund with its destination and payer. PIX key and documents are masked, and None when the sealed data
+    cannot be opened any more."""
 
     row: HeldRow
     pix_key: str | None
@@ -58,7 +59,7 @@ class HeldTotal(Struct, frozen=True):
 
 class _Request(Struct, frozen=True):
     destination_sealed: str | None = None
-    """None once it was erased."""
+    """None after the destination was erased."""
 
 
 class _Destination(Struct, frozen=True):
@@ -67,7 +68,7 @@ class _Destination(Struct, frozen=True):
 
 
 class _Payer(Struct, frozen=True):
-    """Of whichever form a payer was sealed in."""
+    """The fields common to every form in which payers are sealed."""
 
     name: str | None = None
     document: str | None = None
@@ -84,7 +85,8 @@ _read_payer = msgspec.json.Decoder(_Payer).decode
 async def held_refund_page(
     conn: Connection, owner: Owner, filters: HeldRefundFilters, after: TimePosition | None, limit: int
 ) -> tuple[Sequence[HeldRow], TimePosition | None]:
-    """One page of them (of every account: `owner` is the platform), and where the next one begins."""
+    """One page of held refunds over all accounts (`owner` is the platform), and the position after which the next page
+    begins."""
     return await time_page(_page, conn, filters.order, after, limit, state=filters.state)
 
 

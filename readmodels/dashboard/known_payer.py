@@ -1,4 +1,4 @@
-"""What a merchant knows of a payer from the charges made to that payer before: it fills the form of the next one."""
+"""A merchant's data about a payer from earlier charges, used to prefill the form of the next charge."""
 
 import asyncio
 from uuid import UUID
@@ -13,14 +13,14 @@ from runtime.seal import CHARGE_PAYER, OPENED_AT_ONCE, Seal
 from sql import Connection
 
 CHARGES_MAX = 10
-"""Of a payer's charges are looked at for an address: one that was asked by PIX alone since may have none."""
+"""The newest charges of a payer that are searched for an address: a later charge by PIX alone may have none."""
 LOOKED_MAX = 2_000
-"""Newest charges whose payers are looked through for a name: names are sealed, and each is opened."""
+"""The newest charges whose payers are searched for a name: names are sealed, and each must be opened."""
 CHOICES_MAX = 20
 
 
 class KnownPayer(Struct, frozen=True, kw_only=True):
-    """As the merchant told us with a charge; the document is unmasked. PIX charges have no address."""
+    """A payer as the merchant gave them with a charge; the document is unmasked. PIX charges have no address."""
 
     name: str | None = None
     document: str | None = None
@@ -34,7 +34,7 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
 
 
 class PayerChoice(Struct, frozen=True, kw_only=True):
-    """A payer to choose, named by the newest charge made to him; the document is unmasked."""
+    """A payer to choose, as in their newest charge; the document is unmasked."""
 
     charge_id: UUID
     name: str
@@ -58,14 +58,15 @@ read_payer = msgspec.json.Decoder(KnownPayer).decode
 
 
 async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> KnownPayer | None:
-    """None for no charge of this account and mode, one without a payer, and one whose payer was erased."""
+    """The payer of a charge; None when this account and mode has no such charge, when the charge has no payer, and
+    after the payer was erased."""
     row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else _opened(row.payer_sealed, charge_id, seal)
 
 
 async def payer_with_document(conn: Connection, document: str, owner: Owner, *, seal: Seal) -> KnownPayer | None:
-    """As the newest charge of this account and mode has the payer with this document; with the address of the newest
-    that has one, among the last CHARGES_MAX."""
+    """The payer with this document, as in their newest charge of this account and mode, with the address of their
+    newest charge that has one, among the last CHARGES_MAX."""
     rows = await _charges_of_payer(
         conn,
         account_id=owner.account_id,
@@ -88,8 +89,8 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
 
 
 async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
-    """The first CHOICES_MAX of the newest LOOKED_MAX charges' payers whose name has each word of `text` in it, however
-    accented, the newest first; of any of them without a word."""
+    """The payers of the newest LOOKED_MAX charges whose name contains each word of `text`, whatever the accents, newest
+    first; at most CHOICES_MAX. Without a word, every payer matches."""
     words = folded(text).split()
     rows = await _newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
     found: list[PayerChoice] = []
@@ -104,7 +105,7 @@ async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal)
 
 
 async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
-    """Of whoever has this document, by the newest of all charges made to him."""
+    """The payer with this document, as in the newest of their charges that names them; empty if there is none."""
     rows = await _charges_of_payer(
         conn, account_id=owner.account_id, test=owner.test, document_hash=seal.blind(document), limit=CHARGES_MAX
     )
@@ -112,13 +113,13 @@ async def payer_documented(conn: Connection, owner: Owner, document: str, *, sea
 
 
 def _opened(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> KnownPayer | None:
-    """None of one who was erased, or whose key was lost."""
+    """None if the payer was erased, or if the sealing key was lost."""
     opened = None if payer_sealed is None else seal.opened(payer_sealed, CHARGE_PAYER, charge_id)
     return None if opened is None else read_payer(opened)
 
 
 def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
-    """None for a payer who was erased, or of whom only a document is known."""
+    """None if the payer was erased, or if name or document is not known."""
     payer = _opened(row.payer_sealed, row.charge_id, seal)
     if payer is None or not payer.name or not payer.document:
         return None

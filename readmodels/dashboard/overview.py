@@ -1,4 +1,4 @@
-"""The dashboard's first page: what is in the wallet, what came in, what is open, which anomalies are."""
+"""The dashboard's first page: the wallet's balance, recent receipts, open charges and open anomalies."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -24,8 +24,8 @@ _OTHER_TYPES = [each for each in ENTRY_TYPES if each not in ("payment", "fee")]
 
 
 class Day(Struct, frozen=True):
-    """A São Paulo day of the statement, in cents: opening + in - out = closing. `received_cents` are its payments,
-    `fee_cents` its fees less what was given back of them, `lines` its entries."""
+    """A São Paulo day of the statement, in cents: opening + in - out = closing. `received_cents` is the sum of its
+    payments, `fee_cents` the sum of its fees net of fees given back, `lines` the number of its ledger lines."""
 
     on: date
     payments: int
@@ -43,7 +43,8 @@ class Day(Struct, frozen=True):
 
 
 class DashboardTotals(Struct, frozen=True):
-    """`expired` is of the last DAYS days, today included; `anomalies` are the open ones."""
+    """The totals on the first page. `expired` covers the last DAYS days, today included; `anomalies` counts the open
+    ones."""
 
     balance_cents: int
     open: StatusCents
@@ -52,7 +53,7 @@ class DashboardTotals(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """What an Idempotency-Key made, and the fingerprint of what was asked for."""
+    """The resource that was created with an Idempotency-Key, and the fingerprint of the request."""
 
     resource_type: str
     resource_id: UUID
@@ -60,16 +61,16 @@ class Made(Struct, frozen=True):
 
 
 class MadeOf(Struct, frozen=True):
-    """What one of several Idempotency-Keys made."""
+    """The resource that was created with one of several Idempotency-Keys."""
 
     key: str
     resource_id: UUID
 
 
 made_with = sql.maybe("idempotency.made", Made)
-"""`account_id, test, key`."""
+"""Takes `account_id, test, key`."""
 made_of = sql.many("idempotency.made_of", MadeOf)
-"""`account_id, test, keys`."""
+"""Takes `account_id, test, keys`."""
 _days = sql.many("dashboard.days", Day)
 
 
@@ -80,7 +81,7 @@ async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> l
 
 
 async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list[Day]:
-    """Of these days, which follow one another; at most CLOSINGS_MAX."""
+    """The statement of these consecutive days, at most CLOSINGS_MAX."""
     assert 0 < len(days) <= CLOSINGS_MAX
     edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
     return await _days(
@@ -105,5 +106,5 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
 
 
 def received_in(days: Sequence[Day], last: int) -> int:
-    """Cents of the last so many days."""
+    """The cents received in the last `last` days."""
     return sum(day.received_cents for day in days[-last:])

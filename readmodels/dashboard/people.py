@@ -1,4 +1,4 @@
-"""Who works at an account or for the platform, and with which second factor."""
+"""The people with access to an account or to the staff section, and their second factor."""
 
 from datetime import datetime
 from uuid import UUID
@@ -12,8 +12,8 @@ SHOWN_MAX = 200
 
 
 class PersonRow(Struct, frozen=True):
-    """`name` is None of who was never asked; `fresh`: no password was chosen yet. `totp_since` is None without a second
-    factor; `seen_at` the latest page of a session that may still work."""
+    """A person. `name` is None if they were never asked for it; `fresh`: no password chosen yet. `totp_since` is None
+    without a second factor; `seen_at` is the latest page view in a session that may still be valid."""
 
     email: str
     role: str
@@ -32,7 +32,7 @@ class OwnFactor(Struct, frozen=True):
 _of_account = sql.many("people.of_account", PersonRow)
 _staff = sql.many("people.staff", PersonRow)
 own_factor = sql.one("people.own", OwnFactor)
-"""`email`."""
+"""Takes `email`."""
 
 
 async def people_of_account(conn: Connection, account_id: UUID) -> list[PersonRow]:

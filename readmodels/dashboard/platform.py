@@ -1,4 +1,4 @@
-"""What the platform's staff see: merchants over all accounts, and how bank, queues and webhooks stand."""
+"""The staff section's reads: merchants over all accounts, and the state of bank, queues and webhooks."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,20 +15,20 @@ from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 COUNT_MAX = 1_000
-"""What waits is counted no further."""
+"""Waiting items are counted up to this number."""
 FOUND_MAX = 50
-"""Merchants of one search; who wants others types more of the name."""
+"""Merchants returned by one search; to find others, staff type more of the name."""
 
 
 class MerchantFilters(ListFilters, frozen=True, kw_only=True):
-    """`text`: an id, a document, a person's e-mail or the beginning of a name."""
+    """The filters of the list of merchants. `text`: an id, a document, a person's e-mail or the beginning of a name."""
 
     text: str | None = None
     kyc: str | None = None
 
 
 class MerchantRow(Struct, frozen=True):
-    """`address` as it is stored, or None."""
+    """A merchant in the list; `address` is as stored, or None."""
 
     at: datetime
     id: UUID
@@ -39,7 +39,7 @@ class MerchantRow(Struct, frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Whether boletos can be issued: with an address that a bank takes."""
+        """Whether the merchant can issue boletos: the address is complete, as banks require."""
         return is_complete(self.address)
 
 
@@ -54,7 +54,7 @@ class Merchant(Struct, frozen=True):
     kyc_at: datetime | None
     pix_key: str
     refunds_to_others: str | None
-    """Why staff let refunds by transfer go to others than the payer."""
+    """The reason why staff allow refunds by transfer to others than the payer; None when they do not."""
     created_at: datetime
     balance_cents: int
     webhook_url: str | None
@@ -65,7 +65,7 @@ class Merchant(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """`due_at`: of the oldest among those counted."""
+    """The number of items waiting in a queue; `due_at` is when the oldest item counted was due."""
 
     name: str
     waiting: int
@@ -73,7 +73,8 @@ class Queue(Struct, frozen=True):
 
 
 class BankState(Struct, frozen=True):
-    """`reconciled_until`: all that the bank received before is known here."""
+    """The state of the work with the bank. Everything the bank received before `reconciled_until` is known here;
+    `locations` counts the locations in the pool, `working` the orders that workers hold."""
 
     reconciled_until: datetime | None
     locations: int
@@ -100,9 +101,9 @@ _of_document = sql.many("platform.merchants_of_document", MerchantRow)
 _of_person = sql.many("platform.merchants_of_person", MerchantRow)
 _of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
-"""`account_id`."""
+"""Takes `account_id`."""
 names_of_merchants = sql.many("platform.merchant_names", str)
-"""`limit`: the first by their names."""
+"""Merchants' names, the first `limit` in alphabetical order. Takes `limit`."""
 _kyc_counts = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)
 _queues = sql.many("platform.queues", Queue)
@@ -113,14 +114,15 @@ lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 async def merchant_page(
     conn: Connection, owner: Owner, filters: MerchantFilters, after: TimePosition | None, limit: int
 ) -> tuple[Sequence[MerchantRow], TimePosition | None]:
-    """One page of the merchants (of one state), and where the next one begins; of a search all that it finds."""
+    """One page of the merchants (with one KYC state), and the position after which the next page begins; a search
+    returns all it finds on one page."""
     if filters.text is not None:
         return await merchants_like(conn, filters.text), None
     return await time_page(_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
 
 
 async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
-    """FOUND_MAX at most."""
+    """The merchants that the text names, at most FOUND_MAX."""
     if (account_id := parse_id(text)) is not None:
         return await _of_id(conn, account_id=account_id)
     if "@" in text:

@@ -1,4 +1,4 @@
-"""What staff looked at of a registration, whether it still stands as they saw it, and their notes about the account."""
+"""The staff's review of a registration: the items they checked, whether each is unchanged since, and their notes."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ NOTES_MAX: Final = 50
 
 
 class ReviewItem(StrEnum):
-    """What an approver has to have looked at, in this order."""
+    """The items that must be checked before approval, in this order."""
 
     COMPANY = "company"
     ADDRESS = "address"
@@ -29,11 +29,11 @@ class ReviewItem(StrEnum):
 
 
 class ReviewedItem(Struct, frozen=True):
-    """`stands`: nothing of it was changed since. `checked_at` is None while nobody has looked."""
+    """An item and its check. `stands`: the item is unchanged since the check. `checked_at` is None before a check."""
 
     item: ReviewItem
     seen: str
-    """Of what is there now, in hexadecimal: a form sends it back."""
+    """The digest of the item as it is now, in hexadecimal; the form sends it back, to say what was checked."""
     checked_by: str | None = None
     checked_at: datetime | None = None
     stands: bool = True
@@ -61,7 +61,7 @@ _notes = sql.many("registration_review.notes", AccountNote)
 
 
 async def review_of(conn: Connection, company: Company, people: Sequence[PersonRow]) -> list[ReviewedItem]:
-    """Every item, looked at or not."""
+    """Every item, checked or not."""
     checks = {each.item: each for each in await _checks(conn, account_id=company.account_id)}
     found = []
     for item, facts in _facts(company, people).items():
@@ -75,12 +75,13 @@ async def review_of(conn: Connection, company: Company, people: Sequence[PersonR
 
 
 async def notes_of(conn: Connection, account_id: UUID) -> list[AccountNote]:
-    """The latest first, NOTES_MAX at most."""
+    """The notes about the account, latest first, at most NOTES_MAX."""
     return await _notes(conn, account_id=account_id, limit=NOTES_MAX)
 
 
 def _facts(company: Company, people: Sequence[PersonRow]) -> dict[ReviewItem, object]:
-    """What each item is about. What a company does stands nowhere, so that is looked at for the company as named."""
+    """The data that each item covers. A company's activity is not stored, so its check holds for the company's name and
+    document."""
     return {
         ReviewItem.COMPANY: [company.name, company.document],
         ReviewItem.ADDRESS: list(company.parts.values()),

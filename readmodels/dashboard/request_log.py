@@ -1,4 +1,4 @@
-"""What an account's programs asked of the API lately, newest first."""
+"""The log of an account's recent API requests, newest first."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ from readmodels.page import BEGINNING, END, ListFilters, SortOrder
 from sql import Connection
 
 KEPT: Final = timedelta(days=30)
-"""How long a request is shown; a worker drops its day afterwards."""
+"""How long a request is shown; afterwards a worker drops the partition of its day."""
 ID_MAX: Final = 64
 LOOK = 5_000
-"""Requests a page looks at before it leaves the search to the next one."""
+"""Requests that one page scans before the search continues on the next page."""
 
 
 class StatusClass(StrEnum):
@@ -28,7 +28,7 @@ class StatusClass(StrEnum):
 
 
 class RequestFilters(ListFilters, frozen=True, kw_only=True):
-    """`path` and `client_id` are beginnings. `from_at` and `to_at` bound the search: [from_at, to_at)."""
+    """The filters of the log. `path` and `client_id` match as prefixes. The search covers [from_at, to_at)."""
 
     status: StatusClass = StatusClass.ALL
     path: str = ""
@@ -43,8 +43,8 @@ class RequestPosition(Struct, frozen=True, array_like=True):
 
 
 class LoggedRefusal(Struct, frozen=True):
-    """What was answered to a request that was refused, and by which program it was sent. A field whose name looks like
-    none is "?"."""
+    """The answer to a refused request, and the program (user agent) that sent it. A field name that does not look like
+    one is shown as "?"."""
 
     message: str = ""
     fields: dict[str, str] = {}
@@ -52,7 +52,7 @@ class LoggedRefusal(Struct, frozen=True):
 
 
 class RequestRow(Struct, frozen=True):
-    """`made`: the path of what it created."""
+    """A request in the log; `made` is the path of the resource it created."""
 
     at: datetime
     request_id: str
@@ -67,13 +67,13 @@ class RequestRow(Struct, frozen=True):
 
     @property
     def refused(self) -> LoggedRefusal:
-        """Empty for a request that was not."""
+        """The refusal; empty if the request was not refused."""
         return LoggedRefusal() if self.refusal is None else _read_refusal(self.refusal)
 
 
 class RequestDetail(RequestRow, frozen=True):
-    """`sent` and `answered`: JSON text of a write in the sandbox, redacted and cut, or how large it was
-    (api/body/redaction.py); None of production, of reads, and of writes beyond a day's share."""
+    """A request with its bodies. `sent` and `answered`: the JSON of a write in the sandbox, redacted and cut, or its
+    size (api/body/redaction.py); None in production, for reads, and for writes beyond the daily allowance."""
 
     sent: str | None
     answered: str | None
@@ -87,7 +87,7 @@ class _Looked(RequestRow, frozen=True):
 _read_refusal = msgspec.json.Decoder(LoggedRefusal).decode
 _page = sql.list_of("request_log.page", _Looked)
 find_request = sql.maybe("request_log.one", RequestDetail)
-"""`request_id, account_id, test`."""
+"""Takes `request_id, account_id, test`."""
 
 
 async def request_page(
@@ -99,8 +99,8 @@ async def request_page(
     *,
     since: datetime = BEGINNING,
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
-    """One page and where the next one begins; the page may be short, even empty, when LOOK requests held no more.
-    Without a `from_at` the search goes back to `since`."""
+    """One page and the position after which the next page begins. The page may be short, even empty, when LOOK requests
+    held no more matches. Without a `from_at` the search goes back to `since`."""
     begins, ends = filters.from_at or since, filters.to_at or END
     looked = await _page(
         conn,
@@ -118,7 +118,7 @@ async def request_page(
         low=100,
         high=399 if filters.status is StatusClass.FINE else 599,
         look=LOOK,
-        limit=limit + 2,  # one more than the page, and the last one looked at
+        limit=limit + 2,  # the page, one more match, and the last request scanned
     )
     fitting = [each for each in looked if each.fits]
     rows = fitting[:limit]

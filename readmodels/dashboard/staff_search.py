@@ -1,4 +1,4 @@
-"""What a caller has in hand, or who the merchant is, found over all accounts for the platform's staff."""
+"""The staff's search over all accounts: for charges and requests by an id or number a caller has, and for merchants."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _REQUEST: Final = re.compile(r"[A-Za-z0-9_-]{12,64}")
 
 
 class FoundCharge(Struct, frozen=True):
-    """A charge with its payments, newest first, and whose it is."""
+    """A charge with its payments, newest first, and its merchant's name."""
 
     merchant: str
     doc: ChargeDoc
@@ -44,9 +44,9 @@ class FoundRequest(Struct, frozen=True):
 
 
 class Results(Struct, frozen=True):
-    """`by` says as what the text was understood: charge, payment, link, number, payer, reference, request, merchant; ""
-    when nothing was found. `merchants` are those that the text names, whatever else it is; of FOUND_MAX there may be
-    more."""
+    """The result of a search. `by` says how the text was read: charge, payment, link, number, payer, reference, request
+    or merchant; "" when nothing was found. `merchants` are the merchants that the text names, whatever else it matches;
+    when there are FOUND_MAX, more may exist."""
 
     by: str = ""
     charges: tuple[FoundCharge, ...] = ()
@@ -77,8 +77,8 @@ _payments = sql.many("staff_search.payments", _Paid)
 
 
 async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str], str]) -> Results:
-    """The first of the look-ups that the text can be which finds anything; at most FOUND_MAX charges, newest first.
-    `blind` makes the fingerprint by which payers' documents are stored."""
+    """The results of the first look-up that finds anything, of those that suit the text; at most FOUND_MAX charges,
+    newest first. `blind` makes the fingerprint by which payers' documents are found."""
     by, places = await _places(conn, text, blind)
     merchants = tuple(await merchants_like(conn, text))[:FOUND_MAX]
     if places:

@@ -1,4 +1,4 @@
-"""What does not go on by itself, over all merchants: orders to banks, deliveries and receivers of webhooks."""
+"""Work that is stuck, over all merchants: orders to banks, webhook deliveries and failing webhook endpoints."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,16 +10,17 @@ import sql
 from sql import Connection
 
 SHOWN_MAX: Final = 50
-"""Of each kind. Who has more than that looks for one cause and not at rows."""
+"""Rows shown of each kind. With more than these, staff look for one common cause, not at single rows."""
 HELD_MAX: Final = 1_000
-"""Deliveries held for one receiver are counted no further."""
+"""Deliveries held for one endpoint are counted up to this number."""
 AFTER: Final = timedelta(minutes=10)
-"""An order that is open for longer is shown: a bank that answers at all has answered by then."""
+"""An order that is open for longer is shown as stuck: a bank that answers at all has answered by then."""
 _LOOK_MAX: Final = 5_000
 
 
 class StuckOrder(Struct, frozen=True):
-    """`detail` is what was seen at the last attempt; `lost`: its worker died, and no other has taken it yet."""
+    """A stuck order. `detail` describes the last attempt; `lost`: its lease has run out because its worker died, and no
+    other worker has claimed it yet."""
 
     order_id: UUID
     account_id: UUID | None
@@ -35,7 +36,7 @@ class StuckOrder(Struct, frozen=True):
 
 
 class GivenUp(Struct, frozen=True):
-    """`state`: refused by the bank, or abandoned."""
+    """An order that ended without success; `state`: refused by the bank, or abandoned."""
 
     order_id: UUID
     account_id: UUID | None
@@ -60,7 +61,7 @@ class StuckDelivery(Struct, frozen=True):
 
 
 class FailingLane(Struct, frozen=True):
-    """`held` is at most HELD_MAX."""
+    """A webhook endpoint that fails; `held` counts at most HELD_MAX deliveries."""
 
     account_id: UUID
     merchant: str
@@ -81,7 +82,7 @@ async def stuck_orders(conn: Connection, *, now: datetime) -> list[StuckOrder]:
 
 
 async def orders_given_up(conn: Connection) -> list[GivenUp]:
-    """The newest, among the latest that ended."""
+    """The newest orders that were refused or abandoned, among the latest that ended."""
     return await _given_up(conn, look=_LOOK_MAX, limit=SHOWN_MAX)
 
 

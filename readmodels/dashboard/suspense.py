@@ -1,4 +1,5 @@
-"""Money that fits no charge, as the platform's staff see it, and what a bank listed that nobody could read."""
+"""Money in suspense (received, but fitting no charge) as the platform's staff see it, and items of banks' lists that
+could not be read."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,7 +13,7 @@ from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 UNREADABLE_MAX = 50
-"""Shown; the oldest first."""
+"""Unreadable items shown, the oldest first."""
 
 
 class SuspenseFilters(ListFilters, frozen=True, kw_only=True):
@@ -21,10 +22,10 @@ class SuspenseFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class SuspenseRow(Struct, frozen=True):
-    """`settled_by`: who assigned or returned it. Cents."""
+    """An amount in suspense; `settled_by` is the person who assigned or returned it."""
 
     at: datetime
-    """When it was received."""
+    """When the money was received."""
     id: UUID
     bank: str
     kind: str
@@ -57,16 +58,17 @@ class Unreadable(Struct, frozen=True):
 
 _page = sql.list_of("suspense.page", SuspenseRow)
 find_suspense = sql.maybe("suspense.find", SuspenseRow)
-"""`suspense_id`."""
+"""Takes `suspense_id`."""
 suspense_totals = sql.many("suspense.totals", SuspenseTotal)
-"""Of what is open, by kind: read whole, for what waits for a person is little."""
+"""The totals of open rows, by kind. All open rows are read, because few wait for a person at a time."""
 _unreadable = sql.many("reconciled.unreadable", Unreadable)
 
 
 async def suspense_page(
     conn: Connection, owner: Owner, filters: SuspenseFilters, after: TimePosition | None, limit: int
 ) -> tuple[Sequence[SuspenseRow], TimePosition | None]:
-    """One page of it (of every account: `owner` is the platform), and where the next one begins."""
+    """One page of the suspense rows of all accounts (`owner` is the platform), and the position after which the next
+    page begins."""
     return await time_page(_page, conn, filters.order, after, limit, state=filters.state, kind=filters.kind)
 
 

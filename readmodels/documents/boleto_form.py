@@ -1,8 +1,9 @@
-"""What all boletos of a kind have in common, as a PDF: rendered by xhtml2pdf from boleto_form.html, and brought into
-its final shape by pypdf.
+"""The form shared by all boletos of a kind, as a PDF: rendered from boleto_form.html by xhtml2pdf, and finished by
+pypdf.
 
 `python -m readmodels.documents.boleto_form` writes the forms of all kinds to its standard output. A process that prints
-boletos runs it (readmodels/documents/forms.py) and reads them: these libraries take 48 MB and a second.
+boletos runs this command (readmodels/documents/forms.py) and reads the forms, because the two libraries would cost it
+48 MB and a second.
 """
 
 import io
@@ -33,9 +34,10 @@ _SHADE = "#eaeeec"
 _WATERMARK = "#e3e7e5"
 _STAND_INS = {"/Helvetica": TEXT.name, "/Helvetica-Bold": BOLD.name}
 _STEMS = {TEXT.name: 88, BOLD.name: 140}
-"""How thick an upright stroke is, as PDF wants to be told: of Helvetica (Adobe's AFM), which these look like."""
+"""The width of vertical stems, which a PDF font descriptor requires: Helvetica's (Adobe's AFM), which Arimo
+resembles."""
 _SUBSET = "QUITAA"
-"""PDF's mark of a font that has not all of its signs (ISO 32000-1, 9.6.4)."""
+"""The tag that marks a font as a subset (ISO 32000-1, 9.6.4)."""
 _NONSYMBOLIC = 32
 _FIRST = 32
 _FILLED = {b"/CONTENT": b"%(content)d 0 R", b"/IMAGE": b"%(image)d 0 R", b"/ALT": b"<%(alt)b>"}
@@ -75,7 +77,8 @@ def _compiled() -> Template:
 
 
 def _background(boxes: dict[str, Box], kind: Kind) -> bytes:
-    """What lies under the form, and is nothing to be read: the shaded boxes and, in sandbox, the watermark."""
+    """The drawing under the form, which is not read aloud: shaded boxes, lines, scissors and, in sandbox, the
+    watermark."""
     paper = io.BytesIO()
     canvas = Canvas(paper, pagesize=(210 * mm, PAGE_MM * mm), invariant=1)
     canvas.setFillColor(_SHADE)
@@ -112,7 +115,7 @@ def _draw_scissors(canvas: Canvas, box: Box) -> None:
 
 
 def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes, kind: Kind) -> Form:
-    """The form as a file that is the same in every process: no dates, one compressed stream, our fonts in it."""
+    """The form as a file that is the same in every process: without dates, with one compressed stream and our fonts."""
     writer = PdfWriter()
     writer.pdf_header = "%PDF-1.7"
     writer.metadata = None
@@ -128,7 +131,7 @@ def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes, kind: Kin
     _set_fonts(writer, page)
     page.compress_content_streams()
     marks = {name: number for number, name in enumerate(filled_boxes(boxes), len(said))}
-    # Of a boleto that is over no code is drawn, and words stand in its place.
+    # A void boleto has words in place of its QR Code and barcode.
     figures = {} if kind.layout is Layout.VOID else FIGURES
     logo = add_structure(writer, page, boxes, said, marks, figures)
     writer.compress_identical_objects()
@@ -164,7 +167,7 @@ def _read_form(boxes: dict[str, Box], marks: dict[str, int], file: bytes, logo: 
 
 
 def _template(value: Any) -> bytes:
-    """An object of the file, with what an update fills in where a name of _FILLED stands."""
+    """An object of the file as a template: each name of _FILLED becomes the placeholder that an update fills in."""
     written = io.BytesIO()
     value.write_to_stream(written)
     text = written.getvalue().replace(b"%", b"%%")
@@ -180,7 +183,8 @@ def _set_content(page: Any, content: bytes) -> None:
 
 
 def _set_fonts(writer: PdfWriter, page: Any) -> None:
-    """Ours, by their own names for what is written later, and in the place of Helvetica, whose signs are as wide."""
+    """Embeds our fonts: under their own names for the texts of each boleto, and in place of the form's Helvetica, whose
+    characters have the same widths."""
     ours = {face.name: _embedded(writer, face) for face in (TEXT, BOLD)}
     fonts = page["/Resources"]["/Font"]
     for name, font in list(fonts.items()):
@@ -190,7 +194,7 @@ def _set_fonts(writer: PdfWriter, page: Any) -> None:
 
 
 def _embedded(writer: PdfWriter, face: Face) -> IndirectObject:
-    """The font as a resource of pages: all of its file, in cp1252 (ISO 32000-1, 9.6.3)."""
+    """The font as a page resource: the whole file embedded, encoded as cp1252 (ISO 32000-1, 9.6.3)."""
     file = StreamObject()
     file.set_data(face.file)
     packed = file.flate_encode(9)

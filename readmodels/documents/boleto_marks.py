@@ -1,5 +1,5 @@
-"""Marks in the content of a form: each of its own texts gets a number, by which the structure names it
-(readmodels/documents/boleto_structure.py), and all else is marked as nothing to be read."""
+"""Marked content of a form: each of its texts gets a number, by which the structure refers to it
+(readmodels/documents/boleto_structure.py); everything else is marked as not to be read aloud."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,8 @@ _NOTHING_TO_READ: Final[_Operation] = ([NameObject("/Artifact")], b"BMC")
 
 
 class _Part(NamedTuple):
-    """Operations that belong together: a path, a text, or one that shows nothing. `at` is where the text begins."""
+    """Operations that belong together: a path, a text, or one operation that shows nothing. `at` is where a text
+    begins."""
 
     operations: list[_Operation]
     shows: bool = False
@@ -25,8 +26,8 @@ class _Part(NamedTuple):
 
 
 def mark_texts(page: Any, boxes: Mapping[str, Box], drawn: frozenset[str]) -> tuple[bytes, list[str]]:
-    """The content of a page that xhtml2pdf wrote, with its marks, and the box of each number. Blanks, and what stands
-    in the boxes `drawn`, is not to be read."""
+    """The content of a page written by xhtml2pdf, with marks added, and the box of each mark's number. Blank texts, and
+    texts in the boxes `drawn`, are marked as not to be read aloud."""
     marked: list[_Operation] = []
     said: list[str] = []
     for part in _parts(iter(ContentStream(page.get_contents(), page.pdf).operations)):
@@ -46,7 +47,7 @@ def mark_texts(page: Any, boxes: Mapping[str, Box], drawn: frozenset[str]) -> tu
 
 
 def _parts(operations: Iterator[_Operation]) -> Iterator[_Part]:
-    """xhtml2pdf places a text with `cm`, `Tm` and `Td` alone, and turns none."""
+    """Split the operations into parts. xhtml2pdf positions texts with `cm`, `Tm` and `Td` only, and rotates none."""
     place, saved = (0.0, 0.0), []
     for operands, operator in operations:
         match operator:
@@ -73,7 +74,7 @@ def _text(operations: Iterator[_Operation], first: _Operation, at: tuple[float, 
         elif operator == b"Tj":
             words += str(operands[0])
             after = next(each for _, each in found[number + 1 :] if each in (b"Tj", b"T*", b"ET"))
-            if after != b"Tj":  # a line ends as ContentStream ends it
+            if after != b"Tj":  # a line ends with a blank, as ContentStream writes lines
                 found[number] = ([TextStringObject(f"{operands[0]} ")], operator)
     return _Part(found, words != "", words, at)
 
@@ -91,7 +92,7 @@ def _moved(place: tuple[float, float], operands: Any) -> tuple[float, float]:
 
 
 def _box_at(boxes: Mapping[str, Box], x: float, y: float) -> str:
-    """The smallest of the boxes in which the point lies: areas lie within others."""
+    """The smallest box that contains the point, because boxes may lie within others."""
 
     def holds(box: Box) -> bool:
         left, bottom, width, height = box.corners

@@ -1,9 +1,9 @@
-"""The boleto on paper: one A4 page, the payer's receipt above, the bank's part with its barcode below.
+"""The boleto as a PDF: one A4 page, the payer's receipt above, the bank's part with its barcode below.
 
-xhtml2pdf renders the form of each kind of boleto, in a process of its own (readmodels/documents/forms.py). A boleto
-is that form and one incremental update (ISO 32000-1, 7.5.6) with a content stream of its own: 1 ms instead of 80
-(docs/decisions/0018-boleto-pdf.md). The beneficiary is part of the update, not of the form: a form per merchant would
-make the first payer of each wait for a rendering.
+xhtml2pdf renders the form of each kind of boleto, in a process of its own (readmodels/documents/forms.py). A boleto is
+this form plus one incremental update (ISO 32000-1, 7.5.6) with the boleto's own content stream, which takes 1 ms
+instead of 80 (docs/decisions/0018-boleto-pdf.md). The beneficiary is part of the update, not of the form: with a form
+per merchant, each merchant's first payer would wait for a rendering.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from readmodels.documents.png import image_object
 
 
 class Void(Struct, frozen=True):
-    """Why a boleto is no longer to be paid: what stands across it, one word, and the sentence that says it in full."""
+    """Why a boleto must not be paid any more: the word printed across it, and the sentence that explains it."""
 
     word: str
     text: str
 
 
 class PrintedBoleto(Struct, frozen=True, kw_only=True):
-    """Everything that is printed. Documents as bare digits, names and addresses as they were given, one line each.
+    """Everything that is printed on a boleto. Documents are bare digits; names and addresses are as given, on one line.
 
     Characters that cp1252 lacks lose their accents, or become a question mark.
     """
@@ -41,7 +41,7 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     beneficiary_name: str
     beneficiary_document: str
     beneficiary_address: str
-    agency_code: str  # agency and beneficiary's code as printed: "0452-9 / 123873-5"
+    agency_code: str  # agency and beneficiary code as printed: "0452-9 / 123873-5"
     payer_name: str
     payer_document: str
     payer_address: str
@@ -50,25 +50,25 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     document_date: date
     processing_date: date
     due_date: date
-    effective_due_date: date  # the last day it can be paid without charges; later than due_date on a day without banks
+    effective_due_date: date  # last day without fine or interest; after due_date when banks are closed on due_date
     amount_cents: int
-    asked_cents: int | None = None  # what it costs on the day it is printed, where that goes by the day
-    asked_on: date | None = None  # that day
+    asked_cents: int | None = None  # the amount to pay on the day of printing, if the terms make it depend on the day
+    asked_on: date | None = None  # the day of printing, with asked_cents
     line: str  # 47 digits
     barcode: str  # 44 digits
-    qr_code: str | None  # the BR Code of a hybrid boleto, or of the PIX beside it
+    qr_code: str | None  # the BR Code of a hybrid boleto, or of a dual charge's PIX
     instructions: tuple[str, ...] = ()
     description: str | None = None
     test: bool
     changed: int = 0  # how often the due date was changed after the registration
-    void: Void | None = None  # then no code is printed: nothing can be scanned, typed or copied
+    void: Void | None = None  # if set, no code is printed, so that nothing can be scanned, typed or copied
     logo: Logo | None = None
     bank_name: str
     bank_code: str  # as printed: "001-9"
     carteira: str
     especie_doc: str = "DM"
     aceite: str = "N"
-    file_name: str = "boleto.pdf"  # under which it is handed out; not printed
+    file_name: str = "boleto.pdf"  # of the download; not printed
 
 
 _BELOW_LOGO_MM: Final = 16
@@ -76,11 +76,12 @@ WAITING_MAX: Final = 500  # two seconds of work
 
 
 class BoletoPrinter:
-    """Prints boletos: one per process, for all its tasks and threads.
+    """Prints boletos: one printer per process, for all its tasks and threads.
 
-    An event loop awaits `printed`, which stamps in the printer's one thread. A stamp holds the interpreter's lock for a
-    millisecond, so one thread is as fast as many. The loop's delay with 8 callers at once (medians, two busy cores):
-    1 ms; with asyncio.to_thread 3 ms; on the loop itself 100 ms; with a process 0.4 ms, at 70 MB and a second at start.
+    An event loop awaits `printed`, which runs `stamp` in the printer's single thread. `stamp` holds the interpreter's
+    lock for a millisecond, so one thread is as fast as many. The loop's delay with 8 callers at once (medians, two busy
+    cores) is 1 ms; with asyncio.to_thread 3 ms; on the loop itself 100 ms; with a separate process 0.4 ms, at a cost of
+    70 MB and a second at start.
     """
 
     def __init__(self) -> None:
@@ -88,18 +89,18 @@ class BoletoPrinter:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="boletos")
 
     def prepare(self) -> None:
-        """Have the forms made now instead of with the first boleto."""
+        """Render the forms now instead of with the first boleto."""
         form_of(KINDS[0])
 
     async def printed(self, boleto: PrintedBoleto) -> bytes:
-        """`stamp`, off the event loop; OverflowError when too many wait."""
+        """`stamp`, run off the event loop; OverflowError when WAITING_MAX boletos are waiting."""
         if self._room.locked():
             raise OverflowError("too many boletos to print")
         async with self._room:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self.stamp, boleto)
 
     def stamp(self, boleto: PrintedBoleto) -> bytes:
-        """The PDF. The same boleto gives the same bytes, in whatever process."""
+        """The boleto's PDF. The same boleto gives the same bytes in every process."""
         assert barcode_of_line(boleto.line) == boleto.barcode, "what is scanned and what is typed is one boleto"
         assert 0 < boleto.amount_cents <= BOLETO_CENTS_MAX, "the barcode has ten digits for the amount"
         form = form_of(Kind(_layout(boleto), boleto.test))
@@ -109,13 +110,13 @@ class BoletoPrinter:
         return _updated(form, content.written(), boleto)
 
 
-# -- What is written where ------------------------------------------------------------------------------------------
+# -- The boxes and their contents -----------------------------------------------------------------------------------
 
 
 def _write_ficha(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("ficha_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
     content.text("ficha_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
-    # 13.85 pt: digits 3.5 mm high. The widest line at that size has 137 mm, the box 140.
+    # At 13.85 pt digits are 3.5 mm high. The widest linha digitavel at this size takes 137 mm of the box's 140.
     content.text("ficha_line", _line(boleto), 13.85, bold=True, up=2.2, align="right", inset=0)
     content.text("ficha_due", day(boleto.due_date), 10, bold=True, align="right")
     _write_grace(content, "ficha_grace", boleto)
@@ -166,7 +167,7 @@ def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
     if boleto.logo is not None:
         content.logo("logo", boleto.logo.width, boleto.logo.height)
-    # What does not fit is cut from the end: of a long description, and not of what is to be paid when.
+    # Text that does not fit is cut from the end. The description comes last, so that it is cut before the terms.
     text = []
     instructions = [Paragraph(line) for line in _instructions(boleto)]
     if instructions and boleto.void is None:
@@ -198,7 +199,7 @@ def _instructions(boleto: PrintedBoleto) -> Iterator[str]:
 
 
 def _pix_amount(boleto: PrintedBoleto) -> str:
-    """A payer compares it with what his bank shows: where it goes by the day, with its day."""
+    """The amount of the PIX, which the payer compares with the bank's screen; with its day if it depends on the day."""
     if boleto.asked_on is None or boleto.asked_cents is None:
         return f"R$ {amount(boleto.amount_cents)}"
     return f"R$ {amount(boleto.asked_cents)} em {day(boleto.asked_on)}"
@@ -215,8 +216,8 @@ def _layout(boleto: PrintedBoleto) -> Layout:
 
 
 def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
-    """The form's file and behind it what a boleto changes: its stream, the page that shows it, the file's title; and
-    where it has a logo that, and what the structure calls it."""
+    """The form's file with the boleto's incremental update appended: its content stream, the page that shows the
+    stream, the file's title and, for a merchant with a logo, the image and its alternative text in the structure."""
     content, info, image = range(form.next_number, form.next_number + 3)
     stream = zlib.compress(ops, 5)
     added = {
@@ -251,5 +252,5 @@ def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """UTF-16 in hexadecimal: the encoding of the page's texts means other signs in a title."""
+    """The text as UTF-16 in hexadecimal: PDF reads titles in another 8-bit encoding than the page's texts."""
     return f"\ufeff{text}".encode("utf-16-be", "replace").hex().encode("ascii")

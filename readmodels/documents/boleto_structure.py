@@ -1,7 +1,7 @@
-"""What each box of a boleto is to whoever has it read aloud, and in which order (ISO 32000-1, 14.7 and 14.8).
+"""The logical structure of a boleto for screen readers: the kind and order of its boxes (ISO 32000-1, 14.7 and 14.8).
 
-A form has the whole structure, of what is printed on it and of what is written into it later: that is named by the
-number of its box, so a boleto adds nothing to the structure but, where it has a logo, what the logo is called.
+A form has the whole structure: of its own texts, and of the texts each boleto writes into its boxes later. The latter
+are referred to by the number of their box, so a boleto adds to the structure only the logo's alternative text.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,24 +76,24 @@ READING: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("P",      ("ficha_drawer",)),
     ("Figure", ("bars",)),
 )
-"""Kind and boxes of each element; a box that a form does not have is passed over."""
+"""Kind and boxes of each element, in reading order; boxes that a form does not have are skipped."""
 FIGURES: Final = {
     "qr":   "QR Code Pix. O mesmo código está escrito em Pix copia e cola.",
     "bars": "Código de barras. O mesmo número está na linha digitável.",
 }
 # fmt: on
 DRAWN: Final = frozenset(("recibo_rule", "ficha_rule", "cut", "scissors", "watermark", "pix", "how_frame"))
-"""Lines, frames and what tells where to cut: nothing to be read."""
+"""Boxes that are not read aloud: lines, frames, the watermark and the mark where to cut."""
 PRINTED: Final = frozenset((
     "test", "recibo_title", "recibo_authentication", "pix_title", "pix_how", "how", "ficha_authentication",
     "ficha_place", "ficha_anywhere", "ficha_bank_use", "ficha_quantity", "ficha_unit", "ficha_discount",
     "ficha_deductions", "ficha_fine", "ficha_additions", "ficha_charged", "ficha_drawer",
 ))  # fmt: skip
-"""What the form says by itself; into all others a boleto writes."""
+"""Boxes whose text belongs to the form; each boleto writes into all others."""
 
 
 def filled_boxes(boxes: Mapping[str, Box]) -> list[str]:
-    """Those of the form that a boleto writes into."""
+    """The form's boxes that a boleto writes into."""
     return [name for _, names in READING for name in names if name in boxes and name not in PRINTED]
 
 
@@ -105,10 +105,10 @@ def add_structure(
     filled: Mapping[str, int],
     figures: Mapping[str, str],
 ) -> IndirectObject:
-    """Give the page its structure; answers the element of the logo.
+    """Add the structure to the page; returns the logo's element.
 
-    `printed` has the box of each mark of the form's own texts, by number, `filled` the number of each box that is
-    written into, `figures` what is said of those that something is drawn in, and nothing written.
+    `printed` lists the box of each mark of the form's own texts, by number; `filled` has the number of each box that a
+    boleto writes into; `figures` has the alternative text of the boxes with a drawing instead of text.
     """
     tree, document, elements = DictionaryObject(), DictionaryObject(), ArrayObject()
     tree_at, document_at = writer._add_object(tree), writer._add_object(document)
@@ -157,7 +157,7 @@ def add_structure(
 
 
 def as_figure(element: Any, box: Box, said: Any) -> Any:
-    """The element, as of something drawn in the box, with the words that stand for it."""
+    """Turn the element into a figure in the box, with `said` as its alternative text."""
     left, bottom, width, height = box.corners
     bounds = ArrayObject(FloatObject(round(each, 2)) for each in (left, bottom, left + width, bottom + height))
     element.update(_dictionary(S=NameObject("/Figure"), Alt=said, A=_dictionary(O=NameObject("/Layout"), BBox=bounds)))
@@ -165,7 +165,7 @@ def as_figure(element: Any, box: Box, said: Any) -> Any:
 
 
 def _marks_of(name: str, printed: Sequence[str], filled: Mapping[str, int]) -> Iterator[int]:
-    """What the form says in the box, then what is written into it."""
+    """The marks of a box: those of the form's own texts, then that of the boleto's text."""
     yield from (number for number, box in enumerate(printed) if box == name)
     if name in filled:
         yield filled[name]

@@ -1,4 +1,4 @@
-"""The mails of local work, as a mail program would show them."""
+"""The mails caught instead of sent in local work, as a mail program would show them."""
 
 import base64
 from datetime import datetime
@@ -46,7 +46,7 @@ _find = sql.maybe("mail.caught_one", _Row)
 
 
 async def caught_mails(conn: Connection, *, seal: Seal) -> list[CaughtMail]:
-    """The newest first."""
+    """The SHOWN_MAX newest caught mails, newest first."""
     return [_read(row, seal) for row in await _find_all(conn, limit=SHOWN_MAX)]
 
 
@@ -76,7 +76,7 @@ def _read(row: _Row, seal: Seal) -> CaughtMail:
 
 
 def _with_images(message: EmailMessage) -> str:
-    """The page with the images that travel with it in their places."""
+    """The mail's HTML with its attached images in place, as data URIs."""
     page = _part(message, "html")
     for part in message.walk():
         name = part["Content-ID"]

@@ -1,8 +1,8 @@
-"""What is written onto a printed form, as a PDF content stream: texts that stay in their boxes, a barcode, a QR Code.
+"""The PDF content stream that is written onto a form: texts that stay in their boxes, a barcode, a QR Code.
 
-Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0018-boleto-pdf.md. What is
-written into a box is marked with the box's number, by which the form's structure says what it is and when it is read
-(ISO 32000-1, 14.7.4.2; docs/decisions/0056).
+Its operators are written here and not by reportlab's canvas, for speed: see docs/decisions/0018-boleto-pdf.md. The
+content of a box is marked with the box's number, by which the form's structure gives its kind and its place in the
+reading order (ISO 32000-1, 14.7.4.2; docs/decisions/0056).
 """
 
 import re
@@ -21,7 +21,7 @@ PAGE_MM = 297.0  # A4
 
 
 class Box(NamedTuple):
-    """Millimetres from the page's upper left corner."""
+    """A box of the form, in millimetres from the page's upper left corner."""
 
     left: float
     top: float
@@ -31,7 +31,7 @@ class Box(NamedTuple):
 
     @property
     def bottom(self) -> float:
-        """From the page's lower edge, as PDF counts."""
+        """The distance of the box's lower edge from the page's lower edge, where PDF's coordinates begin."""
         return PAGE_MM - self.top - self.height
 
     @property
@@ -50,8 +50,8 @@ LOGO = b"/Logo"
 _TEXT, _BOLD = (_Font(FONTS[face.name], face.widths) for face in (TEXT, BOLD))
 _ELLIPSIS = b"\x85"
 _ESCAPED = {byte: f"\\{chr(byte)}".encode("ascii") for byte in b"\\()"}
-_LABEL_MM = 2.6  # what a box's label takes from its top
-_SHRINK_MIN = 0.72  # of the wanted size: at 8.5 pt that is 6.1 pt, still read without glasses
+_LABEL_MM = 2.6  # height of a box's label
+_SHRINK_MIN = 0.72  # of the wanted size: 8.5 pt shrinks to 6.1 pt, still readable without glasses
 
 
 class Paragraph(NamedTuple):
@@ -61,17 +61,17 @@ class Paragraph(NamedTuple):
 
 
 class ContentStream:
-    """Writes into the boxes of a form, each once; `ops` are PDF operators. No text leaves its box: it shrinks, then is
-    cut."""
+    """Writes into the boxes of a form, into each once; `ops` are PDF operators. A text too long for its box is shrunk,
+    then cut."""
 
     def __init__(self, boxes: dict[str, Box], marks: dict[str, int]) -> None:
-        """`marks` has the number of each box that may be written into."""
+        """`marks` has the number of each box that can be written into."""
         self.ops: list[bytes] = []
         self._boxes = boxes
         self._unwritten = dict(marks)
 
     def written(self) -> bytes:
-        """All of it. The boxes that were left empty are marked too: the structure names them."""
+        """The whole stream. Boxes left empty are marked too, because the structure refers to them."""
         self.ops += [_BEGIN % mark + _END for mark in self._unwritten.values()]
         return b"".join(self.ops)
 
@@ -89,7 +89,7 @@ class ContentStream:
         align: str = "left",
         inset: float = 1.4,
     ) -> None:
-        """As `_line`."""
+        """Write one line of text, as `_line`."""
         self._begin(box)
         self._line(box, text, size, bold=bold, up=up, align=align, inset=inset)
         self.ops.append(_END)
@@ -107,9 +107,9 @@ class ContentStream:
         right: float = 0,
         ends: tuple[str, ...] = (),
     ) -> None:
-        """One line, its baseline `up` mm above the box's end, `right` mm of the box left free.
+        """Write one line, its baseline `up` mm above the box's lower edge, leaving `right` mm free on the right.
 
-        What must be cut is cut before the first of `ends` that leaves half of the line to what comes before it.
+        A text too long is cut before one of its `ends`, which is kept: the first that takes at most half of the line.
         """
         place = self._boxes[box]
         room = (place.width - 2 * inset - right) * mm
@@ -122,14 +122,14 @@ class ContentStream:
         self._show(encoded, font, size, left, (place.bottom + up) * mm)
 
     def party(self, box: str, name: str, document: str, address: str) -> None:
-        """Name and document on one line, the address below: street and number, then town and zip code. Neither the
-        document (Lei 12.039/2009 wants it) nor what says where the street is, is cut."""
+        """Write name and document on one line, and the address below: street and number, then town and zip code. The
+        document (required by Lei 12.039/2009) is never cut, and the street is cut before town and zip code."""
         height = self._boxes[box].height
         first, second = (height - _LABEL_MM) * 0.61, (height - _LABEL_MM) * 0.16
         self._begin(box)
         room = self._boxes[box].width - 2.8
         taken = min(_width(_encoded(document), _TEXT) * 8.5 / mm, room)
-        # As they are read: the name first.
+        # In reading order: the name first.
         self._line(box, name, 8.5, bold=True, up=first, right=taken + 2)
         self._line(box, document, 8.5, up=first, align="right")
         place, _, zip_code = address.rpartition(", CEP ")
@@ -141,7 +141,8 @@ class ContentStream:
     def paragraphs(
         self, box: str, paragraphs: list[Paragraph], size: float, leading: float, *, down: float, inset: float = 1.4
     ) -> None:
-        """Broken into lines of `leading` mm, the first `down` mm below the box's top; what does not fit is cut."""
+        """Write paragraphs, broken into lines `leading` mm apart, the first `down` mm below the box's top. Text that
+        does not fit is cut."""
         place = self._boxes[box]
         room = (place.width - 2 * inset) * mm / size
         left, y, lowest = (place.left + inset) * mm, PAGE_MM - place.top - down, place.bottom + 0.6
@@ -164,10 +165,10 @@ class ContentStream:
         self.ops.append(_END)
 
     def copyable(self, box: str, text: str) -> None:
-        """A long code on three lines that programs copy as one: /ActualText is what they are meant to take."""
+        """Write a long code on three lines. /ActualText holds it whole, so that PDF viewers copy it without breaks."""
         place = self._boxes[box]
         encoded, room = text.encode("ascii"), (place.width - 2.8) * mm
-        # What a line loses at its end, because the next character would not fit, is less than 3 % of it.
+        # The rest of a line into which the next character does not fit is less than 3 % of the line.
         size = int(min(8.0, 3 * 0.97 * room / _width(encoded, _TEXT)) * 100) / 100
         self._begin(box)
         self.ops.append(b"/Span <</ActualText (%b)>> BDC\n" % _escaped(encoded))
@@ -177,7 +178,7 @@ class ContentStream:
         self.ops.append(_END + _END)
 
     def mark(self, box: str, word: str, size: float) -> None:
-        """A word in a frame across the box, as a rubber stamp would leave it."""
+        """Write a word in a frame, tilted across the box like a rubber stamp."""
         place = self._boxes[box]
         encoded = _encoded(word)
         width, height = _width(encoded, _BOLD) * size, size * 1.25
@@ -193,12 +194,12 @@ class ContentStream:
             )
         )
         self._begin(box)
-        # From the line to the middle of capitals.
+        # The baseline is half the height of capitals below the middle.
         self._show(encoded, _BOLD, size, -width / 2, -size * BOLD.cap_height / 2000)
         self.ops.append(_END + b"Q\n")
 
     def bars(self, box: str, digits: str) -> None:
-        """Interleaved 2 of 5, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
+        """Draw an Interleaved 2 of 5 barcode, as wide and high as the box: 405 modules of 0.254 mm for 44 digits."""
         place = self._boxes[box]
         found, modules = bars(digits)
         shapes = [b"%d 0 %d 1 re" % bar for bar in found]
@@ -207,11 +208,12 @@ class ContentStream:
         self.ops.append(_END)
 
     def symbol(self, box: str, payload: str) -> None:
-        """The QR Code with its quiet zone, as large as the box. Shapes and not an image: no viewer can blur it."""
+        """Draw the QR Code with its quiet zone, as large as the box. It is drawn as shapes, because viewers may blur an
+        image."""
         place = self._boxes[box]
         size, rows = symbol(payload.encode("ascii"))
         side = place.width * mm / (size + 2 * QUIET_MODULES)
-        # One path: rows that touch would show hairlines between them if each were filled by itself.
+        # All rows are one path: if each were filled by itself, hairlines would show between adjacent rows.
         runs = [
             b"%d %d %d 1 re" % (run.start(), size - 1 - y, run.end() - run.start())
             for y, row in enumerate(rows)
@@ -224,7 +226,7 @@ class ContentStream:
         self.ops.append(_END)
 
     def logo(self, box: str, width: int, height: int) -> None:
-        """The image that the page's resources call LOGO, as large as it gets from the box's upper left corner on."""
+        """Draw the image that the page's resources name LOGO, as large as fits, in the box's upper left corner."""
         place = self._boxes[box]
         points = mm * min(place.width / width, place.height / height)
         wide, high = width * points, height * points
@@ -237,7 +239,8 @@ class ContentStream:
         self.ops.append(b"q %.5f 0 0 %.5f %.4f %.4f cm\n%b\nf Q\n" % (x_scale, y_scale, x, y, b"\n".join(shapes)))
 
     def _show(self, encoded: bytes, font: _Font, size: float, x: float, y: float, *, end: bytes = b" ") -> None:
-        """`end` keeps its last word from the next line's first where a reader puts them one behind the other."""
+        """Show one line of text. `end` separates its last word from the next line's first in programs that join
+        lines."""
         shown = (font.name, size, x, y, _escaped(encoded), end)
         self.ops.append(b"BT %b %.2f Tf %.2f %.2f Td (%b%b) Tj ET\n" % shown)
 
@@ -245,12 +248,12 @@ class ContentStream:
 _BEGIN = b"/P <</MCID %d>> BDC\n"
 _END = b"EMC\n"
 _DARK = re.compile(b"\x01+")
-_STAMP = b"0.63 0.16 0.14"  # red, and dark enough to be read from a copy in black and white
+_STAMP = b"0.63 0.16 0.14"  # red, dark enough to be read on a black-and-white copy
 _COS, _SIN = cos(radians(8)), sin(radians(8))
 
 
 def _encoded(text: str) -> bytes:
-    """cp1252, which is what the standard fonts show; the rest as near as it gets."""
+    """The text in cp1252, the encoding of the fonts; other characters as close as possible."""
     text = " ".join(text.split())
     try:
         return text.encode("cp1252")
@@ -276,7 +279,7 @@ def _escaped(encoded: bytes) -> bytes:
 
 
 def _width(encoded: bytes, font: _Font) -> float:
-    """At a size of one."""
+    """The text's width at font size 1."""
     return sum(map(font.widths.__getitem__, encoded)) / 1000
 
 
@@ -285,7 +288,7 @@ def _fitted(encoded: bytes, font: _Font, size: float, room: float, ends: Sequenc
     if wide * size <= room:
         return encoded, size
     smaller = max(room / wide, size * _SHRINK_MIN)
-    # Rounded down, because two decimals are printed.
+    # Rounded down to the two decimals that are written, so that the text does not get wider.
     smaller = int(smaller * 100) / 100
     room /= smaller
     end = next((end for end in ends if _width(end, font) <= room / 2), b"") if wide > room else b""
@@ -293,14 +296,14 @@ def _fitted(encoded: bytes, font: _Font, size: float, room: float, ends: Sequenc
 
 
 def _cut(encoded: bytes, font: _Font, room: float, *, dropped: bool = False) -> bytes:
-    """What fits; with an ellipsis when that is not all, or when more of the same was `dropped`."""
+    """The part of the text that fits, with an ellipsis when the rest is cut, or when text after it was `dropped`."""
     if not dropped and _width(encoded, font) <= room:
         return encoded
     return _head(encoded, font, room - font.widths[_ELLIPSIS[0]] / 1000).rstrip(b" .,-/") + _ELLIPSIS
 
 
 def _head(encoded: bytes, font: _Font, room: float) -> bytes:
-    """The characters that fit."""
+    """The leading characters that fit into `room`."""
     used = 0
     for count, byte in enumerate(encoded):
         used += font.widths[byte]
@@ -310,7 +313,7 @@ def _head(encoded: bytes, font: _Font, room: float) -> bytes:
 
 
 def _broken(encoded: bytes, font: _Font, room: float, limit: int) -> Iterator[bytes]:
-    """At most that many lines, broken at blanks; a word longer than a line is broken where the line ends."""
+    """At most `limit` lines, broken at blanks; a word longer than a line is broken at the line's end."""
     for number in range(1, limit + 1):
         line = _head(encoded, font, room)
         if len(line) == len(encoded) or number == limit:
@@ -323,7 +326,7 @@ def _broken(encoded: bytes, font: _Font, room: float, limit: int) -> Iterator[by
 
 
 def _chopped(encoded: bytes, font: _Font, room: float) -> Iterator[bytes]:
-    """Lines broken anywhere: every character counts, blanks too."""
+    """Lines broken at any character, so that every character is kept, blanks included."""
     while encoded:
         line = _head(encoded, font, room)
         yield line

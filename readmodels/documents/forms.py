@@ -1,4 +1,4 @@
-"""The forms that boletos are written into, made by a process of their own (readmodels/documents/boleto_form.py)."""
+"""The forms that boletos are written into, rendered by a process of its own (readmodels/documents/boleto_form.py)."""
 
 import subprocess
 import sys
@@ -26,19 +26,20 @@ class Kind(NamedTuple):
 
 
 class Form(NamedTuple):
-    """`page`, `page_with_logo` and `logo` are objects of the file as an update writes them anew, with %(content)d and
-    %(image)d for the numbers of what it adds, and %(alt)b for what the logo is called, in hexadecimal."""
+    """A rendered form. `page`, `page_with_logo` and `logo` are templates of objects that an update writes anew:
+    %(content)d and %(image)d are the numbers of the objects it adds, %(alt)b is the logo's alternative text in
+    hexadecimal."""
 
     boxes: dict[str, Box]
     marks: dict[str, int]
-    """The number of each box that is written into."""
+    """The mark number of each box that a boleto writes into."""
     file: bytes
-    """A whole PDF."""
+    """The form as a complete PDF."""
     page: bytes
     page_with_logo: bytes
     page_number: int
     logo: bytes
-    """Its place in the structure."""
+    """The logo's element in the structure."""
     logo_number: int
     next_number: int
     root_number: int
@@ -52,9 +53,10 @@ _making = threading.Lock()
 
 
 def form_of(kind: Kind) -> Form:
-    """Made for all kinds when it is first asked for: about a second, off this process. Others who ask wait for that.
+    """The form of a kind. The first call renders the forms of all kinds, in another process, for about a second; other
+    callers wait meanwhile.
 
-    Raises CalledProcessError or TimeoutExpired when the forms cannot be made; who asks next tries again.
+    Raises CalledProcessError or TimeoutExpired when the forms cannot be rendered; the next call tries again.
     """
     if not _made:
         with _making:

@@ -1,4 +1,4 @@
-"""A merchant's logo as it is shown: where its files are, and its pixels for paper, mails and the dashboard."""
+"""A merchant's logo: the addresses of its files, and its pixels for boletos, mails and the dashboard."""
 
 import base64
 import re
@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{3}([0-9a-f]{32})(-previa)?\.png")
 
 
 class LogoOnPage(Struct, frozen=True):
-    """Where a page finds it, and how large it stands there (CSS pixels), so that nothing moves when it comes."""
+    """A logo on a page: its address, and its size in CSS pixels, so that the layout does not shift when it loads."""
 
     digest: bytes
     width: int
@@ -27,7 +27,7 @@ class LogoOnPage(Struct, frozen=True):
 
     @property
     def preview_path(self) -> str:
-        """What messengers show of a link."""
+        """The image that messengers show as a link's preview."""
         return f"/logo/{self._name}-previa.png"
 
     @property
@@ -36,12 +36,12 @@ class LogoOnPage(Struct, frozen=True):
 
     @property
     def _name(self) -> str:
-        # The cell first, as in tokens: a request for it is led there.
+        # The name begins with the cell's number, as tokens do, so that a request for the file is routed to that cell.
         return f"{current_cell():03x}{self.digest.hex()}"
 
 
 class Logo(Struct, frozen=True):
-    """`image` is a PNG of our own (commands/merchants/profile/logo.py)."""
+    """A stored logo; `image` is a PNG made by us (commands/merchants/profile/logo.py)."""
 
     width: int
     height: int
@@ -57,14 +57,14 @@ class Logo(Struct, frozen=True):
 
 
 find_logo = sql.maybe("account.logo", Logo)
-"""`account_id`: for its own people and for staff."""
+"""The logo as shown to the account's people and to staff. Takes `account_id`."""
 find_logo_shown = sql.maybe("account.logo_shown", Logo)
-"""`account_id`: for payers."""
+"""The logo as shown to payers. Takes `account_id`."""
 _find_file = sql.maybe("account.logo_file", bytes)
 
 
 async def logo_file(conn: Connection, name: str) -> bytes | None:
-    """The PNG behind the last part of a path of LogoOnPage; None where there is none."""
+    """The PNG with this file name, the last part of a path of LogoOnPage; None if there is none."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
-"""What mails say, in Portuguese: letters to payers about a charge as it is now, and notices to a merchant's people.
+"""The texts of mails, in Portuguese: letters to payers about a charge as it is now, and notices to a merchant's people.
 
-A letter is written once and printed twice, as HTML and as plain text (readmodels/documents/mail_message.py).
+A letter is composed once and rendered twice, as HTML and as plain text (readmodels/documents/mail_message.py).
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ from readmodels.charges.conditions import told_conditions
 
 _DESCRIPTION_MAX: Final = 200
 _TEST_MARK: Final = "[TESTE/SANDBOX]"
-"""In front of the event type of a notice about test events (spec, delivery rules)."""
+"""The prefix of the event type in a notice about test events (spec, delivery rules)."""
 
 
 class PixCode(Struct, frozen=True):
-    """Something to copy and pay with."""
+    """A code to copy and pay with: PIX copia e cola, or linha digitavel."""
 
     label: str
     text: str
@@ -40,11 +40,11 @@ class Letter(Struct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, str], ...] = ()
     codes: tuple[PixCode, ...] = ()
     link: tuple[str, str] | None = None
-    """What it is called, and its address."""
+    """The link's text and its address."""
     note: str | None = None
-    """Free text by the merchant."""
+    """Free text from the merchant."""
     merchant: str
-    """In whose name it goes out; empty of what the platform tells its staff."""
+    """The merchant in whose name the letter is sent; empty for letters of the platform to its staff."""
     closing: tuple[str, ...] = ()
 
 
@@ -53,8 +53,8 @@ def charge_letter(
 ) -> Letter | None:
     """The letter of this kind about the charge; None when the charge, as it is now, leaves nothing to say.
 
-    A charge that can no longer be paid is never mailed with a code; one that is paid gets its receipt when the merchant
-    asks for a mail.
+    A charge that can no longer be paid is never mailed with a code. For a paid charge, a mail requested by the merchant
+    is the receipt.
     """
     status = Status(doc.status)
     if status in (Status.PAID, Status.REFUNDED):
@@ -63,7 +63,7 @@ def charge_letter(
         return None
     due = _due(doc)
     days_left = (due - now.astimezone(SAO_PAULO).date()).days
-    # It got another date meanwhile, and reminders of its own; or the mail server was away for too long.
+    # The charge has got another due date meanwhile, which has its own reminders, or the mail server was down too long.
     missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
     if kind in ("before_due", "due_day") and missed:
         return None
@@ -73,8 +73,8 @@ def charge_letter(
 def _invitation(
     doc: ChargeDoc, *, kind: str, merchant: str, link: str, note: str | None, due: date, now: datetime
 ) -> Letter:
-    """Before the due date with the boleto's own amount, which its discounts stand beside; of one that is overdue with
-    what it costs today."""
+    """The letter about a pending charge. Until the due date it shows the charge's amount, with discounts beside it;
+    after that the amount to pay today."""
     today = now.astimezone(SAO_PAULO).date()
     days_left = (due - today).days
     late = doc.terms if doc.boleto is not None and today > _effective(doc, due) else None
@@ -107,7 +107,7 @@ def _invitation(
 def _until(
     doc: ChargeDoc, due: date, late: PaymentTerms | None, asked: AmountDue, today: date
 ) -> Iterator[tuple[str, str]]:
-    """When it is to be paid, and what it costs then; of one that is `late`, what today's amount is made of."""
+    """The facts on when the charge is to be paid and at what amount; with `late` terms, the parts of today's amount."""
     if doc.boleto is None:
         if doc.expires_at is not None:
             yield "Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"
@@ -127,7 +127,7 @@ def _until(
 
 
 def _codes(doc: ChargeDoc, now: datetime) -> tuple[PixCode, ...]:
-    """What can be paid with now: the PIX of a dual charge may end before its boleto."""
+    """The codes that can be paid now: the PIX of a dual charge may expire before its boleto."""
     codes = []
     over = doc.pix_ends_at is not None and doc.pix_ends_at <= iso(now)
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
@@ -169,7 +169,7 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
 
 
 # fmt: off
-# What an attempt of a webhook came to, by its name in webhook_attempt.
+# The outcomes of a webhook attempt in Portuguese, by their names in webhook_attempt.
 OUTCOMES: Final[dict[str, str]] = {
     "delivered": "Recebida", "rejected": "Recusada pelo seu servidor", "timeout": "Sem resposta em 10 s",
     "connection_refused": "Conexão recusada", "connection_reset": "Conexão interrompida",
@@ -194,7 +194,7 @@ _LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acon
 
 
 class _Facts(Struct, frozen=True):
-    """The facts of a notice that its letter shows. `last`: no more of this kind are sent today."""
+    """The facts of a notice that its letter shows. `last`: no more notices of this kind are sent today."""
 
     url: str = ""
     failing_since: datetime | None = None
@@ -211,8 +211,8 @@ class _Facts(Struct, frozen=True):
 def notice_letter(
     *, kind: str, event_type: str, at: datetime, facts: bytes, merchant: str, app_url: str, held_s: float
 ) -> Letter:
-    """A notice for the people of an account. `event_type` carries the mark of test events already; `held_s` is how
-    long what is due to a paused endpoint is held."""
+    """A notice for the people of an account. `event_type` already carries the prefix of test events; `held_s` is how
+    long deliveries to a paused endpoint are held."""
     given = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
     shown = [("Evento", event_type)] if event_type else []
@@ -252,8 +252,8 @@ def notice_letter(
 
 
 def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
-    """The merchant's own words. The page shows them as text; in a mail, which goes out in our name, a link in them
-    could be followed."""
+    """The merchant's own texts about the charge. A text with a link is left out: the payer's page shows it as text, but
+    mail programs make links clickable, and the mail is sent in our name."""
     own = (("Descrição", doc.description), ("Referência", doc.external_id))
     return [(name, text[:_DESCRIPTION_MAX]) for name, text in own if text and not holds_link(text)]
 

@@ -1,4 +1,4 @@
-"""A letter as an e-mail message: plain text and HTML of the same content, the boleto beside them."""
+"""A letter as an e-mail message: plain text and HTML of the same content, with the boleto attached."""
 
 from datetime import datetime
 from email.errors import MessageError
@@ -18,8 +18,8 @@ from readmodels.documents.mail_letter import Letter
 _SUBJECT_MAX: Final = 200
 _WIDTH: Final = 72
 LOGO_ID: Final = "logo"
-"""Under which the page of a message names the image that travels with it (RFC 2392). Nothing is loaded from anywhere:
-whether a mail was opened is told to nobody."""
+"""The Content-ID by which a message's HTML refers to the attached image (RFC 2392). Nothing is loaded from a server, so
+opening a mail is not reported to anyone."""
 
 _page = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -32,7 +32,7 @@ _page = Environment(
 
 
 class BadAddress(ValueError):
-    """What was given as an address is none a message can carry."""
+    """The given address cannot be used in a message."""
 
 
 class Attached(Struct, frozen=True):
@@ -51,22 +51,22 @@ def message_bytes(
     logo: Logo | None = None,
     pdf: Attached | None = None,
 ) -> bytes:
-    """The message as it goes over the wire (RFC 5322, CRLF). Raises BadAddress.
+    """The message as sent over the wire (RFC 5322, CRLF). Raises BadAddress.
 
-    The Message-ID is the mail's: sent twice, it is one message to whoever compares. `stop_url` stands at the foot and
-    in List-Unsubscribe, which mail programs may follow with one click (RFC 8058).
+    The Message-ID is made from the mail's id, so that a mail program recognizes a message sent twice. `stop_url`
+    appears at the foot and in List-Unsubscribe, which mail programs may follow with one click (RFC 8058).
     """
     _, _, domain = mail_from.rpartition("@")
     message = EmailMessage(policy=SMTP)
     if not to.isascii():
-        # Local parts in other letters need servers all the way that know them (RFC 6531): too few do.
+        # A local part with other characters requires that every server on the way supports RFC 6531, and too few do.
         raise BadAddress("not ascii")
     try:
         sender = f"{_one_line(letter.merchant)} via Quita" if letter.merchant else "Quita"
         message["From"] = Address(sender, addr_spec=mail_from)
         message["To"] = Address(addr_spec=to)
     except (ValueError, IndexError, AttributeError, MessageError) as error:
-        # The standard library's parser answers odd addresses with more than its own errors.
+        # For odd addresses the standard library's parser raises not only its own errors.
         raise BadAddress(str(type(error).__name__)) from None
     message["Subject"] = _one_line(letter.subject)[:_SUBJECT_MAX]
     message["Date"] = now
@@ -113,5 +113,5 @@ def plain_text(letter: Letter, stop_url: str | None) -> str:
 
 
 def _one_line(text: str) -> str:
-    """No header may end early: line ends and controls become blanks."""
+    """The text on one line: line ends and control characters become blanks, so that they cannot end a header early."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -1,4 +1,4 @@
-"""What mails to people of the dashboard say, in Portuguese: one-time links, and what was done with access and money."""
+"""The texts of mails to people of the dashboard, in Portuguese: one-time links, and notices on access and money."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,7 +26,7 @@ def link_letter(
     minutes: int,
     staff: bool = False,
 ) -> Letter:
-    """A link to choose a password by: the first one, or another."""
+    """The letter with a link to choose a first password (`fresh`) or a new one."""
     greeting = f"Olá, {name}. " if name else ""
     facts = [("Perfil", ROLES[role])] if staff else [("Conta", account), ("Perfil", ROLES[role])]
     if invited_by is not None:
@@ -61,7 +61,8 @@ def link_letter(
 
 
 def elsewhere_letter(*, account: str, app_url: str) -> Letter:
-    """To somebody invited whose e-mail signs in to another account. Whoever invited does not learn of it."""
+    """The letter to an invited person whose e-mail already signs in to another account. The inviting person is not
+    told."""
     return Letter(
         subject=f"Convite para {account} na Quita",
         heading="Este e-mail já entra em outra conta",
@@ -73,7 +74,7 @@ def elsewhere_letter(*, account: str, app_url: str) -> Letter:
     )
 
 
-# Heading and lead by what was done. Whoever adds a kind that is told adds its words here.
+# Heading and lead by kind of action. A new kind of action that is notified needs its words here.
 _WORDS: Final[dict[str, tuple[str, str]]] = {
     "person.invited": (
         "Uma pessoa foi convidada para a sua conta", "Quem aceitar o convite abre o painel com o perfil abaixo."),
@@ -179,7 +180,7 @@ TOLD_KINDS: Final = frozenset(_WORDS)
 def security_letter(
     *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool, last: bool = False
 ) -> Letter:
-    """What was done, when, by whom and from where; in the order of _FACTS, whatever order they were told in."""
+    """The notice of an action: what, when, by whom and from where. Facts are shown in the order of _FACTS."""
     heading, lead = _WORDS[kind]
     shown = [("Quando", moment(at))] if staff else [("Conta", account), ("Quando", moment(at))]
     for name, label in _FACTS.items():

@@ -1,5 +1,5 @@
-"""A PNG as a PDF image: its compressed rows are what PDF's Flate filter with PNG's predictors reads, so they are taken
-as they are (ISO 32000-1, 7.4.4.4)."""
+"""A PNG as a PDF image. PDF's Flate filter with PNG predictors reads a PNG's compressed rows, so they are copied
+unchanged (ISO 32000-1, 7.4.4.4)."""
 
 import struct
 from typing import Final
@@ -10,7 +10,8 @@ _RGB, _PALETTE = 2, 3
 
 
 def image_object(number: int, png: bytes) -> bytes:
-    """The object of that number. The PNG is one of our own: RGB or with a palette, opaque, not interlaced."""
+    """The image as the PDF object with this number. The PNG is made by us: RGB or with a palette, opaque, not
+    interlaced."""
     at, palette, rows = 8, b"", []
     while at < len(png):
         length, kind = _CHUNK.unpack_from(png, at)

@@ -1,7 +1,7 @@
-"""The typeface of boletos: what is embedded of it, and how wide its signs are.
+"""The typeface of boletos: the font files that are embedded, and the widths of their characters.
 
-Every boleto has all of cp1252 in regular and bold (readmodels/documents/fonts/README.md), so that what is stamped needs
-no look at what the form has.
+Every form embeds all of cp1252 in regular and bold (readmodels/documents/fonts/README.md), so that a boleto's texts can
+use any of these characters.
 """
 
 import struct
@@ -12,11 +12,12 @@ _HERE: Final = Path(__file__).with_name("fonts")
 _WIN_UNICODE: Final = (3, 1)
 _CAP_HEIGHT_AT: Final = 88  # in OS/2, from its version 2 on
 _BLANK: Final = {0xA0: 0x20, 0xAD: 0x2D}
-"""As WinAnsiEncoding has them (ISO 32000-1, D.1): the no-break blank is a blank, the soft hyphen a hyphen."""
+"""As in WinAnsiEncoding (ISO 32000-1, D.1), the no-break space is drawn as a space and the soft hyphen as a hyphen."""
 
 
 class Face(NamedTuple):
-    """A font file. Measures are thousandths of the size; `widths` by cp1252 byte, 0 for what it has no sign for."""
+    """A font file. Measures are thousandths of the font size; `widths` is by cp1252 byte, 0 for a byte without a
+    character."""
 
     name: str
     file: bytes
@@ -28,7 +29,8 @@ class Face(NamedTuple):
 
 
 def _read(name: str) -> Face:
-    """What of a TrueType file (OpenType 1.9) says how large it is; the file is ours, so it is well formed."""
+    """Read the measures of a TrueType file (OpenType 1.9). The file is part of the product, so its form is not
+    checked."""
     file = (_HERE / f"{name}.ttf").read_bytes()
     (count,) = struct.unpack_from(">H", file, 4)
     tables = {}
@@ -65,7 +67,7 @@ def _read(name: str) -> Face:
 
 
 def _glyphs(file: bytes, cmap: int) -> dict[int, int]:
-    """Glyphs by code point, of the table for Unicode (format 4)."""
+    """Glyphs by code point, from the font's Unicode table (format 4)."""
     (count,) = struct.unpack_from(">H", file, cmap + 2)
     found = (struct.unpack_from(">HHL", file, cmap + 4 + 8 * number) for number in range(count))
     at = cmap + next(place for *kind, place in found if tuple(kind) == _WIN_UNICODE)

@@ -1,1 +1,1 @@
-"""Payments, refunds, withdrawals and the ledger as they are read."""
+"""Payments, refunds, withdrawals and the ledger: how they are read and shown."""

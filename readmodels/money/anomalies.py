@@ -1,4 +1,4 @@
-"""Payments with an anomaly that is open: neither refunded whole nor resolved by somebody with a note."""
+"""Payments with an open anomaly: neither refunded in full nor resolved by a person with a note."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,11 +14,12 @@ from runtime.seal import Seal
 from sql import Connection
 
 COUNT_MAX = 1_000
-"""They are counted no further; a page that reaches it says "more than"."""
+"""Open anomalies are counted up to this number; a page that reaches it says "more than"."""
 
 
 class AnomalousPayment(Struct, frozen=True):
-    """`resolved_by` is the e-mail of the person who wrote the note; the three are None while it is open."""
+    """A payment and the resolution of its anomaly. `resolved_by` is the e-mail of the person who wrote the note; all
+    three fields are None while the anomaly is open."""
 
     payment: PaymentItem
     resolved_at: datetime | None
@@ -27,8 +28,8 @@ class AnomalousPayment(Struct, frozen=True):
 
 
 class OpenAnomaly(Struct, frozen=True):
-    """A payment whose anomaly is open, and what of its charge's other payments is back with who paid, refunded or taken
-    back by the bank, or on its way there: a duplicate may have been sent back by refunding its twin."""
+    """A payment with an open anomaly, and how much of the charge's other payments has been returned (refunded or taken
+    back by the bank) or is being refunded: a duplicate may have been returned by refunding its twin."""
 
     payment_id: UUID
     returned_cents: int
@@ -36,11 +37,11 @@ class OpenAnomaly(Struct, frozen=True):
 
 
 class AnomalyFilters(ListFilters, frozen=True, kw_only=True):
-    """Of all merchants: none."""
+    """The list over all merchants has no filters."""
 
 
 class AnomalyEverywhere(Struct, frozen=True):
-    """One of some merchant's; `at` is when the payment was credited. Who paid is not told."""
+    """An anomalous payment of any merchant; `at` is when it was credited. The payer is left out."""
 
     at: datetime
     id: UUID
@@ -69,7 +70,7 @@ _find = sql.maybe("anomaly.find", _Found)
 
 
 async def count_open_anomalies(conn: Connection, owner: Owner) -> int:
-    """At most COUNT_MAX."""
+    """The number of the account's open anomalies, at most COUNT_MAX."""
     return await _count(conn, account_id=owner.account_id, test=owner.test, limit=COUNT_MAX)
 
 
@@ -79,7 +80,7 @@ async def newest_open_anomalies(conn: Connection, owner: Owner, limit: int, *, s
 
 
 async def open_anomalies_among(conn: Connection, owner: Owner, payment_ids: Sequence[UUID]) -> dict[str, OpenAnomaly]:
-    """Of the account's payments among these, a page of a list at most; by payment_id."""
+    """The open anomalies among these payments (one page of a list at most) of the account, by payment_id."""
     if not payment_ids:
         return {}
     rows = await _open_among(conn, payment_ids=payment_ids, account_id=owner.account_id, test=owner.test)
@@ -87,19 +88,20 @@ async def open_anomalies_among(conn: Connection, owner: Owner, payment_ids: Sequ
 
 
 async def count_anomalies_everywhere(conn: Connection) -> int:
-    """Of production; at most COUNT_MAX."""
+    """The number of open anomalies in production, over all merchants; at most COUNT_MAX."""
     return await _count_everywhere(conn, limit=COUNT_MAX)
 
 
 async def anomalies_everywhere(
     conn: Connection, owner: Owner, filters: AnomalyFilters, after: TimePosition | None, limit: int
 ) -> tuple[Sequence[AnomalyEverywhere], TimePosition | None]:
-    """One page of the open ones of production over all merchants, and where the next one begins."""
+    """One page of the open anomalies in production, over all merchants, and the position after which the next
+    begins."""
     return await time_page(_everywhere, conn, filters.order, after, limit)
 
 
 async def find_anomalous(conn: Connection, owner: Owner, payment_id: UUID, *, seal: Seal) -> AnomalousPayment | None:
-    """Also one that is resolved or refunded; None for a payment without an anomaly."""
+    """The payment with its anomaly, open, resolved or refunded; None for a payment without an anomaly."""
     row = await _find(conn, account_id=owner.account_id, test=owner.test, payment_id=payment_id)
     if row is None:
         return None

@@ -1,7 +1,8 @@
-"""Partners' shares that went from one cell to another: what was sent is there, once, to the cent.
+"""Check partner shares sent from one cell to another: each share sent has arrived once, to the cent.
 
-No snapshot spans two databases. So the cell that sends is read before the one that receives and after it: what it knew
-to have arrived must be there, and what is there it must have sent, whatever was on its way meanwhile.
+No snapshot spans two databases. So the sending cell is read before and after the receiving cell: the shares it had
+marked as arrived at the first reading must be in the receiving cell, and the receiving cell must hold no more than it
+had sent at the second, whatever was on its way meanwhile.
 """
 
 from collections.abc import Mapping
@@ -16,11 +17,11 @@ WHAT: Final = "partner shares that another cell has sent and that are not here o
 
 
 class SentTo(Struct, frozen=True):
-    """To cell `other`. Cents are without their sign, so that both numbers only grow."""
+    """The shares that a cell has sent to cell `other`. Cents are summed without their sign, so that sums only grow."""
 
     other: int
     arrived: int
-    """Those that are marked as arrived."""
+    """The number of shares marked as arrived."""
     arrived_cents: int
     shares: int
     cents: int
@@ -39,8 +40,8 @@ find_received = sql.many("partner_share.crossed_received", ReceivedFrom)
 def compare_crossed(
     sent: Mapping[int, list[SentTo]], received: Mapping[int, list[ReceivedFrom]], sent_after: Mapping[int, list[SentTo]]
 ) -> dict[int, Difference]:
-    """What differs, by the cell that receives; each mapping is by the cell that was asked, in the order of asking. A
-    cell that did not answer is in none of them, and nothing is said of what it sends or receives."""
+    """The differences, by receiving cell. The mappings, by the cell that was read, come in the order of reading. A cell
+    that could not be read is in none of them, and the shares it sends or receives are not judged."""
     least = {(cell, each.other): each for cell, found in sent.items() for each in found}
     most = {(cell, each.other): each for cell, found in sent_after.items() for each in found}
     there = {(each.other, cell): each for cell, found in received.items() for each in found}

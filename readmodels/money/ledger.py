@@ -1,4 +1,4 @@
-"""The wallet: balance and statement. The balance is the newest line's balance_after, so the two can never disagree."""
+"""The wallet: balance and statement. The balance is the newest line's balance_after, so the two cannot disagree."""
 
 from datetime import date, datetime
 from typing import Annotated
@@ -66,7 +66,7 @@ class LedgerRow(Struct, frozen=True, gc=False):
 
 
 class EntrySum(Struct, frozen=True, gc=False):
-    """The lines of one type; `cents` is signed, credits are positive."""
+    """The number and sum of the ledger lines of one type; `cents` is signed, credits are positive."""
 
     type: str
     lines: int
@@ -74,16 +74,16 @@ class EntrySum(Struct, frozen=True, gc=False):
 
 
 class HeldShares(Struct, frozen=True):
-    """A partner's shares that are in no balance yet. Cents; `earliest` is when the first of them was earned."""
+    """The sum of a partner's shares that are not yet credited; `earliest` is when the first of them was earned."""
 
     cents: int
     earliest: datetime | None
 
 
 find_held_shares = sql.one("read_ledger.held_shares", HeldShares)
-"""`account_id`."""
+"""Takes `account_id`."""
 find_balance = sql.one("read_ledger.balance", int)
-"""Cents; `account_id, test`."""
+"""The balance in cents. Takes `account_id, test`."""
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", LedgerRow)
 _sums = sql.many("read_ledger.sums", EntrySum)
@@ -91,14 +91,14 @@ _sums_counted = sql.many("read_ledger.sums_counted", EntrySum)
 
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
-    """0.00 for an account without movement."""
+    """The balance; 0.00 for an account without ledger lines."""
     return Balance(reais(await find_balance(conn, account_id=owner.account_id, test=owner.test)))
 
 
 async def ledger_page(
     conn: Connection, owner: Owner, filters: LedgerFilters, after: SequencePosition | None, limit: int
 ) -> tuple[list[LedgerItem], SequencePosition | None]:
-    """One page in the order of the lines' numbers, and where the next one begins."""
+    """One page in the order of the lines' sequence, and the position after which the next page begins."""
     window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
     rows, last = await sequence_page(
         _page,
@@ -115,7 +115,8 @@ async def ledger_page(
 
 
 async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) -> list[EntrySum]:
-    """Of what the filters, whose range is of whole São Paulo days, select: by type, in the order of ENTRY_TYPES."""
+    """Sums of the lines that the filters select, by type, in the order of ENTRY_TYPES. The filters' range must be of
+    whole São Paulo days."""
     assert not owner.test, "only production's totals are kept"
     begin, end = filters.created_from, filters.created_to
     if await totals_serve(conn):
@@ -131,8 +132,8 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
 
 
 async def kept_sums(conn: Connection, account_id: UUID, first: date, after: date) -> list[EntrySum]:
-    """Of production's lines from `first` on and before `after`, by type, from the kept totals and what is not in them
-    yet, however much that is."""
+    """Sums of production's lines from `first` on and before `after`, by type: from the stored totals and the journal
+    rows not yet in them, however many these are."""
     return await _sums(conn, account_id=account_id, first=first, after=after, ranges=span_ranges(first, after))
 
 

@@ -1,4 +1,4 @@
-"""Payments received, page by page, by the instant they were paid."""
+"""Payments received, page by page, in the order of paid_at."""
 
 from datetime import datetime
 from typing import Annotated
@@ -59,7 +59,7 @@ class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class PaymentSum(Struct, frozen=True, gc=False):
-    """How many payments, the sum of what was paid, and of their fees."""
+    """The number of payments, the sum of their amounts, and the sum of their fees."""
 
     count: int
     cents: int
@@ -85,7 +85,7 @@ async def payment_page(
     *,
     seal: Seal,
 ) -> tuple[list[PaymentItem], TimePosition | None]:
-    """One page in the order (paid_at, payment_id), and where the next one begins."""
+    """One page in the order (paid_at, payment_id), and the position after which the next page begins."""
     rows, last = await time_page(
         _page, conn, filters.order, after, limit,
         since=filters.paid_from, before=filters.paid_to, **_given(owner, filters),
@@ -94,8 +94,8 @@ async def payment_page(
 
 
 async def payment_sum(conn: Connection, owner: Owner, filters: PaymentFilters) -> PaymentSum:
-    """Of what the filters select. Totals are kept by the day of the credit: what was paid on some days, and what other
-    filters chose, is added up payment by payment."""
+    """The sum of the payments that the filters select. Totals are stored by the day of the credit, not of the payment.
+    So with a range of paid_at, or any filter but `method`, the sum adds up single payments."""
     chosen = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
     if not owner.test and all(each is None for each in chosen) and await totals_serve(conn):
         methods = METHODS if filters.method is None else (filters.method,)
@@ -118,7 +118,7 @@ def _given(owner: Owner, filters: PaymentFilters) -> dict[str, object]:
 
 
 def read_payment(document: bytes, owner: Owner, seal: Seal) -> PaymentItem:
-    """One of the account's as the list shows it, from the document of payment_view."""
+    """One of the account's payments as the list shows it; `document` is as in payment_view."""
     doc = _read(document)
     return PaymentItem(
         **structs.asdict(present_payment(doc, seal)),

@@ -1,4 +1,4 @@
-"""A refund as it is seen: the document kept in read_refund, and what the API answers (contract section 11)."""
+"""A refund as it is read: the document stored in read_refund, and the API's answer (contract section 11)."""
 
 from datetime import datetime
 from uuid import UUID
@@ -22,9 +22,9 @@ class RefundDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
     amount_cents: int
     status: str
     way: str
-    """`return` (devolucao of the PIX that came) or `transfer` (a PIX to the destination given)."""
+    """`return` (devolucao of the PIX received) or `transfer` (a PIX to the given destination)."""
     held: bool = False
-    """Staff look at it before the bank is asked."""
+    """Whether the refund is, or was, held for staff to check before the bank is asked."""
     reason: str | None = None
     description: str | None = None
     external_id: str | None = None
@@ -64,7 +64,7 @@ class RefundProjection(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RefundRow(Struct, frozen=True, gc=False):
-    """A refund, by when it was asked for, and what its payment is at that moment. Cents."""
+    """A refund, in the order in which refunds were requested, and the amounts of its payment as they are now."""
 
     at: datetime
     id: UUID
@@ -80,7 +80,7 @@ read_refund_doc = msgspec.json.Decoder(RefundDoc).decode
 
 
 async def refund_by_id(conn: Connection, refund_id: UUID, owner: Owner) -> RefundProjection | None:
-    """None when the account has no such refund in that mode."""
+    """The refund, or None when the account has no such refund in that mode."""
     row = await find_refund(conn, refund_id=refund_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else present_refund(row)
 

@@ -1,4 +1,4 @@
-"""Refunds, page by page, by the instant they were asked for."""
+"""Refunds, page by page, in the order in which they were requested."""
 
 from datetime import datetime
 from typing import Annotated
@@ -31,7 +31,7 @@ _by_status = sql.list_of("read_refund.by_status", RefundRow)
 async def refund_page(
     conn: Connection, owner: Owner, filters: RefundFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[RefundProjection], TimePosition | None]:
-    """One page in the order (created_at, refund_id), and where the next one begins."""
+    """One page in the order (created_at, refund_id), and the position after which the next page begins."""
     keyed = filters.charge_id or filters.payment_id or filters.external_id is not None
     rows, last = await time_page(
         _by_status if filters.statuses and not keyed else _page,

@@ -1,6 +1,6 @@
-"""A withdrawal as it is seen: the document kept in read_withdrawal, what the API answers, and the list of them.
+"""A withdrawal as it is read: the document stored in read_withdrawal, the API's answer, and the list of withdrawals.
 
-Production only: nothing here has a mode.
+Withdrawals exist in production only, so nothing here has a mode.
 """
 
 from datetime import datetime
@@ -39,7 +39,7 @@ class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
     failure_code: str | None = None
     created_at: str
     processing_at: str | None = None
-    """When the bank was first about to be asked; not shown."""
+    """When a worker was first about to ask the bank; not shown."""
     completed_at: str | None = None
 
 
@@ -75,12 +75,12 @@ class WithdrawalFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class WithdrawalDestination(Struct, frozen=True, gc=False):
-    """Where an account's withdrawals go; `pix_key` in the clear, and it need not be one."""
+    """The destination of an account's withdrawals. `pix_key` is not masked, and may be a text that is no PIX key."""
 
     account_id: UUID
     pix_key: str
     document: str
-    """Of the key's owner."""
+    """The CPF or CNPJ of the key's owner."""
     merchant: str
     merchant_document: str
     approved: bool
@@ -88,7 +88,7 @@ class WithdrawalDestination(Struct, frozen=True, gc=False):
 
 find_destination = sql.one("read_withdrawal.destination", WithdrawalDestination)
 kept_daily = sql.maybe("read_withdrawal.daily", int)
-"""`account_id`: what stays, in cents, when it is paid out once a day; None when it is not."""
+"""The cents that a daily automatic withdrawal leaves in the balance; None without one. Takes `account_id`."""
 find_withdrawal = sql.maybe("read_withdrawal.find", bytes)
 _page = sql.list_of("read_withdrawal.page", DocRow)
 _by_status = sql.list_of("read_withdrawal.by_status", DocRow)
@@ -96,7 +96,7 @@ read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
 
 
 async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID) -> WithdrawalDoc | None:
-    """None when the account has no such withdrawal."""
+    """The withdrawal, or None when the account has no such withdrawal."""
     doc = await find_withdrawal(conn, withdrawal_id=withdrawal_id, account_id=account_id)
     return None if doc is None else read_withdrawal_doc(doc)
 
@@ -104,7 +104,7 @@ async def withdrawal_doc(conn: Connection, withdrawal_id: UUID, account_id: UUID
 async def withdrawal_page(
     conn: Connection, owner: Owner, filters: WithdrawalFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[WithdrawalDoc], TimePosition | None]:
-    """One page in the order (created_at, withdrawal_id), and where the next one begins."""
+    """One page in the order (created_at, withdrawal_id), and the position after which the next page begins."""
     rows, last = await time_page(
         _by_status if filters.statuses and filters.external_id is None else _page,
         conn,

@@ -1,1 +1,1 @@
-"""Reports for the operator, from daily totals."""
+"""Reports for the platform's operator and for merchants, read from daily totals."""

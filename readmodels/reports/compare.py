@@ -1,7 +1,7 @@
-"""What is said of a report's rows together: their total, that of the period before, and the points of a plot.
+"""Summaries of a report's rows: their total, the total of the period before, and the points of a plot.
 
-Totals are asked for as one row of the whole period, so they are exact where a page shows part of the rows, and cost one
-more range of the same index.
+A total is read as one row of the whole period, so it is exact even where a page shows only part of the rows, and it
+costs one more range of the same index.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,13 +31,13 @@ from readmodels.reports.report import (
 from sql import Connection
 
 PLOTTED_DAYS_MAX: Final = 92
-"""A plot of more days has a bar a month: narrower bars cannot be told apart on a phone."""
+"""A plot of more days has one bar a month: narrower bars cannot be told apart on a phone."""
 PLOTTED_ROWS_MAX: Final = 40
 _NUMBERS: Final = (ColumnKind.MONEY, ColumnKind.COUNT, ColumnKind.RATIO)
 
 
 class Point(Struct, frozen=True):
-    """One bar: the first day of what it covers, or a name."""
+    """One bar of a plot; `at` is the first day it covers, or a name."""
 
     at: date | str
     value: int
@@ -52,14 +52,15 @@ find_balances = sql.many("report.settled_at", _Balance)
 
 
 def before(asked: ReportQuery) -> ReportQuery:
-    """The period of the same length that ends the day before this one begins. Of a report that is of now there is none:
-    nothing keeps what it was."""
+    """The period of the same length that ends the day before this one begins. An undated report shows the present and
+    has no earlier period, because its past values are not stored."""
     last = asked.first - timedelta(days=1)
     return replace(asked, first=last - (asked.last - asked.first), last=last)
 
 
 def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:
-    """One row as long as the columns: sums, and what follows from them; None where rows say nothing together."""
+    """The total row, with a value for each column: a sum, a ratio of sums or a weighted mean; None where a column has
+    no total."""
     found = list(rows)
     at = {column.name: place for place, column in enumerate(columns)}
 
@@ -83,7 +84,7 @@ def total_of(columns: Sequence[Column], rows: Iterable[Row]) -> Row:
 
 
 async def whole(report: Report, lend: Lend, asked: ReportQuery) -> Row:
-    """The total of a dated report, however many rows it has."""
+    """The total row of a dated report, however many rows the report has."""
     assert report.dated, "what is of now is added up where its rows are"
     if report.of_one_account:
         async with lend() as conn:
@@ -92,13 +93,13 @@ async def whole(report: Report, lend: Lend, asked: ReportQuery) -> Row:
 
 
 def once(asked: ReportQuery) -> ReportQuery:
-    """One row of the whole period."""
+    """The same query, for one row over the whole period."""
     return replace(asked, by=By.PERIOD)
 
 
 async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
-    """What moved, how many lines, and the balance at the end, from two of the running balances; and what was received
-    and charged."""
+    """The total of a settlement: the amount moved, the number of lines and the closing balance, from the running
+    balances at both ends; and the sums of payments and fees."""
     opening, closing = await _balances(conn, asked.account_id, [asked.first, asked.last + timedelta(days=1)])
     moved = await _moved(conn, asked)
     known = {
@@ -113,20 +114,21 @@ async def _settled(report: Report, conn: Connection, asked: ReportQuery) -> Row:
 
 
 async def _balances(conn: Connection, account_id: UUID | None, days: Sequence[date]) -> list[_Balance]:
-    """With which each of these days began."""
+    """The opening balance of each of these days."""
     assert account_id is not None, "checked by ask()"
     return await find_balances(conn, account_id=account_id, edges=[day_begins(each) for each in days])
 
 
 async def _moved(conn: Connection, asked: ReportQuery) -> dict[str, int]:
-    """Cents by the type of line, of these days."""
+    """Signed cents by type of ledger line, over the days asked for."""
     assert asked.account_id is not None, "checked by ask()"
     sums = await kept_sums(conn, asked.account_id, asked.first, asked.last + timedelta(days=1))
     return {each.type: each.cents for each in sums}
 
 
 async def plotted(report: Report, lend: Lend, asked: ReportQuery) -> list[Point]:
-    """A bar for each day of a dated report, for each month of a long one; of one that knows no days, for each row."""
+    """The bars of a plot: one for each day of a dated report (each month, if the period is long), or one for each row
+    of an undated report."""
     days = [asked.first + timedelta(days=n) for n in range((asked.last - asked.first).days + 1)]
     if report.of_one_account:
         async with lend() as conn:
@@ -143,14 +145,14 @@ async def plotted(report: Report, lend: Lend, asked: ReportQuery) -> list[Point]
 
 
 def by_bar(report: Report, asked: ReportQuery) -> ReportQuery:
-    """The rows that a plot is made of."""
+    """The query for the rows that a plot is made of."""
     if not report.grouped:
         return asked
     return replace(asked, by=By.MONTH if (asked.last - asked.first).days >= PLOTTED_DAYS_MAX else By.DAY)
 
 
 def named(report: Report, rows: Iterable[Row]) -> list[Point]:
-    """A bar for each row: of many, the highest."""
+    """A bar for each row; of more than PLOTTED_ROWS_MAX rows, the highest bars only."""
     names = [column.name for column in report.columns]
     label, at = names.index(report.named_by), names.index(report.plotted)
     points = [Point(str(row[label] or ""), row[at] or 0) for row in rows]

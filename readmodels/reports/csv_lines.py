@@ -1,7 +1,7 @@
-"""Rows as CSV the way a spreadsheet in Brazil opens it: UTF-8 with a byte order mark, `;` between fields, decimal
+"""Rows as CSV in the form that spreadsheets in Brazil open: UTF-8 with a byte order mark, `;` between fields, decimal
 comma.
 
-A file is BOM, the line of its headings, a line for each row. All CSV of the project is written here.
+A file is the BOM, a line of headings, and a line for each row. All CSV of the project is written here.
 """
 
 import re
@@ -12,11 +12,11 @@ from domain.instants import SAO_PAULO
 
 BOM = b"\xef\xbb\xbf"
 CONTENT_TYPE = "text/csv"  # the answer adds the character set
-# How a formula begins for a spreadsheet, also in full-width characters.
+# Characters that begin a formula for a spreadsheet, full-width characters included.
 _FORMULA = frozenset("=+-@|%＝＋－＠")
 _QUOTED = frozenset(';",\t\r\n')
-# Text that a spreadsheet takes for a number or a day: it keeps fifteen digits and no zero in front, reads 1E5 as 100000
-# and 10-12 as a day of December.
+# Text that a spreadsheet reads as a number or a date: it keeps fifteen digits, drops leading zeros, and reads 1E5 as
+# 100000 and 10-12 as a day of December.
 _NUMBERLIKE = re.compile(r"[0-9][0-9.,:/ -]*([eE][+-]?[0-9]+)?%?")
 _PLAIN = re.compile(r"0|[1-9][0-9]{0,14}")
 
@@ -35,8 +35,8 @@ Field = str | int | date | datetime | Cents | BasisPoints | None
 def csv_line(values: Sequence[Field]) -> bytes:
     """One line with its CRLF. None is an empty field, an instant is a moment in Brasília (2026-11-21 18:42:05).
 
-    Text that a spreadsheet would run as a formula (OWASP, CSV injection) gets an apostrophe before it, and digits that
-    it would take for a number or a day and change (a boleto's number, 00123, 1E5) a tab; numbers get neither.
+    Text that a spreadsheet would run as a formula (OWASP, CSV injection) gets an apostrophe in front. Digits that it
+    would read as a number or a date and change (a boleto's number, 00123, 1E5) get a tab. Numbers get neither.
     """
     return (";".join([_field(value) for value in values]) + "\r\n").encode("utf-8", "replace")
 
@@ -59,7 +59,8 @@ def _field(value: Field) -> str:
 
 
 def _text(text: str) -> str:
-    # Leading space, tab or line break hides a formula from us, not from every spreadsheet. NUL ends a field for some.
+    # Some spreadsheets skip a leading space, tab or line break before a formula, so the test skips it too. Some end a
+    # field at NUL.
     text = text.replace("\0", "")
     if text.lstrip()[:1] in _FORMULA:
         text = "'" + text

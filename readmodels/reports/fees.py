@@ -1,4 +1,4 @@
-"""What accounts were charged: of each that was charged anything in the period, by day, month or as a whole."""
+"""The report of fees: for each account with a fee in the period, by day, by month, or for the whole period."""
 
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
@@ -13,11 +13,11 @@ from readmodels.reports.report import By, Column, ColumnKind, Lend, Report, Repo
 from readmodels.spans import span_ranges
 
 _LONGEST: Final = {By.DAY: "day", By.MONTH: "month", By.PERIOD: "decade"}
-"""No span that is added up is longer than what a row covers."""
+"""The longest span that may be added up for a row: no longer than the time that the row covers."""
 
 
 class _Fees(Struct, frozen=True, gc=False):
-    """Cents; of fees what was given back is taken off."""
+    """A row of the report, in cents. Fees are net of fees given back."""
 
     day: date
     account: str

@@ -1,7 +1,7 @@
-"""Keep the daily totals that reports are read from: fold the journal's new rows into them, each once.
+"""Keep the daily totals that reports are read from: fold each new row of the journal into them once.
 
-The rows of the journal are numbered before they are committed, so a row with a smaller number may appear after one with
-a larger. `settled_up_to` answers a number below which that cannot happen any more (docs/decisions/0012).
+Journal rows get their numbers before their commit, so a row with a smaller number may become visible after one with a
+larger. `settled_up_to` returns a number below which no further row can appear (docs/decisions/0012).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _POLLS_MAX = 25  # half a second; the next round waits again
 
 
 class Fold(Enum):
-    """Each statement of sql/queries/reports/report_fold.sql that adds journal rows to totals."""
+    """The statements of sql/queries/reports/report_fold.sql that add journal rows to totals."""
 
     CHARGES = "report_fold.charges"
     ENTRIES = "report_fold.entries"
@@ -32,14 +32,15 @@ class Fold(Enum):
 
 
 class Position(Struct, frozen=True):
-    """Up to which journal row the totals go, and an instant before which everything committed is in them."""
+    """The last journal row in the totals, and an instant before which everything committed is in them."""
 
     journal_id: int
     as_of: datetime
 
 
 class Horizon(Struct, frozen=True):
-    """Of the journal, and of the audit log, which is sealed with it (readmodels/seals.py)."""
+    """The last numbers handed out before an instant: of the journal, and of the audit log, which is sealed along with
+    the journal (readmodels/seals.py)."""
 
     as_of: datetime
     journal_id: int
@@ -58,16 +59,17 @@ _RUN: dict[Fold, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for
 
 
 async def fold(conn: Connection, journal_ids: Sequence[int], which: Sequence[Fold] = tuple(Fold)) -> None:
-    """Add these rows to the totals; they come in order, and none was added before."""
+    """Add these journal rows to the totals. The rows must be in order, and none may have been added before."""
     if journal_ids:
         for each in which:
             await _RUN[each](conn, journal_ids=journal_ids)
 
 
 async def settled_up_to(conn: Connection) -> Horizon | None:
-    """The last numbers and their instant, once no row below them can appear any more; outside a transaction.
+    """Waits until no further row can appear below the horizon of now, and returns that horizon. Call outside a
+    transaction.
 
-    None when a transaction that was open then has not ended after half a second.
+    None when a transaction that was open at the start has not ended after half a second.
     """
     horizon = await find_horizon(conn)
     open_then = set(await find_writers(conn))
@@ -80,7 +82,8 @@ async def settled_up_to(conn: Connection) -> Horizon | None:
 
 
 async def fold_up_to(conn: Connection, horizon: Horizon) -> int | None:
-    """Fold the next rows, at most ROWS_MAX, in this transaction; how many, or None while another worker is folding."""
+    """Fold the next rows, at most ROWS_MAX, in this transaction. Returns their number, or None while another worker is
+    folding."""
     at = await claim(conn)
     if at is None:
         return None

@@ -1,4 +1,4 @@
-"""Partners and their share, as the operator sees them."""
+"""Partners (integrators) and their shares, as the operator sees them."""
 
 from datetime import datetime
 from uuid import UUID
@@ -27,5 +27,5 @@ _list = sql.many("integrator.list", Integrator)
 
 
 async def list_integrators(conn: Connection, *, after: str = "", limit: int = INTEGRATORS_MAX) -> list[Integrator]:
-    """At most `limit` partners in the order of their codes, beginning behind the code `after`."""
+    """At most `limit` partners in the order of their codes, from the first code after `after`."""
     return await _list(conn, after=after, limit=limit)

@@ -1,6 +1,7 @@
-"""Reports of one account for its own people: what became of its charges, what is open, how each month was settled.
+"""Reports of one account for its own people: the outcome of its charges, its open boletos, and each month's settlement.
 
-They are read from kept totals and what these do not have yet: exact at once, in both modes (docs/decisions/0051).
+They are read from the stored totals and the journal rows not yet in them, so they are exact at once, in both modes
+(docs/decisions/0051).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,12 @@ from readmodels.spans import span_ranges, totals_serve
 from sql import Connection
 
 MONTHS_MAX: Final = 120
-"""Of the settlement, the newest: ten years."""
+"""Months of the settlement, counted from the newest: ten years."""
 
 
 class CohortOutcome(Struct, frozen=True, gc=False):
-    """What became of the charges issued on a day, or in the month that begins with it. Refunded ones were paid too."""
+    """The outcome of the charges issued on a day, or in the month that begins with it. Refunded charges count as
+    paid."""
 
     day: date
     issued: int
@@ -38,12 +40,12 @@ class CohortOutcome(Struct, frozen=True, gc=False):
 
     @property
     def conversion(self) -> int:
-        """Basis points."""
+        """The paid share of the charges issued, in basis points."""
         return half_up(10_000 * self.paid, self.issued) if self.issued else 0
 
 
 class Age(Struct, frozen=True, gc=False):
-    """Boletos by the days until, or since, they are due."""
+    """The boletos of one of AGES: days until, or since, the due date."""
 
     bucket: str
     label: str
@@ -52,7 +54,8 @@ class Age(Struct, frozen=True, gc=False):
 
 
 class SettledMonth(Struct, frozen=True):
-    """`moved` has the signed cents of each type of line; opening and closing are the statement's own balances."""
+    """The settlement of a month. `moved` holds the signed cents of each type of ledger line, from the totals; opening
+    and closing are the statement's own balances."""
 
     month: date
     opening_cents: int
@@ -62,12 +65,12 @@ class SettledMonth(Struct, frozen=True):
 
     @property
     def off_cents(self) -> int:
-        """By how much the kinds do not come to the balance; 0 unless something of ours is wrong."""
+        """The difference between opening plus all movements and the closing balance; 0 unless our books are wrong."""
         return self.opening_cents + sum(self.moved.values()) - self.closing_cents
 
 
 class _AgeRange(Struct, frozen=True):
-    """One of the ranges of spans that a bucket is."""
+    """One of the ranges of spans that make up a bucket of AGES."""
 
     bucket: int
     status: str
@@ -99,7 +102,7 @@ async def first_day(conn: Connection, owner: Owner) -> date:
 
 
 async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: By) -> list[CohortOutcome]:
-    """The newest day or month first; those without a charge are left out."""
+    """The outcomes by day or month, newest first; days and months without a charge are left out."""
     of = {"account_id": owner.account_id, "test": owner.test, "by": by.value}
     if await totals_serve(conn):
         return await _outcomes(conn, **of, first=first, last=last)
@@ -107,7 +110,7 @@ async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: 
 
 
 async def ages(conn: Connection, owner: Owner, today: date) -> list[Age]:
-    """Open boletos by the days left, and expired ones by the days since."""
+    """Open boletos by the days until they are due, and expired boletos by the days since."""
     bounds = age_bounds(today)
     of = {"account_id": owner.account_id, "test": owner.test}
     if await totals_serve(conn):
@@ -126,7 +129,7 @@ def _age_ranges(statuses: Sequence[str], firsts: Sequence[date], lasts: Sequence
 
 
 async def settled_months(conn: Connection, account_id: UUID, first: date, today: date) -> list[SettledMonth]:
-    """Production's months from the first day's to today's, the newest first."""
+    """The settlements of production's months from the month of `first` to the current month, newest first."""
     months = _months_between(first, today)[-MONTHS_MAX:]
     after = _next_month(months[-1])
     rows = await _months(conn, account_id=account_id, edges=[day_begins(each) for each in (*months, after)])

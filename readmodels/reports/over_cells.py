@@ -1,8 +1,8 @@
 """One table of a report over several cells.
 
-Rows of the same key are added: counts and cents. Shares are those of the sums, percentiles and means are made anew from
-their parts (readmodels/reports/remade.py). A report whose rows are of an account and not of a day shows each row with
-its cell instead.
+Counts and cents of rows with the same key are added. Ratios are computed from the sums; percentiles and means are
+computed anew from their parts (readmodels/reports/remade.py). A report without a key, whose rows belong to accounts and
+not to days, shows each row with its cell instead.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _NUMBERS: Final = (ColumnKind.MONEY, ColumnKind.COUNT)
 
 
 class CellRows(Struct, frozen=True):
-    """What one cell answered: the rows, and the parts of what is made anew."""
+    """The answer of one cell: its rows, and the parts of the columns that are computed anew."""
 
     cell: str
     rows: list[Row]
@@ -36,7 +36,7 @@ def columns_over(report: Report) -> tuple[Column, ...]:
 
 
 def rows_over(report: Report, answers: Sequence[CellRows]) -> list[Row]:
-    """As long as `columns_over`; in the order in which one cell answers them."""
+    """The merged rows, with the columns of `columns_over`, in the order in which a single cell returns them."""
     if not report.key:
         return [(answer.cell, *row) for answer in answers for row in answer.rows]
     key_at = _places(report, report.key)
@@ -47,7 +47,7 @@ def rows_over(report: Report, answers: Sequence[CellRows]) -> list[Row]:
             groups.setdefault(tuple(row[at] for at in key_at), []).append(row)
         for part in answer.parts:
             parts.setdefault(part[: len(key_at)], []).append(part[len(key_at) :])
-    # Of a report that is of now every cell answers all rows, in their order.
+    # For an undated report every cell returns the same keys in the same order.
     keys = sorted(groups) if report.dated else list(groups)
     return [_added(report, groups[key], parts.get(key, ())) for key in keys]
 
@@ -72,7 +72,7 @@ def _added(report: Report, rows: Sequence[Row], parts: Sequence[Row]) -> Row:
         if column.name in sums:
             assert column.total is None, f"{names[at]} of several cells is no sum"
             return sums[column.name]
-        # A text: of the key, or what follows from it and may be unknown in one cell still.
+        # A text is part of the key, or follows from the key and may not be known in every cell yet.
         return next((row[at] for row in rows if row[at] is not None), None)
 
     return tuple(one(at, column) for at, column in enumerate(report.columns))
@@ -84,7 +84,7 @@ def _places(report: Report, names: Iterable[str]) -> list[int]:
 
 
 def oldest(answers: Iterable[Freshness | None]) -> Freshness | None:
-    """How current a table of several cells is: as its oldest part; None while one has no totals yet."""
+    """The freshness of a table over several cells: that of its oldest part; None while a cell has no totals yet."""
     found = list(answers)
     known = [each for each in found if each is not None]
     return min(known, key=lambda each: each.as_of) if known and len(known) == len(found) else None

@@ -1,5 +1,5 @@
-"""What cannot be added over several cells, made anew from what it was made of: percentiles from the histograms, a mean
-from its sum. The same numbers, to the unit, as one database with all the rows would answer."""
+"""Columns that cannot be added over several cells, computed anew from their parts: percentiles from the histograms, a
+mean from its sum. The results are the same, to the unit, as from one database with all the rows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,13 +18,14 @@ def _columns(*names: str) -> tuple[Column, ...]:
 
 
 def half_up(part: int, whole: int) -> int:
-    """The quotient as PostgreSQL rounds it: halves away from nothing, also below it. `whole` is not negative."""
+    """The quotient, rounded as PostgreSQL rounds it: halves away from zero, for negative numbers too. `whole` is
+    positive."""
     rounded = (2 * abs(part) + whole) // (2 * whole)
     return -rounded if part < 0 else rounded
 
 
 def _percentiles(parts: Sequence[Row]) -> Row:
-    """Nearest rank, and a bucket's middle, as in the statement `conversion`."""
+    """The median and the 90th percentile, by nearest rank and a bucket's middle, as in the statement `conversion`."""
     histogram: Counter[int] = Counter()
     for bucket, charges in parts:
         histogram[bucket] += charges

@@ -1,6 +1,6 @@
-"""What a report is: how it is requested, what its columns hold, and how its rows are written in JSON and CSV.
+"""The definition of a report: how it is requested, what its columns hold, and how its rows are written in JSON and CSV.
 
-REPORTS (readmodels/reports/reports.py) lists them.
+REPORTS (readmodels/reports/reports.py) lists all reports.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,15 +20,16 @@ from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from sql import Connection
 
 ALL_ACCOUNTS: Final = UUID(int=0)
-"""Stands for all accounts in the daily totals."""
+"""The account under which the daily totals hold the sums of all accounts."""
 DAYS_MAX: Final = 731
 _SETTLEMENT_DAYS_MAX = 92
 _CALENDAR: Final = date(1900, 1, 1), date(9900, 12, 31)
-"""Days are reckoned from those asked for: the day after, the period before. At the calendar's ends there are none."""
+"""The days that may be asked for. Reports compute the day after and the period before, which do not exist at the ends
+of Python's calendar."""
 
 
 class ColumnKind(StrEnum):
-    """What a column holds. None is nothing to show, in each."""
+    """The kind of value a column holds. In every kind None means nothing to show."""
 
     DATE = "date"  # date
     INSTANT = "instant"  # datetime
@@ -44,7 +45,7 @@ class ColumnKind(StrEnum):
 
 
 class By(StrEnum):
-    """What a row of a dated report covers. Its day is the first of that; of `period` the first asked for."""
+    """The time that a row of a dated report covers. The row is dated with the first day of that time."""
 
     DAY = "day"
     MONTH = "month"
@@ -52,36 +53,37 @@ class By(StrEnum):
 
 
 class Share(NamedTuple):
-    """The total of a ratio: one column's total by another's."""
+    """The total of a ratio: one column's total divided by another's."""
 
     part: str
     whole: str
 
 
 class MeanOver(NamedTuple):
-    """The total of a mean: its rows weighed by this column."""
+    """The total of a mean: the mean of its rows, weighted by this column."""
 
     weight: str
 
 
 class NoTotal(NamedTuple):
-    """Rows of it say nothing together: balances, percentiles, numbers of lines."""
+    """The column has no total: balances, percentiles, sequences of ledger lines."""
 
 
 Total = Share | MeanOver | NoTotal | None
-"""How a column's rows make a total; None is their sum, of money and counts."""
+"""How a column's total is computed; None is the sum, for money and counts."""
 
 
 class Column(NamedTuple):
     name: str
     heading: str
-    """In Portuguese."""
+    """The column's heading in Portuguese."""
     kind: ColumnKind
     total: Total = None
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):
-    """São Paulo days, both inclusive; `today` is the day it is asked on. No account: all of them together."""
+    """A request for a report. `first` and `last` are São Paulo days, both included; `today` is the day of the request.
+    Without an account the report covers all accounts together."""
 
     first: date
     last: date
@@ -96,67 +98,68 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
 
 Row = tuple[Any, ...]
 Lend = Callable[[], AbstractAsyncContextManager[Connection]]
-"""Lends a connection for one page of rows, so that none is held while a slow browser reads."""
+"""Lends a connection for one page of rows, so that no connection is held while a slow browser reads."""
 Rows = Callable[[Lend, ReportQuery], AsyncIterator[Row]]
 
 
 class Remade(NamedTuple):
-    """Columns that cannot be added, and what they are made of again from several cells."""
+    """Columns that cannot be added over cells, and the parts from which they are computed anew."""
 
     columns: tuple[str, ...]
     parts: Rows
-    """Each begins with the key of the row that it is a part of."""
+    """Reads the parts. Each begins with the key of the row to which it belongs."""
     make: Callable[[Sequence[Row]], Row]
-    """The columns, of the parts of one row without their key."""
+    """Computes the columns from the parts of one row, given without their key."""
 
 
 class Report(NamedTuple):
     name: str
     title: str
     about: str
-    """A sentence in Portuguese on what is counted."""
+    """A sentence in Portuguese that says what is counted."""
     help: str
-    """The command line's, in English."""
+    """The command line's help, in English."""
     columns: tuple[Column, ...]
     rows: Rows
-    """The rows, each as long as the columns. A settlement may be long: take it row by row."""
+    """Reads the rows, each with a value for every column. A settlement may be long: take it row by row."""
     dated: bool = True
-    """Whether it covers the days asked for; else it is of today."""
+    """Whether the report covers the days asked for; else it shows the present."""
     of_one_account: bool = False
     live: bool = False
-    """Read from the tables themselves and not from the totals: it does not lag."""
+    """Whether the report is read from the tables themselves, not from the totals, and so does not lag."""
     plotted: str = ""
-    """The column that a plot of it shows."""
+    """The column that a plot of the report shows."""
     named_by: str = ""
-    """The column that names a row of one that is not by day."""
+    """The column that names a row, in a report whose rows are not by day."""
     key: tuple[str, ...] = ()
-    """The columns by which rows of several cells are one row. Without them a row stays its cell's."""
+    """The columns whose equal values merge rows of several cells into one. Without a key each cell's rows stay
+    apart."""
     remade: Remade | None = None
     spread: bool = False
-    """Whether rows of one account may be in other cells than its own."""
+    """Whether an account may have rows in other cells than its own."""
     by: By = By.DAY
-    """What a row covers unless something else is asked for."""
+    """The time that a row covers by default."""
 
     @property
     def grouped(self) -> bool:
-        """Whether `by` means something."""
+        """Whether the report's rows can be grouped by day, month or period."""
         return not (self.named_by or self.of_one_account)
 
 
 class Freshness(Struct, frozen=True):
-    """Everything before `as_of` is in the totals; that was `lag_seconds` ago."""
+    """How current the totals are: everything before `as_of`, which was `lag_seconds` ago, is in them."""
 
     as_of: datetime
     lag_seconds: int
 
 
 freshness = sql.maybe("report.freshness", Freshness)
-"""How current the daily totals are; None before the first round of a worker."""
+"""How current the daily totals are; None before a worker has first folded them."""
 grant_views = sql.run("report.grant")
 
 
 def keeping(conn: Connection) -> Lend:
-    """Lends this one connection, for rows that are taken at once or of one snapshot."""
+    """Lends this one connection every time, for rows that are taken at once or must come from one snapshot."""
     return lambda: nullcontext(conn)
 
 
@@ -169,10 +172,10 @@ def ask(
     account_id: UUID | None = None,
     by: By = By.DAY,
 ) -> ReportQuery:
-    """What is to be reported. Without days: the last thirty, of a settlement yesterday.
+    """Check a request for a report. Without days it covers the last thirty days; of a live report, yesterday.
 
     Refused(DATE_RANGE_INVALID) for a range that ends before it begins, is too long or lies at an end of the calendar,
-    Refused(VALIDATION_ERROR) when the report is of one account and none is named.
+    Refused(VALIDATION_ERROR) when the report needs an account and none is named.
     """
     if report.of_one_account and account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "this report is of one account"})
@@ -191,12 +194,12 @@ def ask(
 
 
 def days_max(report: Report) -> int:
-    """Of a range that can be asked for."""
+    """The longest range of days that can be asked for."""
     return _SETTLEMENT_DAYS_MAX if report.live else DAYS_MAX
 
 
 def as_csv(report: Report, row: Row) -> list[Field]:
-    """For readmodels/reports/csv_lines.py."""
+    """The row's fields for readmodels/reports/csv_lines.py."""
     fields: list[Field] = []
     for column, value in zip(report.columns, row, strict=True):
         if value is None:
@@ -211,7 +214,7 @@ def as_csv(report: Report, row: Row) -> list[Field]:
 
 
 def as_json(report: Report, row: Row) -> dict[str, str | int | None]:
-    """Money and ratios (in percent) as decimal strings, instants in UTC."""
+    """The row as JSON: money and ratios (in percent) as decimal strings, instants in UTC."""
     shown: dict[str, str | int | None] = {}
     for column, value in zip(report.columns, row, strict=True):
         match column.kind:

@@ -1,8 +1,8 @@
-"""Reports for the people who run the platform: production only, each a table of the same few kinds of column.
+"""Reports for the platform's operators: production only, each a table of the same few kinds of columns.
 
-All but the live ones are read from daily totals that a worker keeps (readmodels/reports/fold.py) and lag by seconds;
-`readmodels.reports.report.freshness` says by how much. REPORTS names every report; the command line, the platform's
-pages and files show what is here and add nothing.
+All reports but the live ones are read from daily totals that a worker keeps (readmodels/reports/fold.py), and lag by
+seconds; `readmodels.reports.report.freshness` says by how much. REPORTS lists every report; the command line, the
+platform's pages and the files show these reports and add nothing.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +34,7 @@ from readmodels.reports.totals import aging, totals
 
 _LANES_PAGE = 500
 DELIVERIES_MAX: Final = 10_000
-"""Deliveries of an account in one state are counted no further: this number means "at least"."""
+"""An account's deliveries in one state are counted up to this number, which then means "at least"."""
 
 
 class _Lane(Struct, frozen=True, gc=False):
@@ -52,7 +52,7 @@ _LAST_ID: Final = UUID(int=2**128 - 1)
 
 
 async def _webhook_lanes(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
-    """One row for each account with an endpoint. One account is the range that holds only it."""
+    """One row for each account with an endpoint. A single account is asked for as the range that holds only this id."""
     after, last = ALL_ACCOUNTS, _LAST_ID
     if asked.account_id is not None:
         after, last = UUID(int=max(0, asked.account_id.int - 1)), asked.account_id
@@ -212,7 +212,7 @@ _ALL: Sequence[Report] = (
         key=("integrador_code",),
         plotted="payment_amount",
         named_by="name",
-        # A share is booked in the partner's cell, and counted there.
+        # A share is booked, and so counted, in the partner's cell.
         spread=True,
     ),
     _of_totals(

@@ -1,7 +1,7 @@
-"""The settlement of an account, day by day, from the ledger itself: what a day began with, each line, how it closed.
+"""The settlement of an account, day by day, from the ledger itself: opening balance, each line, closing balance.
 
-A day that does not add up is our fault, and is not shown. Its check sum is made of the lines as they are shown, so that
-it can be recomputed from the file.
+A day that does not add up is a fault of ours: an assertion fails and the day is not shown. A day's check sum is
+computed from the lines as shown, so that it can be recomputed from the file.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -30,7 +30,7 @@ find_lines = sql.many("report.settlement", LedgerRow)
 
 
 class _Day:
-    """One day of an account being settled: opening, its lines, closing."""
+    """One day of a settlement: the opening row, its lines, the closing row."""
 
     def __init__(self, account_id: UUID, day: date, opening: _Position) -> None:
         self._day = day
@@ -77,8 +77,8 @@ class _Day:
 
 
 async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
-    """Of each day an opening row, the ledger's lines and a closing row with their number and check sum, and what
-    payments and fees came to."""
+    """For each day an opening row, the ledger's lines, and a closing row with the number of lines, the check sum, and
+    the sums of payments and fees."""
     assert asked.account_id is not None, "checked by ask()"
     day = asked.first
     begins, ends = day_begins(asked.first), day_ends(asked.last)
@@ -95,7 +95,8 @@ async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
             )
 
     lines = await page(begins, 0)
-    # After the lines: once one of the first day is seen, no more of the day before can come.
+    # The opening position is read after the lines: once a line of the first day is visible, no more lines of the day
+    # before can appear.
     async with lend() as conn:
         before = await find_position(conn, account_id=asked.account_id, at=begins)
     at = _Day(asked.account_id, day, before or _Position(0, 0))

@@ -14,7 +14,7 @@ _LONG_AGO, _FAR_OFF = date(1, 1, 1), date(9999, 12, 31)
 
 
 class AgeSum(Struct, frozen=True, gc=False):
-    """Of one of AGES; `amount` in cents."""
+    """The number of boletos in one of AGES, and their amount in cents."""
 
     boletos: int
     amount: int
@@ -22,11 +22,11 @@ class AgeSum(Struct, frozen=True, gc=False):
 
 find_aging = sql.many("report.aging", AgeSum)
 _TYPES: Final = {ColumnKind.DATE: date, ColumnKind.INSTANT: datetime, ColumnKind.TEXT: str}
-"""Of a column's values; the others are whole numbers."""
+"""The Python types of column kinds; values of other kinds are whole numbers."""
 
 
 def totals(name: str, columns: Sequence[Column]) -> Rows:
-    """The rows of the statement of this name that is asked about days and answers the columns in their order."""
+    """Bind the statement report.<name>, which takes a range of days and returns these columns in their order."""
     row = defstruct(name, [(each.name, _TYPES.get(each.kind, int) | None) for each in columns], frozen=True, gc=False)
     find = sql.many(f"report.{name}", row)
 
@@ -39,8 +39,8 @@ def totals(name: str, columns: Sequence[Column]) -> Rows:
     return rows
 
 
-# A boleto is payable until the end of its (effective) due date and expires then: what can be old is the expired one.
-# Days from today to the due date, both inclusive; None is without end.
+# A boleto expires at the end of its last day to pay (the effective due date, or later by its terms), so only expired
+# boletos can be long past due. The numbers are days from today to the due date, both inclusive; None is without end.
 AGES: Final = (
     ("open_31_or_more", "Em aberto, vence em mais de 30 dias", "pending", 31, None),
     ("open_8_to_30", "Em aberto, vence em 8 a 30 dias", "pending", 8, 30),
@@ -55,7 +55,7 @@ AGES: Final = (
 
 
 def age_bounds(today: date) -> dict[str, Any]:
-    """The parameters of a statement that answers a row for each of AGES."""
+    """The parameters of a statement that returns a row for each of AGES."""
 
     def on(days: int | None, otherwise: date) -> date:
         return otherwise if days is None else today + timedelta(days=days)

@@ -1,1 +1,1 @@
-"""The event feed and webhook deliveries as they are read."""
+"""The event feed and webhook deliveries: how they are read and shown."""

@@ -1,8 +1,8 @@
-"""What became of each event at the merchant's address: deliveries, newest first, with their attempts.
+"""Webhook deliveries with their attempts, newest first: the outcome of each event at the merchant's endpoint.
 
-They are listed in the order of the feed and take the feed's filters, so that a page of the one lies beside a page of
-the other. Filters by day are about the event; `created_at` tells since when the delivery exists, which is later when
-the endpoint was registered after the event.
+Deliveries are listed in the order of the feed and take the feed's filters, so that a page of deliveries corresponds to
+a page of the feed. Filters by day select by the event's day. `created_at` is when the delivery was created, which is
+later than the event when the endpoint was registered after it.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ OUTCOMES = (
     "blocked_address", "worker_lost", "network_error",
 )  # fmt: skip
 ATTEMPTS_MAX = 20
-"""Of one delivery, the newest: a whole schedule has 13, and one sent again by hand has more."""
+"""The newest attempts of a delivery that are shown. A full schedule makes 13; a redelivery by hand adds more."""
 
 _Id = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
 _Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -103,7 +103,7 @@ _by_event = sql.list_of("read_delivery.by_event", _Row)
 
 
 async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Delivery | None:
-    """The account's delivery as it is now."""
+    """The account's delivery as it is now, or None."""
     row = await find_delivery(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test)
     return None if row is None else (await _shown(conn, [row]))[0]
 
@@ -111,7 +111,7 @@ async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Deliver
 async def delivery_page(
     conn: Connection, owner: Owner, filters: DeliveryFilters, after: SequencePosition | None, limit: int
 ) -> tuple[list[Delivery], SequencePosition | None]:
-    """One page in the order of the events' numbers, and where the next one begins."""
+    """One page in the order of the events' sequence, and the position after which the next page begins."""
     window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
     given = {
         "account_id": owner.account_id,
@@ -131,8 +131,8 @@ async def delivery_page(
 async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
     made: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
     asked = [row.delivery_id for row in rows if row.attempt]
-    # Rows and attempts are read one after the other: an attempt that ended in between would be told beside a delivery
-    # that is still being sent.
+    # Deliveries are read before attempts. An attempt that ended in between is left out, because it would be shown as
+    # finished in a delivery whose state is still `sending`.
     under_way = {(row.delivery_id, row.attempt) for row in rows if row.state == "sending"}
     if asked:
         for each in await find_attempts(conn, delivery_ids=asked, limit=ATTEMPTS_MAX):

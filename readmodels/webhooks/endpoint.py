@@ -9,12 +9,13 @@ import sql
 from sql import Connection
 
 WAITING_MAX = 1_000
-"""Deliveries that wait are counted no further."""
+"""Waiting deliveries are counted up to this number."""
 NOTICES_MAX = 10
 
 
 class Endpoint(Struct, frozen=True):
-    """`old_until`: until when the secrets before rotations sign along, the newest first; some may be over."""
+    """An account's endpoint. `old_until` lists, newest first, until when each secret replaced by a rotation still signs
+    too; some of these instants may be past."""
 
     endpoint_id: UUID
     url: str
@@ -24,8 +25,8 @@ class Endpoint(Struct, frozen=True):
 
 
 class LaneHealth(Struct, frozen=True):
-    """The endpoint in one mode. `state`: open | broken | paused; counts end at WAITING_MAX; `delivered_at` is the
-    latest success among the newest hundred deliveries."""
+    """The endpoint's health in one mode. `state`: open | broken | paused; counts stop at WAITING_MAX; `delivered_at` is
+    the latest success among the newest hundred deliveries."""
 
     test: bool
     state: str
@@ -48,13 +49,13 @@ class NoticeRow(Struct, frozen=True):
 
 
 endpoint_of = sql.maybe("webhook_settings.of_account", Endpoint)
-"""`account_id`."""
+"""Takes `account_id`."""
 _lanes = sql.many("webhook_settings.lanes", LaneHealth)
 _notices = sql.many("webhook_settings.notices", NoticeRow)
 
 
 async def lanes_health(conn: Connection, account_id: UUID) -> list[LaneHealth]:
-    """Production, then test; nothing without an endpoint."""
+    """The endpoint's health in production, then in test mode; empty without an endpoint."""
     return await _lanes(conn, account_id=account_id, limit=WAITING_MAX)
 
 

@@ -1,4 +1,4 @@
-"""The feed: every event of an account and mode, each with its dense number, in the bytes its webhook carries."""
+"""The feed: every event of an account and mode, each with its dense sequence and the bytes of its webhook's body."""
 
 from datetime import datetime
 from typing import Annotated
@@ -40,7 +40,8 @@ find_bounds = sql.one("read_event.bounds", Bounds)
 async def event_page(
     conn: Connection, owner: Owner, filters: EventFilters, after: SequencePosition | None, limit: int
 ) -> tuple[list[bytes], SequencePosition | None]:
-    """One page of feed items (JSON bytes) in the order of their numbers, and where the next one begins."""
+    """One page of feed items (JSON bytes) in the order of their sequence, and the position after which the next page
+    begins."""
     window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
     if filters.after_sequence is not None:
         window = Window(max(window.above, filters.after_sequence), window.below)
@@ -62,7 +63,7 @@ async def event_page(
 
 
 async def event_body(conn: Connection, owner: Owner, sequence: int) -> bytes | None:
-    """The bytes that every attempt to tell of an event sends; None when its month has left the feed."""
+    """The body that every webhook attempt for an event sends; None when the event's month has left the feed."""
     rows = await _page(
         conn, order="asc", account_id=owner.account_id, test=owner.test, above=sequence - 1, below=sequence + 1, limit=1
     )

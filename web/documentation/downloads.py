@@ -1,7 +1,7 @@
-"""What a merchant's engineer takes away from the documentation: receivers of webhooks, and the command line.
+"""The downloads of the documentation for a merchant's engineers: webhook receivers, and the command line.
 
-A receiver is one file that runs as it is: the verification it needs stands in it. The command line is a zip that Python
-runs, made of docs/cli.
+A receiver is one file that runs as it is, with the signature verification copied into it. The command line is a zip
+that Python runs, built from docs/cli.
 """
 
 import io
@@ -19,20 +19,20 @@ from litestar.types import ControllerRouterHandler
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
 CLI: Final = "quita-cli.pyz"
-# Of each receiver the verification it needs: its file, the line that brings it in, and what of it is left out.
+# The verification that each receiver needs: its file, the receiver's line that imports it, and the part to leave out.
 _RECEIVERS: Final = {
     "receiver.py": ("verify.py", r"^from verify import receive.*$", r"\Z"),
     "receiver.mjs": ("verify.mjs", r"^import \{ receiver \} from .*$", r"^export "),
     "receiver.php": ("verify.php", r"^require __DIR__ \. '/verify\.php';$", r"^<\?php\n"),
 }
 FILES: Final = (*_RECEIVERS, *(verify for verify, _, _ in _RECEIVERS.values()))
-# The same in every build: a file whose bytes did not change is not a new one.
+# A fixed date in every build, so that the download's bytes change only when its files do.
 _WRITTEN: Final = (2026, 1, 1, 0, 0, 0)
 
 
 @cache
 def receiver(name: str) -> bytes:
-    """The file as it is given away; KeyError for one that is not."""
+    """The file as it is downloaded; KeyError for a name that is not offered."""
     if name not in FILES:
         raise KeyError(name)
     text = (_DOCS / "receiver" / name).read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def receiver(name: str) -> bytes:
 
 @cache
 def command_line() -> bytes:
-    """`python3 quita-cli.pyz`: the package, with a module that runs it."""
+    """The zip for `python3 quita-cli.pyz`: the package, and a module that runs it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         files = {f"quita_cli/{path.name}": path.read_bytes() for path in (_DOCS / "cli" / "quita_cli").glob("*.py")}

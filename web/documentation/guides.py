@@ -1,5 +1,5 @@
-"""The texts of docs/ that are for merchants, in each language: the pages' own words, so there is no second one to go
-stale. What is for whoever runs the service (docs/operations, production, settings) is not among them."""
+"""The guides for merchants, in each language. The pages show the texts of docs/ themselves, so that no second copy goes
+stale. Texts for the service's operators (docs/operations, production, settings) are not among them."""
 
 from pathlib import Path
 from typing import Final, Literal
@@ -13,7 +13,8 @@ START: Final = "quick-start"
 
 
 class Guide(Struct, frozen=True):
-    """`name`: of the address, and of the file in docs/ (in docs/pt for Portuguese) with hyphens for underscores."""
+    """A guide. `name` is the last part of its address; its file in docs/ (docs/pt for Portuguese) is named alike, with
+    underscores for hyphens."""
 
     name: str
     title: str

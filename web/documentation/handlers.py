@@ -1,9 +1,8 @@
-"""The public documentation: guides in two languages, the API's reference, its events, and a page for every code it
-refuses with.
+"""The public documentation in two languages: guides, the API's reference, its events, and a page for every error code.
 
-The guides are the texts of docs/, so there is no second one to go stale. Error answers of the API link to
-/docs/errors/<code>; those pages are made from the table of codes, reference and events from the OpenAPI document.
-Nothing here changes while a process runs: a page is made with its first request, and kept.
+The guides are the texts of docs/, so that no second copy goes stale. Error answers of the API link to
+/docs/errors/<code>; these pages are made from the table of codes, reference and events from the OpenAPI document. A
+page cannot change while a process runs, so it is rendered at its first request and kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +35,7 @@ from web.pages import rendered
 from web.security_headers import WITH_FORM
 
 _CODES = sorted(Code, key=lambda code: (code.status, code.name))
-# Long enough for a reader who goes back and forth, short enough for a correction.
+# Long enough for a reader who goes back and forth, short enough for corrections to appear.
 _KEPT = {"Cache-Control": "public, max-age=300"}
 _REMEDIES: Final[dict[Language, dict[Code, str]]] = {"en": REMEDIES, "pt": REMEDIES_PT}
 _DOCUMENTS: Final[dict[Language, str]] = {"en": "/v1/openapi.json", "pt": "/docs/pt/openapi.json"}
@@ -45,7 +44,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class Docs:
-    """The pages made so far, by path."""
+    """The documentation of a process, with the pages rendered so far."""
 
     def __init__(self, settings: Settings, openapi: bytes) -> None:
         self.settings = settings
@@ -56,14 +55,14 @@ class Docs:
         self._openapi_pt = b""
 
     def reference(self, language: Language) -> Reference | None:
-        """None in a process that was given no OpenAPI document."""
+        """The reference; None in a process without an OpenAPI document."""
         if language not in self._references and self._openapi:
             self._references[language] = reference.read(self._openapi, language)
         return self._references.get(language)
 
     @property
     def openapi_pt(self) -> bytes:
-        """The OpenAPI document with its texts in Portuguese; empty without one."""
+        """The OpenAPI document with its texts in Portuguese; empty in a process without an OpenAPI document."""
         if not self._openapi_pt and self._openapi:
             self._openapi_pt = msgspec.json.encode(in_portuguese(msgspec.json.decode(self._openapi)))
         return self._openapi_pt
@@ -74,19 +73,20 @@ class Docs:
         return self._indexes[language]
 
     def page(self, path: str, make: Callable[[], Made], language: Language) -> Response[str]:
-        """The page at `path`; `make` answers its template and values. Bounded: only known paths come here."""
+        """The page at `path`, rendered once; `make` returns its template and values. The pages kept are bounded,
+        because callers pass known paths only."""
         html = self._pages.get(path)
         if html is None:
             html = self._pages[path] = self.made(path, make, language)
         return Response(html, headers=_KEPT, media_type=MediaType.HTML)
 
     def made(self, path: str, make: Callable[[], Made], language: Language) -> str:
-        """The page at `path`, not kept."""
+        """The page at `path`, rendered and not kept."""
         template, values = make()
         return rendered(template, {**self._around(path, language), **values})
 
     def _around(self, path: str, language: Language) -> dict[str, object]:
-        """The navigation of every page."""
+        """The values of every page's navigation."""
         found = self.reference(language)
         return {
             "here": path,
@@ -115,12 +115,12 @@ def _tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> Markup:
 
 
 def start_of(language: Language) -> str:
-    """/docs itself goes by the reader's Accept-Language; this is the page of one language."""
+    """The address of the first page in one language. (/docs itself chooses by the reader's Accept-Language.)"""
     return "/docs/en" if language == "en" else ROOTS[language]
 
 
 def _other(path: str, language: Language) -> str:
-    """The same page in the other language."""
+    """The address of the same page in the other language."""
     if language == "en":
         return ROOTS["pt"] if path == start_of("en") else path.replace("/docs", ROOTS["pt"], 1)
     return start_of("en") if path == ROOTS["pt"] else path.replace(ROOTS["pt"], "/docs", 1)
@@ -137,7 +137,7 @@ def _guide_page(docs: Docs, found: Guide, path: str, language: Language) -> Resp
 
 @get("/docs")
 async def first_page(request: AnyRequest) -> Response[Any]:
-    """The quick start in the reader's language; either has an address of its own."""
+    """The quick start in the reader's language. The page in each language has an address of its own too."""
     language: Language = "pt" if prefers_portuguese(request.headers.get("accept-language", "")) else "en"
     headers = {**_KEPT, "Vary": "Accept-Language"}
     if language == "pt":
@@ -181,7 +181,7 @@ def _api_part(request: AnyRequest, name: str, language: Language) -> Response[st
 
 @get("/docs/pt/openapi.json")
 async def openapi_pt(request: AnyRequest) -> Response[bytes]:
-    """The document as GET /v1/openapi.json has it, its texts in Portuguese."""
+    """The document of GET /v1/openapi.json, with its texts in Portuguese."""
     found = _docs(request).openapi_pt
     if not found:
         raise NotFoundException
@@ -226,7 +226,8 @@ def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
 
 
 def _search(request: AnyRequest, language: Language) -> Response[str]:
-    """With ?q= what holds all its words. Only the page without a query is kept: there is no end of queries."""
+    """The search page; with ?q= the entries that hold all its words. Only the page without a query is kept, because the
+    number of queries is unbounded."""
     docs, path = _docs(request), f"{ROOTS[language]}/search"
     asked = (parameter_in(request.scope, "q") or "")[: search.ASKED_MAX].strip()
 
@@ -251,7 +252,7 @@ def _page(path: str, show: Callable[[AnyRequest, Language], Response[str]], lang
 def _pages(
     path: str, show: Callable[[AnyRequest, str, Language], Response[str]], language: Language
 ) -> HTTPRouteHandler:
-    """Of one page for each name."""
+    """The handler of one page for each name."""
 
     async def handle(request: AnyRequest, name: FromPath[str]) -> Response[str]:
         return show(request, name, language)

@@ -1,8 +1,8 @@
 """The texts of docs/ as HTML: CommonMark with tables. HTML in a text is shown as text.
 
-A link to another text of docs/ is written as it works in the repository, `(webhooks.md#the-feed)`, and leads to that
-text's page in the same language. Fences one after the other whose info ends with `tab` are one example in several
-languages: radio buttons choose which of them is seen, without scripts.
+A link to another text of docs/ is written as it works in the repository, `(webhooks.md#the-feed)`, and becomes a link
+to that text's page in the same language. Consecutive fences whose info ends with `tab` are one example in several
+programming languages: radio buttons select the visible one, without scripts.
 """
 
 import re
@@ -20,7 +20,7 @@ from markdown_it.token import Token
 _GUIDE = re.compile(r"([a-z_]+)\.md(#.*)?")
 
 
-# Of an example in several languages: what each is called.
+# The tab names of an example in several programming languages, by the fence's language.
 _TABS: Final = {"sh": "curl", "python": "Python", "javascript": "Node.js", "php": "PHP"}
 
 
@@ -33,13 +33,13 @@ class _Guides(MarkdownIt):
 
 
 def html_of(text: str, root: str = "/docs") -> str:
-    """`root` is where the texts of this language are."""
+    """A text as HTML. `root` begins the addresses of the texts in this language."""
     return str(_made(root).render(text))
 
 
 def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
-    """One example in several languages as HTML. `group` is the page's only one of that name; `what` names it for screen
-    readers."""
+    """One example in several programming languages as HTML. `group` must be unique within the page; `what` names the
+    example for screen readers."""
     buttons, blocks = [], []
     for number, (language, text) in enumerate(samples):
         name = f"{group}-{number}"
@@ -53,7 +53,7 @@ def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
 
 
 def headings(text: str, *, level: int) -> list[tuple[str, str]]:
-    """Id and words of each heading of that level."""
+    """The id and text of each heading of that level."""
     pairs = pairwise(_made("/docs").parse(text))
     return [(str(each.attrs["id"]), _words(inline)) for each, inline in pairs if each.tag == f"h{level}" and each.attrs]
 
@@ -63,7 +63,7 @@ def _words(inline: Token) -> str:
 
 
 def _name_headings(state: StateCore) -> None:
-    """Ids as links name them: lowercase words joined by hyphens, numbered when they come again."""
+    """Give headings the ids that links use: lowercase words joined by hyphens, numbered when an id is repeated."""
     seen: Counter[str] = Counter()
     for opening, inline in pairwise(state.tokens):
         if opening.type != "heading_open":
@@ -80,8 +80,8 @@ def _name_headings(state: StateCore) -> None:
 
 
 def _shape_tables(state: StateCore) -> None:
-    """An empty head is a cell, the others have a scope. Lines may end within the `code` of all columns but the first:
-    after _, /, @ and ?."""
+    """Make an empty header a plain cell, and give other headers a scope. In all columns but the first, lines may break
+    within `code` after _, /, @ and ?."""
     column = 0
     for cell, inline, closing in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         if cell.type == "tr_open":
@@ -100,7 +100,7 @@ def _shape_tables(state: StateCore) -> None:
 
 
 def _group_tabs(state: StateCore) -> None:
-    """Fences marked `tab` that follow one another become one token."""
+    """Merge consecutive fences marked `tab` into one token."""
     grouped: list[Token] = []
     groups = 0
     for token in state.tokens:
@@ -124,14 +124,14 @@ _BY_ROOT: MutableMapping[str, _Guides] = {}
 
 
 def _made(root: str) -> _Guides:
-    """The parser whose links to texts lead below `root`; there is one for each language."""
+    """The parser whose links to other texts begin with `root`; there is one for each language."""
     if root not in _BY_ROOT:
         made = _Guides("commonmark", {"html": False})
         made.enable("table")
         made.root = root
         for name, rule in (("name_headings", _name_headings), ("shape_tables", _shape_tables), ("tabs", _group_tabs)):
             made.core.ruler.push(name, rule)
-        # A table scrolls by itself on a narrow screen, and so does code; both by keyboard too.
+        # On a narrow screen tables and code scroll by themselves; the tabindex lets the keyboard scroll them too.
         made.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
         made.add_render_rule("table_close", lambda *_: "</table></div>")
         made.add_render_rule("fence", _fence)

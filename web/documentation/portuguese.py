@@ -1,7 +1,7 @@
-"""The API's document in Portuguese: the English one with each of its texts as templates/reference.toml has it.
+"""The OpenAPI document in Portuguese: the English document with its texts replaced from templates/reference.toml.
 
-The document itself stays English: programs read it, and so do people of other countries. A text that is composed of
-several (scopes and mode, the refusals of one status, when an event is sent) is translated part by part.
+The document of /v1/openapi.json stays English, because programs and people of other countries read it. A text composed
+of several (scopes and mode, the refusals of one status, when an event is sent) is translated part by part.
 """
 
 import re
@@ -15,7 +15,7 @@ TEXTS: Final[dict[str, str]] = {
 }
 _REFUSAL: Final = re.compile(r"([A-Z_]+): (.+)")
 _SENTENCE_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
-# Sentences with something to fill in.
+# Sentences with a variable part.
 _FILLED: Final = (
     (re.compile(r"Scope: (.+)\."), "Escopo: {}."),
     (re.compile(r"What every refusal with status (\d+) looks like\."), "A forma de toda recusa com status {}."),
@@ -23,7 +23,8 @@ _FILLED: Final = (
 
 
 def in_portuguese(document: Any) -> Any:
-    """The whole document; each tag has its name for people as `x-displayName`. KeyError: a text is not translated."""
+    """The whole document in Portuguese; each tag gets its name for readers as `x-displayName`. KeyError: a text is not
+    translated."""
     if isinstance(document, list):
         return [in_portuguese(each) for each in document]
     if not isinstance(document, dict):
@@ -37,12 +38,12 @@ def in_portuguese(document: Any) -> Any:
 def _of_key(key: str, value: Any) -> Any:
     if key in ("description", "summary") and isinstance(value, str):
         return say(value)
-    # What an answer holds is no text of ours: the API's answers are what they are.
+    # Examples of answers are not translated, because the API answers in English.
     return value if key in ("example", "examples") else in_portuguese(value)
 
 
 def say(text: str) -> str:
-    """A description or summary of the document. KeyError names what is not translated."""
+    """A description or summary of the document in Portuguese. KeyError names a text that is not translated."""
     if text in TEXTS:
         return TEXTS[text]
     if not text:

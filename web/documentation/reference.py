@@ -1,7 +1,7 @@
-"""The API reference: the OpenAPI document of this very process, as pages.
+"""The API reference: the OpenAPI document of this process, as pages.
 
-The document is handed in as bytes: this package does not import the API, and what a reader
-sees is what GET /v1/openapi.json says, down to each error. Read once a process.
+The document is passed in as bytes, because this package does not import the API. So the pages show what GET
+/v1/openapi.json says, down to each error. The document is read once per process and language.
 """
 
 import json
@@ -19,11 +19,11 @@ from web.documentation.samples import SampleCall, samples_of
 from web.documentation.schema_words import SchemaWords, but_null, name_of
 
 SCHEMAS: Final = "schemas"
-_DEPTH_MAX = 6  # bodies are three deep; a schema that contains itself would have no bottom
+_DEPTH_MAX = 6  # bodies are three levels deep; a schema that contains itself would recurse without end
 _UUID = "01a1fdb9-7c1e-7d3a-9f1e-2b7c64d0a001"
 
 # fmt: off
-# Texts of examples, by the field's name: what no schema says.
+# Values of examples, by the field's name, where no schema gives one.
 _EXAMPLES: Final[dict[str, str]] = {
     "name": "Ana Lima", "nome": "Ana Lima", "document": "52998224725", "documento": "52998224725",
     "email": "ana@example.com", "to": "ana@example.com", "phone": "+5511999990000", "zip_code": "01310100",
@@ -32,7 +32,7 @@ _EXAMPLES: Final[dict[str, str]] = {
     "amount": "10.50", "external_id": "order-1001", "pix_key": "ana@example.com", "client_id": "$CLIENT_ID",
     "client_secret": "$CLIENT_SECRET", "description": "Order 1001", "reason": "returned goods",
 }
-# An ordinary request has more than what must be there.
+# Optional fields that an example shows too, as an ordinary request has them.
 _SHOWN_TOO: Final[dict[str, tuple[str, ...]]] = {
     "CreatePix": ("external_id", "expires_in"), "CreateBoleto": ("external_id",), "CreateDual": ("external_id",),
     "CreateRefund": ("amount", "reason"), "SendEmail": ("to",), "SandboxPayment": ("amount",),
@@ -42,7 +42,8 @@ _SHOWN_TOO: Final[dict[str, tuple[str, ...]]] = {
 
 
 class DocumentedField(Struct, frozen=True, kw_only=True):
-    """A parameter, or a field of a body or answer. `type` reads on into `schema`, a schema's name, if there is one."""
+    """A parameter, or a field of a body or answer. `schema` is the name of the field's schema, if it has one; it
+    completes `type` ("array of" Leg)."""
 
     name: str
     type: str
@@ -62,7 +63,7 @@ class DocumentedAnswer(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """`page`: whether the code has one; those of the token endpoint are RFC 6749's."""
+    """An error answer. `page`: whether the code has a page; the token endpoint's codes, from RFC 6749, have none."""
 
     status: str
     code: str
@@ -79,17 +80,17 @@ class Operation(Struct, frozen=True, kw_only=True):
     notes: str
     scopes: tuple[str, ...]
     parameters: tuple[tuple[str, tuple[DocumentedField, ...]], ...]
-    """By place: path, query, header."""
+    """The parameters by place: path, query, header."""
     body: str
-    """The name of its schema."""
+    """The name of the body's schema."""
     body_required: bool
     body_fields: tuple[DocumentedField, ...]
     results: tuple[DocumentedAnswer, ...]
     refusals: tuple[Refusal, ...]
     samples: tuple[tuple[str, str], ...]
-    """The call in each language."""
+    """The call in each programming language."""
     example: str
-    """Of its success, as JSON; empty where that is a file."""
+    """An example of the successful answer, as JSON; empty if the answer is a file."""
 
 
 class Schema(Struct, frozen=True):
@@ -99,7 +100,7 @@ class Schema(Struct, frozen=True):
 
 
 class DocumentedEvent(Struct, frozen=True):
-    """A kind of event: when it happens, its body's schema and fields, and a body as JSON."""
+    """A kind of event: when it happens, its body's schema and fields, and an example body as JSON."""
 
     kind: str
     when: str
@@ -109,7 +110,8 @@ class DocumentedEvent(Struct, frozen=True):
 
 
 class Reference(Struct, frozen=True):
-    """`tags`: name in addresses, and as it is read, with its operations in the document's order."""
+    """The whole reference. `tags` maps a tag's name in addresses to its title and its operations, in the document's
+    order."""
 
     tags: dict[str, tuple[str, tuple[Operation, ...]]]
     schemas: tuple[Schema, ...]
@@ -117,7 +119,7 @@ class Reference(Struct, frozen=True):
 
 
 def read(document: bytes, language: Language = "en") -> Reference:
-    """In `language`, of the English document."""
+    """The reference in `language`, made from the English document."""
     whole = msgspec.json.decode(document)
     if language == "pt":
         whole = in_portuguese(whole)
@@ -166,7 +168,7 @@ class _Reader:
         content: dict[str, Any] = request.get("content", {})
         body = next((name_of(each["schema"]) for each in content.values()), "")
         scopes = dict.fromkeys(scope for way in told.get("security", []) for scope in way.get("oauth2", ()))
-        # What the description says of scopes stands in a place of its own.
+        # The description's sentence on scopes is removed, because scopes are shown in a place of their own.
         notes = re.sub(r"^(?:Scope|Escopo): [^.]*\.\s*", "", told.get("description", ""))
         return Operation(
             id=told["operationId"],
@@ -187,7 +189,7 @@ class _Reader:
         )
 
     def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
-        """A value that the schema lets in, of the field `name`."""
+        """An example value of the field `name` that the schema allows."""
         assert depth < _DEPTH_MAX, name
         schema, _ = but_null(schema)
         if inner := name_of(schema):
@@ -198,7 +200,7 @@ class _Reader:
             return schema["const"]
         for key in ("examples", "enum"):
             if schema.get(key):
-                # Of states of the country, and of nothing else, the first is not the most usual.
+                # The first value of an enum is the usual one, except among Brazil's states.
                 return _EXAMPLES[name] if key == "enum" and name in ("uf", "state") else schema[key][0]
         match schema.get("type"), schema.get("format"):
             case "array", _:
@@ -216,7 +218,7 @@ class _Reader:
         return _EXAMPLES.get(name, _UUID if name.endswith("_id") else "text")
 
     def body(self, name: str, *, depth: int = 0) -> dict[str, Any]:
-        """An ordinary body: what must be there, and what usually is."""
+        """An example body: the required fields, and the usual optional ones."""
         schema = self._schemas[name]
         wanted = [*schema.get("required", ())]
         wanted += schema.get("if", {}).get("required", ())
@@ -242,7 +244,7 @@ class _Reader:
             yield self._field(name, each, required=name in required)
 
     def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[DocumentedField]:
-        """The fields of a body with those of its parts after them, as `payer.name`."""
+        """The fields of a body, each followed by the fields of its own schema, as in `payer.name`."""
         assert depth < _DEPTH_MAX, before
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
@@ -278,7 +280,7 @@ class _Reader:
             if status.startswith("2"):
                 continue
             content = told["content"]["application/json"]
-            # Of the token endpoint the schema's own: RFC 6749 has no page for each.
+            # The token endpoint's codes come from the schema's enum: its answers have no examples by code.
             schema = self._schemas[name_of(content["schema"])]["properties"]["error"]
             meanings = dict(each.split(": ", 1) for each in told["description"].split(" | ") if ": " in each)
             for name in content.get("examples") or schema["enum"]:
@@ -287,7 +289,7 @@ class _Reader:
     def _samples(
         self, method: str, path: str, told: dict[str, Any], body: str, media_type: str
     ) -> tuple[tuple[str, str], ...]:
-        """Calls that can be pasted, once their $VARIABLES are set."""
+        """Sample calls that can be pasted once their $VARIABLES are set."""
         return samples_of(
             SampleCall(
                 method=method,
@@ -302,7 +304,7 @@ class _Reader:
 
 
 def _example(responses: dict[str, Any]) -> str:
-    """Of the first success; a QR Code's image, which nobody reads, is cut."""
+    """The example of the first successful answer. A QR Code's image is cut, because nobody can read it."""
     for status, told in responses.items():
         content = told.get("content", {}).get("application/json", {})
         if status.startswith("2") and "example" in content:

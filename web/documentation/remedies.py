@@ -1,4 +1,4 @@
-"""What a merchant's engineer does about each refusal; the rest of its page comes from domain.errors.Code."""
+"""The remedy for each error code, for a merchant's engineers; the rest of its page comes from domain.errors.Code."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
-"""One call of the API in four languages, each with what the language itself brings: to be pasted, once the variables of
-the environment are set."""
+"""A call of the API in four programming languages, each with its own standard library only: ready to be pasted, once
+the environment variables are set."""
 
 import json
 import re
@@ -14,7 +14,8 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class SampleCall(Struct, frozen=True, kw_only=True):
-    """`path` has `$VARIABLES`; so may the texts of `body`. `media_type` of the body, empty without one."""
+    """A call to show. `path` has `$VARIABLES`, and so may the texts of `body`. `media_type` is the body's, empty
+    without a body."""
 
     method: str
     base_url: str
@@ -23,11 +24,12 @@ class SampleCall(Struct, frozen=True, kw_only=True):
     media_type: str
     keyed: bool
     saves_file: bool
-    """The answer is a file, not JSON."""
+    """Whether the answer is a file, not JSON."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Values with `$VARIABLES`. The token endpoint is asked with the client's own name and secret instead."""
+        """The request's headers, with `$VARIABLES`. A call of the token endpoint sends client id and secret instead of
+        a token."""
         if self.media_type == _FORM:
             return {"Content-Type": _FORM}
         sent = {"Authorization": "Bearer $TOKEN"}
@@ -39,7 +41,7 @@ class SampleCall(Struct, frozen=True, kw_only=True):
 
 
 def samples_of(call: SampleCall) -> tuple[tuple[str, str], ...]:
-    """Language and text, in the order of LANGUAGES."""
+    """The name of each language and the call's text in it, in the order of LANGUAGES."""
     return tuple(zip(LANGUAGES, (_curl(call), _python(call), _node(call), _php(call)), strict=True))
 
 
@@ -52,7 +54,7 @@ def _curl(call: SampleCall) -> str:
     lines += [f'  -H "{name}: {value}"' for name, value in call.headers.items()]
     if call.body is not None:
         text = json.dumps(call.body, ensure_ascii=False, indent=2).replace("\n", "\n     ")
-        # Out of the single quotes and back, so that the shell puts in what the variable holds.
+        # A variable is put outside of the single quotes, so that the shell expands it.
         lines.append(f"  -d '{_VARIABLE.sub(_out_of_quotes, text)}'")
     if call.saves_file:
         lines.append("  -OJ")
@@ -151,11 +153,11 @@ class _Dialect(Struct, frozen=True):
     opens: str
     closes: str
     gives: str
-    """Between a key and its value."""
+    """The text between a key and its value."""
 
 
 def _literal(value: Any, dialect: _Dialect, depth: int) -> str:
-    """A JSON value as that language writes it, each field on a line of its own."""
+    """A JSON value as a literal of the language, each field on a line of its own."""
     if isinstance(value, str):
         return dialect.text(value)
     if value is None or isinstance(value, bool):

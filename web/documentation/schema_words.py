@@ -1,4 +1,4 @@
-"""What a schema of the document says of a value, in words a reader knows: its type, its bounds, its pattern."""
+"""The rules of a JSON schema in words for readers: type, bounds and pattern of a value."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _BOUNDS: Final[tuple[tuple[str, str, str], ...]] = (
     ("maxItems",  "at most {} items",       "no máximo {} itens"),
     ("default",   "{} unless given",        "{} se não informado"),
 )
-# Rules that are one thing to a machine and another to a reader.
+# Patterns that are described in words.
 _PATTERNS: Final = (
     (re.compile(r"\^\[\^\\x00-\\x08.*"), "no control characters", "sem caracteres de controle"),
     (re.compile(r"\^\[\\x21-\\x7e\].*"), "printable ASCII, no blank at either end",
@@ -32,14 +32,14 @@ _PATTERNS: Final = (
 
 
 class SchemaWords:
-    """In one language. Names of types stay those of JSON Schema, which programs have too."""
+    """Describes schemas in one language. Types keep their names in JSON Schema, as programs use them."""
 
     def __init__(self, language: Language) -> None:
         self._portuguese = language == "pt"
         self._words = words_of(language)
 
     def kind(self, schema: dict[str, Any], *, nullable: bool) -> str:
-        """What it is, in a word or two; without the name of another schema."""
+        """The type in a word or two, without the name of a schema that it refers to."""
         kind = self._kind(schema)
         return f"{kind} {self._words['or_null']}".lstrip() if nullable else kind
 
@@ -53,7 +53,7 @@ class SchemaWords:
         return kind if form in (None, "binary") else f"{kind} ({form})"
 
     def rules(self, schema: dict[str, Any]) -> Iterator[str]:
-        """Its bounds and its pattern."""
+        """The bounds and the pattern of a schema, each in words."""
         for key, *words in _BOUNDS:
             if schema.get(key) is not None and not (key == "minLength" and schema[key] == 1):
                 yield words[self._portuguese].format(schema[key])
@@ -69,12 +69,12 @@ class SchemaWords:
 
 
 def name_of(schema: dict[str, Any]) -> str:
-    """The component a schema points to; empty when it is written out."""
+    """The name of the component that a schema refers to; empty for an inline schema."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
 def but_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """A schema without null, and whether null was allowed."""
+    """The schema without null, and whether it allows null."""
     ways = schema.get("anyOf")
     if ways is not None:
         others = [each for each in ways if each != {"type": "null"}]

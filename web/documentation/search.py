@@ -1,7 +1,8 @@
-"""What the documentation can be searched for: every page and section with the words beneath it, as one plain list. The
-server narrows it to the query of the address, and a small script while somebody types; both fold and match alike.
+"""The documentation's search: every page and section with its words, in one list. The server filters the list by the
+query of the address, and a small script filters it while the reader types; both fold and match alike.
 
-Either language finds what is written in the other: code and errors are English, and whoever reads them may not be.
+Entries can be found by words of either language, because code and errors are in English and their readers may not speak
+English.
 """
 
 import re
@@ -20,10 +21,10 @@ from web.documentation.remedies import REMEDIES
 from web.documentation.remedies_pt import REMEDIES_PT
 
 _WORDS_MAX: Final = 1_500
-"""Characters of a section that are searched."""
+"""Characters of a section that can be searched."""
 ASKED_MAX: Final = 100
 """Characters of a query."""
-# Folded, as whole words: an entry with one of a row is found by the others too. 2ª folds to 2a.
+# Equivalent words, folded: an entry with one word of a row is found by the row's other word too. 2ª folds to 2a.
 _SAME: Final = (
     ("1a", "primeira"), ("1o", "primeiro"), ("2a", "segunda"), ("2o", "segundo"), ("3a", "terceira"),
     ("3o", "terceiro"), ("4a", "quarta"), ("4o", "quarto"), ("5a", "quinta"), ("5o", "quinto"),
@@ -31,8 +32,8 @@ _SAME: Final = (
 
 
 class SearchEntry(Struct, frozen=True):
-    """`within` is the page; `words`, in lower case, are what is searched beside both titles; `same` are other words for
-    those of the titles."""
+    """A page or section in the search. `within` is the title of its page; `words`, in lower case, are searched beside
+    both titles; `same` are equivalents of words in the titles."""
 
     path: str
     title: str
@@ -42,7 +43,7 @@ class SearchEntry(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """An entry in the answer to a query. `at` is its place in the whole list."""
+    """An entry in the result of a query. `at` is its place in the whole list."""
 
     entry: SearchEntry
     at: int
@@ -58,7 +59,7 @@ class Index:
         self._folded = [(title, f"{title} {folded(each.words)}") for title, each in zip(titles, found, strict=True)]
 
     def listed(self, asked: str) -> list[Listed]:
-        """Every entry: those with all words of `asked` first, and among these those with all of them in a title."""
+        """Every entry, in this order: those with all words of `asked` in a title, those with all words, the others."""
         wanted = folded(asked).split()
         ranked = [(_rank(wanted, *both), at) for at, both in enumerate(self._folded)]
         ranked.sort(key=lambda each: (-each[0], each[1]))
@@ -66,12 +67,12 @@ class Index:
 
 
 def folded(text: str) -> str:
-    """Without case and accents, and ª and º as letters: "2ª via" is typed "2a via"."""
+    """The text in lower case, without accents, with ª and º as letters, because "2ª via" is also typed "2a via"."""
     return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each)).lower()
 
 
 def entries(read: Callable[[Language], Reference | None], language: Language, start: str) -> list[SearchEntry]:
-    """Of the pages in `language`. `read` gives the reference, None in a process without one."""
+    """The entries of the pages in `language`. `read` returns the reference, None in a process without one."""
     found = [*_guides(language, start), *_reference(read, language), *_errors(language)]
     return [
         structs.replace(
@@ -100,7 +101,7 @@ def _guides(language: Language, start: str) -> Iterator[SearchEntry]:
     for guide in GUIDES[language].values():
         path = start if guide.name == START else f"{ROOTS[language]}/{guide.name}"
         other = GUIDES[_other(language)][guide.name]
-        # Outside of code: a line of a shell that begins with ## is no heading.
+        # Code is removed before splitting at headings: a shell's line that begins with ## is no heading.
         prose = re.sub(r"^```.*?^```$", "", guide.text, flags=re.M | re.S)
         first, *parts = re.split(r"^## .*$", prose, flags=re.M)
         yield SearchEntry(path, guide.title, "", _plain(f"{other.title} {first}"))

@@ -1,4 +1,4 @@
-"""The words around the documentation's texts, in both languages."""
+"""The labels and short texts of the documentation's pages, in both languages."""
 
 from typing import Final
 

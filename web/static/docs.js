@@ -1,5 +1,5 @@
-// A button that copies on every piece of code, one language for all examples, and the search. The pages are complete
-// without this file.
+// Adds a copy button to every block of code, keeps all examples in one language, and filters the search. The pages are
+// complete without this file.
 (() => {
   "use strict";
   const announcement = document.getElementById("announcement");
@@ -19,7 +19,7 @@
         button.textContent = copied;
         announcement.textContent = copied;
       } catch {
-        // No secure context, or refused: it stands there selected.
+        // No secure context, or permission refused: the code is left selected.
         getSelection().selectAllChildren(block);
         button.textContent = selected;
         announcement.textContent = selected;
@@ -28,7 +28,7 @@
     });
   }
 
-  // Who reads one example in Python reads them all in Python; kept in this browser, and told to nobody.
+  // A language chosen for one example applies to all examples. The choice is stored in this browser only.
   const KEY = "docs-language";
   const choose = (language) => {
     for (const each of document.querySelectorAll(`.tabs > input[data-language="${language}"]`)) each.checked = true;
@@ -47,7 +47,7 @@
     });
   }
 
-  // Who is signed in at the dashboard reads his own ids in the examples. There is no secret among them.
+  // A reader who is signed in to the dashboard sees their own ids in the examples. None of these is a secret.
   const texts = [];
   for (const code of document.querySelectorAll("main pre code")) {
     if (/YOUR_(ACCOUNT|CLIENT)_ID/.test(code.textContent)) texts.push(code.firstChild);
@@ -64,7 +64,7 @@
 
   const field = document.getElementById("docs-search");
   if (!field) return;
-  // As the server folds (web/documentation/search.py): 2ª is typed 2a.
+  // Folds as the server does (web/documentation/search.py): 2ª becomes 2a.
   const plain = (text) => text.normalize("NFKD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
   const entries = [...document.querySelectorAll("#entries > li")].map((item, place) => {
     const title = plain(`${item.textContent} ${item.dataset.same ?? ""}`);

@@ -1,5 +1,5 @@
-// Keeps an open payer page true: listens for the state, or asks for it where that cannot be had, swaps the middle when
-// it changed, counts down, copies the code.
+// Keeps an open payer's page up to date: listens to the event stream, or polls the state where there is no stream, swaps
+// the page's middle when the state changes, counts down to expiry, and copies the code.
 // The page is complete without this file.
 (() => {
   "use strict";
@@ -10,13 +10,13 @@
   const address = location.pathname.replace(/\/+$/, "");
   const words = JSON.parse(state.dataset.words); // in the page's language
 
-  const FIRST_MS = 2000; // a payer who is paying now sees it within two seconds
+  const FIRST_MS = 2000; // a payer who pays now sees the confirmation within two seconds
   const SLOWEST_MS = 15000;
   const SLOWEST_AFTER_FAILURE_MS = 60000;
   const ANSWER_MS = 10000;
-  const SILENCE_MS = 40000; // a heartbeat comes every 15 s; after two missed ones the page polls
+  const SILENCE_MS = 40000; // heartbeats come every 15 s; after two missed heartbeats the page polls
   const STREAM_AGAIN_MS = 60000;
-  const MOST_ASKED = 3000; // half a day at the slowest pace; coming back to the tab starts afresh
+  const MOST_ASKED = 3000; // half a day of polling at the slowest pace; coming back to the tab resets the count
   let waitMs = FIRST_MS;
   let asked = 0;
   let timer = 0;
@@ -32,7 +32,7 @@
   function settle() {
     for (const each of state.querySelectorAll("[data-with-script], [data-copy]")) each.hidden = false;
     if (navigator.share) for (const each of state.querySelectorAll("[data-share]")) each.hidden = false;
-    // Expiry is counted on the server's clock: a payer's own may be wrong by hours.
+    // Time to expiry is counted by the server's clock, because the payer's may be wrong by hours.
     serverAheadMs = Date.parse(card().dataset.now) - Date.now();
     tick();
   }
@@ -49,8 +49,8 @@
     }
   }
 
-  // The stream. Only a page that is looked at keeps one: browsers open six connections to a server and no more, and a
-  // merchant's other tabs need them too.
+  // The stream. Only a visible page keeps one: browsers open at most six connections to a server, and a merchant's other
+  // tabs need them too.
   let stream = null;
   let heardAt = -Infinity;
   let streamAgainAt = 0;
@@ -67,7 +67,7 @@
       if (differs(JSON.parse(event.data))) soon();
     });
     stream.onerror = () => {
-      heardAt = -Infinity; // until it is back, the page asks
+      heardAt = -Infinity; // the page polls until the stream is back
       if (stream.readyState !== EventSource.CLOSED) return;
       streamAgainAt = performance.now() + STREAM_AGAIN_MS;
       hangUp();
@@ -82,7 +82,7 @@
 
   const differs = (seen) => seen.status !== card().dataset.status || String(seen.version) !== card().dataset.version;
 
-  // Asks for the state, and for the middle of the page when it is another.
+  // Requests the state and, if it has changed, the middle of the page.
   async function ask() {
     if (card().dataset.settled === "yes" || asked >= MOST_ASKED) return;
     if (busy) {
@@ -123,7 +123,7 @@
     settle();
     document.title = card().dataset.title;
     const heading = state.querySelector("h1");
-    if (hadFocus) heading.focus({ preventScroll: true }); // what had the focus is gone
+    if (hadFocus) heading.focus({ preventScroll: true }); // the focused element was replaced
     if (card().dataset.status === before) {
       if (codes() !== codesBefore) say(words.redated);
       else if (odd() !== oddBefore) say(odd());
@@ -134,7 +134,7 @@
     heading.scrollIntoView({ block: "nearest" });
   }
 
-  // Countdown: shown each second, spoken three times.
+  // Countdown: shown each second, announced to screen readers at the moments below.
   const SPOKEN = [[60, words.minute], [300, words.minutes]];
   let leftBefore = Infinity;
   let changed = "";
@@ -142,7 +142,7 @@
   function tick() {
     const { changesAt } = card().dataset;
     if (changesAt && Date.parse(changesAt) <= Date.now() + serverAheadMs && changesAt !== changed) {
-      changed = changesAt; // the PIX of a charge has ended and its boleto goes on: the same state, and another page
+      changed = changesAt; // the PIX expired before its boleto, or the amount changed: same state, but another page
       get(`/fragmento${location.search}`).then(swap, () => { changed = ""; });
     }
     const countdown = state.querySelector("[data-expires]");
@@ -166,7 +166,7 @@
     leftBefore = left;
   }
 
-  // Ask at once, at the quick pace again: the time is up, or the payer came back from the bank's app.
+  // Polls at once, and at the fast pace again: the charge expires now, or the payer came back from the bank's app.
   function soon() {
     waitMs = FIRST_MS;
     asked = 0;
@@ -181,7 +181,7 @@
       await navigator.clipboard.writeText(field.dataset.bare ?? field.value);
       copied = true;
     } catch {
-      // No secure context, or refused: the old way, and if that fails too the code stands there selected.
+      // No secure context, or permission refused: use execCommand; if that fails too, the code is left selected.
       field.focus();
       field.select();
       try { copied = document.execCommand("copy"); } catch { copied = false; }
@@ -207,12 +207,12 @@
     } else if (button.hasAttribute("data-print")) {
       window.print();
     } else if (button.hasAttribute("data-share")) {
-      navigator.share({ title: button.dataset.share, url: location.href }).catch(() => {}); // the payer thought better of it
+      navigator.share({ title: button.dataset.share, url: location.href }).catch(() => {}); // the payer dismissed the dialog
     } else {
       copy(button);
     }
   });
-  // Whatever way the line of a boleto is copied: its digits, because not every bank's field takes dots and blanks.
+  // Whatever way the linha digitável is copied, only its digits are: not every bank's field accepts dots and blanks.
   document.addEventListener("copy", (event) => {
     const bare = event.target.dataset?.bare;
     if (!bare || event.target.selectionEnd - event.target.selectionStart < event.target.value.length) return;
@@ -223,7 +223,7 @@
     if (document.hidden) hangUp();
     else soon();
   });
-  // A page that is kept for the way back must hold no connection, and is stale when it is shown again.
+  // A page in the back/forward cache must hold no connection, and is out of date when it is shown again.
   addEventListener("pagehide", hangUp);
   addEventListener("pageshow", (event) => { if (event.persisted) soon(); });
 
