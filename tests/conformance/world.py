@@ -126,7 +126,7 @@ class World:
         """Returns the pool of the database that holds the rows of this account or charge."""
         return self.pools.get(cell_of(id), self.pool)
 
-    # Things that are there
+    # Resources that exist
 
     async def pix(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
         """Creates a PIX charge and returns its id."""

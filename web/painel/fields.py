@@ -27,7 +27,7 @@ class Filled:
     under "form"."""
 
     def __init__(self, request: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
-        """Takes the fields as sent with `request`; without a request, `shown` has what stands in the empty form."""
+        """Takes the fields as sent with `request`; without a request, the form is empty except for `shown`."""
         self._request = request
         self._shown = shown or {}
         self._meant: dict[str, str] = {}

@@ -54,7 +54,7 @@ from web.painel.section import PAINEL, PLATAFORMA, Section
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
 UPLOAD_MAX = 256 * 1024
-"""Characters of a field of a form that sends a file; a spreadsheet returns in one as base64, to be confirmed."""
+"""Characters of a field in a form that sends a file; the page that confirms a sheet carries it in one, as base64."""
 # Values of Sec-Fetch-Site that a form may come with: none, from a browser that does not send it, or our own pages.
 _OWN = (None, "same-origin")
 _POLICY = (

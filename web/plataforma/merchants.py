@@ -44,7 +44,7 @@ async def decide(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     to, reason = Kyc(chosen), request.field("reason")
     if to is Kyc.APPROVED:
-        must_be_one_of_two(request)  # who approves an account cannot assign suspense to it: that takes two
+        must_be_one_of_two(request)  # approving an account and assigning suspense to it take two people
     await merchant_of(request)
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}

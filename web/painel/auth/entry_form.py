@@ -82,7 +82,7 @@ def is_email(email: str) -> bool:
 
 
 def wait_for(refused: Refused) -> str:
-    """How long to wait, in words."""
+    """Returns how long to wait, in words."""
     wait_s = refused.retry_after_s or 60
     if wait_s < 60:
         return f"Muitas tentativas. Espere {wait_s} s e tente de novo."

@@ -190,7 +190,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
             return await _open_session(
                 request, section, conn, person, halfway.where_to, now=now, kept=kept, facts=with_what
             )
-        # Somebody in this browser knows the password. The audit log shows the wrong code, so its owner can notice.
+        # Somebody in this browser knows the password: the audit log shows the wrong code, so that its owner can notice.
         await write_down(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, halfway, kept, fault="Código incorreto ou já usado.", status=403)

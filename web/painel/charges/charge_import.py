@@ -56,7 +56,7 @@ class CheckedRow(Struct, frozen=True):
     cents: int
     faults: dict[str, str]
     asks: bytes
-    """All that the row asks for, in one form however its cells were written."""
+    """All that the row asks for, encoded the same however its cells were written."""
     due_on: date | None = None
     conditions: tuple[str, ...] = ()
     """For a boleto with a fine, interest or discount: the sentences about them that the payer will read."""

@@ -115,5 +115,5 @@ async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearc
 
 
 def _again(request: PageRequest, fields: dict[str, str]) -> Filled:
-    """Returns the form as it was sent, with `fields` in place of what those had."""
+    """Returns the form as it was sent, except for the values in `fields`."""
     return Filled(shown=dict(request.given(but=("csrf", "once", SEARCH, _CHOSEN))) | fields)

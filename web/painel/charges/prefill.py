@@ -25,7 +25,7 @@ FROM: Final = "de"
 PAYER_FROM: Final = "payer_from"
 """The charge that the payer was taken from, when the payer was chosen from the list."""
 SECOND_COPY: Final = "second_copy"
-"""The box by which the payer's page of an expired boleto, from which the form was filled, leads to the new charge."""
+"""The box that makes the payer's page of the old charge, an expired boleto, lead to the new charge."""
 DOCUMENT: Final = "payer_document"
 
 

@@ -25,7 +25,7 @@ from web.painel.rows import ListedPayment, cents, instant, listed_payments
 from web.painel.totals import counted
 from web.painel.xlsx_export import xlsx_answer
 
-_YEAR_LEAST = 2020  # PIX began in it
+_YEAR_LEAST = 2020  # the year in which PIX began
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "numero": lambda item: item.sequence,
     "quando": lambda item: instant(item.created_at),
