@@ -184,7 +184,7 @@ async def check_boletos(
 
 
 class PixFields(Struct, frozen=True):
-    """The values of the form for a PIX charge; None for a missing or faulty one, whose fault is in `filled`."""
+    """The values of the form for a PIX charge; faults are in `filled`."""
 
     amount_cents: int | None
     lifetime: str
@@ -194,7 +194,7 @@ class PixFields(Struct, frozen=True):
 
 
 class BoletoFields(Struct, frozen=True):
-    """The values of the form for a boleto; None for a missing or faulty one, whose fault is in `filled`."""
+    """The values of the form for a boleto; faults are in `filled`."""
 
     kind: str
     amount_cents: int | None
