@@ -1,4 +1,4 @@
-"""Write the long table of conformance to build/conformance.md: python -m tests.conformance."""
+"""Writes the long table of conformance to build/conformance.md: python -m tests.conformance."""
 
 from tests.conformance.page import ROOT, TABLE, page
 

@@ -1,6 +1,7 @@
-"""How each error that is an operation's own is brought about, as an Ask: what to send, in which circumstances.
+"""Functions that bring about each error that belongs to one operation: an Ask sends a request in the circumstances in
+which it is refused.
 
-An Ask also looks whether what was refused changed anything.
+Where a refusal must change nothing, the Ask asserts that too.
 """
 
 from collections.abc import Awaitable, Callable
@@ -122,7 +123,7 @@ async def pix_without_a_location(world: World) -> Reply:
 
 
 def unavailable(path: str, body: Callable[[], dict[str, Any]]) -> Ask:
-    """The sandbox's bank is told not to be there; no charge is made, so its key is free and its reference unknown."""
+    """Returns an Ask with the sandbox's bank unavailable. No charge is created, so no charge has the reference."""
 
     async def ask(world: World) -> Reply:
         key, reference = World.new_key(), World.new_key()
@@ -136,7 +137,7 @@ def unavailable(path: str, body: Callable[[], dict[str, Any]]) -> Ask:
 
 
 def silent(make: Callable[[World], Awaitable[str]], ask_of: Callable[[World, str], Awaitable[Reply]]) -> Ask:
-    """The bank does not answer; the charge is what it was."""
+    """Returns an Ask during which the bank does not answer; the charge must stay as it was."""
 
     async def ask(world: World) -> Reply:
         charge_id = await make(world)
@@ -151,7 +152,7 @@ def silent(make: Callable[[World], Awaitable[str]], ask_of: Callable[[World, str
     return ask
 
 
-# Charges that are there, by path and by body
+# Existing charges, named in the path or in the body
 
 
 def of_charge(action: str, body: Any = None) -> Callable[[World, str], Awaitable[Reply]]:
@@ -177,7 +178,7 @@ async def redate_it(world: World, charge_id: str) -> Reply:
 
 
 def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto: bool = False) -> Ask:
-    """Asked of a charge that is in this state, and stays so."""
+    """Returns an Ask about a charge in this state, which must stay as it is."""
 
     async def ask(world: World) -> Reply:
         charge_id = await world.in_state(state, world.boleto if boleto else None)
@@ -191,7 +192,7 @@ def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto
 
 
 def named_by(field: str, ask_with: Callable[..., Ask], whose: str, **more: Any) -> Ask:
-    """A charge of somebody else or of the other mode, named in a body: answered like one that is not there."""
+    """Returns an Ask whose body names a charge of another merchant or mode, to be answered like an unknown charge."""
 
     async def ask(world: World) -> Reply:
         reference = World.new_key()
@@ -222,7 +223,7 @@ def ambiguous(ask_with: Callable[..., Ask], **more: Any) -> Ask:
 
 
 def no_longer_pending(ask_with: Callable[..., Ask], **more: Any) -> Ask:
-    """By a reference whose one charge is paid: none that is pending has it."""
+    """Returns an Ask by a reference whose only charge is paid, so that no pending charge has it."""
 
     async def ask(world: World) -> Reply:
         reference = World.new_key()

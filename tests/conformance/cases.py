@@ -1,6 +1,6 @@
-"""The errors that are an operation's own. What every operation of a kind has stands in rules.py.
+"""Errors that belong to one operation. Errors that every operation of a kind has are in rules.py.
 
-A case is one way to a code; the words of the spec's line stand in spec.py, and a line may have several ways.
+A case is one way to bring an error about. The words of the spec's line are in spec.py; a line may have several cases.
 """
 
 from typing import Final
@@ -56,7 +56,7 @@ from tests.support.dual_merchant import DUAL, dual_body
 
 
 class Case(Struct, frozen=True):
-    """`way` tells what is wrong; `ask` brings it about."""
+    """A way to bring a code about: `way` names what is wrong, `ask` sends the request."""
 
     operation: str
     code: Code

@@ -1,4 +1,4 @@
-"""The contract's lines, section by section, and the tests that show them. As spec_lines.py."""
+"""Lines of the contract by section, with the tests that show them, in the form of spec_lines.py."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A line of spec or contract and where it is shown: by generated tests of this folder, or by a test elsewhere."""
+"""A line of spec or contract, and the tests that show it: generated tests of this folder, or tests elsewhere."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from domain.errors import Code
 from tests.conformance.cases import CASES
 from tests.conformance.rules import Rule, rules_of
 
-# Not skipif: such a test runs where it can.
+# skipif is not among them: such a test runs wherever it can.
 _NEVER: Final = re.compile(r"\.(skip|xfail)\b")
 TESTS: Final = Path(__file__).parents[1]
 HERE: Final = "conformance/test_conformance.py"
@@ -35,11 +35,12 @@ GENERATED: Final = frozenset(
         *(("test_replayed", route.name) for route in ROUTES if route.key),
     }
 )
-"""Name and parameter of each generated test that a line may name."""
+"""Name and parameter of each generated test that a line may point to."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """`shown` are tests, as file::name below tests/. `codes` are those that no operation of the API can answer."""
+    """A line of spec or contract. `shown` has its tests, as file::name below tests/; `codes` has the error codes that
+    the line shows and that no operation of the API can answer."""
 
     id: str
     says: str
@@ -53,9 +54,10 @@ class Section(Struct, frozen=True):
 
 
 def line(id: str, says: str, *shown: str, codes: tuple[Code, ...] = ()) -> Line:
-    """`shown` are "file test", the file without its folder and test_; `here` is what is generated in this folder.
+    """Returns a Line. Each of `shown` is "file test", with the file's name without its folder and without test_; `here`
+    stands for the generated tests of this folder.
 
-    A hundred paths in full would hide the words.
+    Full paths, a hundred of them, would make the tables hard to read.
     """
     nodes = (each.partition(" ") for each in shown)
     return Line(
@@ -64,7 +66,7 @@ def line(id: str, says: str, *shown: str, codes: tuple[Code, ...] = ()) -> Line:
 
 
 def ways(operation: str, code: Code) -> list[str]:
-    """The generated tests that reach this code of this operation, rules first."""
+    """Returns the generated tests that reach this code of this operation, rules first."""
     ruled = [
         f"{HERE}::test_every_operation[{rule.name}-{route.name}]"
         for rule, route in RULED
@@ -76,7 +78,7 @@ def ways(operation: str, code: Code) -> list[str]:
 
 
 def missing(nodes: Iterable[str]) -> list[str]:
-    """Those of these tests that do not exist, or are skipped or expected to fail."""
+    """Returns the tests among `nodes` that do not exist, are skipped, or are expected to fail."""
     return [node for node in nodes if not _exists(*node.split("::"))]
 
 
@@ -89,7 +91,7 @@ def _exists(file: str, test: str) -> bool:
 
 @cache
 def _tests_of(file: str) -> frozenset[str]:
-    """The names of the tests of a file that run."""
+    """Returns the names of the file's tests that are not skipped or expected to fail."""
     path = TESTS / file
     if not path.exists():
         return frozenset()

@@ -1,4 +1,4 @@
-"""The long table of conformance, line -> answer -> test, written from the tables into build/ (not committed)."""
+"""The long table of conformance, line -> answer -> test, made from the tables, for build/ (not committed)."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -101,7 +101,7 @@ def _tests(nodes: Iterable[str]) -> str:
 
 
 def _reached(operation: str, code: Code) -> str:
-    """The generated tests of a line; those that differ only in their way together."""
+    """Returns the generated tests of a line; those that differ only in their way are written as one."""
     nodes = ways(operation, code)
     start = f"{HERE}::test_error[{operation}-{code.name}-"
     told = [_tests(node for node in nodes if not node.startswith(start))]

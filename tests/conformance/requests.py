@@ -1,6 +1,7 @@
-"""A good request for every operation that takes a body: what it is refused for is then the one thing that is wrong.
+"""A valid request for every operation that takes a body. A case then changes one thing, which is the only possible
+cause of the refusal.
 
-A route that takes a body and is not here fails the test of completeness.
+A route that takes a body and is missing here fails the test of completeness.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,11 +25,11 @@ BODIES: Final[dict[str, Given]] = {
     "createSchedule": lambda world, of: schedule_body(),
     "sendChargeEmail": lambda world, of: {"to": "ana@example.com"},
     "createWithdrawal": lambda world, of: {"amount": "1.50"},
-    # An instant that has passed: the clock stays where it is.
+    # An instant in the past: the clock stays where it is.
     "advanceSandboxClock": lambda world, of: {"to": "2026-01-01T00:00:00Z"},
     "redeliverEvents": lambda world, of: {"from_sequence": 1, "to_sequence": 1},
 }
-"""By operation, and for whom."""
+"""Bodies by operation, each made for a merchant."""
 
 Owned = Callable[[World, str, MerchantCreated], Awaitable[str]]
 
@@ -40,10 +41,11 @@ RESOURCES: Final[dict[str, tuple[str, Owned]]] = {
     "schedule_id": ("SCHEDULE_NOT_FOUND", lambda world, mode, of: world.schedule(of)),
     "withdrawal_id": ("WITHDRAWAL_NOT_FOUND", lambda world, mode, of: world.withdrawal(of)),
 }
-"""What an identifier of a path names: the code of its absence, and how one of somebody's is made, in a mode."""
+"""By an identifier in a path: the code that says that the resource is not there, and the function that creates one of a
+merchant's in a mode."""
 
 ONE_MODE: Final = frozenset({"schedule_id", "withdrawal_id"})
-"""Things that are of production only: there is no other mode whose thing could be asked for."""
+"""Resources of production only: there is none of the other mode that could be asked for."""
 
 Asked = tuple[str, Body | None]
 
@@ -65,7 +67,7 @@ PLACES: Final[dict[str, Callable[[World], Awaitable[str]]]] = {
     "createRefund": _to_refund,
     "createWithdrawal": _to_withdraw,
 }
-"""Where to create what needs something to be there first."""
+"""Paths of creations that need another resource to be there first."""
 
 
 async def _withdraw(world: World) -> Asked:
@@ -128,4 +130,4 @@ GRANTED: Final[dict[str, Callable[[World], Awaitable[Asked]]]] = {
     "redeliverEvents": _range,
     "sendChargeEmail": _mail,
 }
-"""Path and body of a request that is granted, where it takes more than a thing of its kind and a good body."""
+"""Path and body of a request that is granted, for operations that need more than a resource and a valid body."""

@@ -1,7 +1,7 @@
-"""What holds for every operation of its kind, played once for each row of the table of routes.
+"""Rules that hold for every operation of a kind, tested once for each row of the table of routes.
 
-A rule says for which routes it is, what is asked, and which code must be answered. New routes get their cases by
-being in the table.
+A rule says which routes it applies to, what is sent, and which code must be answered. A new route gets its cases by
+being in the table of routes.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _BAD_KEY: Final = "\x01"
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """`where` is its place in the spec or contract, `of` the routes it is for."""
+    """A rule: `where` is its place in the spec or contract, `of` tells which routes it applies to."""
 
     name: str
     where: str
@@ -51,7 +51,7 @@ def plain(route: Route) -> str:
 
 
 def path_of(route: Route, name: str = NOBODY) -> str:
-    """The route's path; its identifier is `name`."""
+    """Returns the route's path with `name` as its identifier."""
     return _PARAMETER.sub(name, route.path)
 
 
@@ -68,7 +68,7 @@ def body_of(route: Route, world: World) -> Any:
 
 
 async def good(world: World, route: Route, *, path: str = "", body: Any = None, **more: Any) -> Reply:
-    """A request in which nothing is wrong but what is given here, of a resource that may not be there."""
+    """Sends a request that is valid except for the arguments given here; its resource may not exist."""
     if "token" not in more:
         more["token"] = await world.token_for(route)
     if route.key and "key" not in more:
@@ -86,8 +86,8 @@ async def _bad_bearer(world: World, route: Route) -> Reply:
 
 
 async def _too_often(world: World, route: Route) -> Reply:
-    """Tried again when it was let through: on a busy machine a second may pass, and with it a token comes back, or
-    Redis be too slow to be asked."""
+    """Sends the request again when it was admitted: on a busy machine a second may pass, which refills the bucket, or
+    Redis may be too slow to be asked."""
     for _ in range(_TRIES):
         reply = await good(world, route, token=await world.spent())
         if reply.status == Code.RATE_LIMITED.status:
@@ -97,7 +97,7 @@ async def _too_often(world: World, route: Route) -> Reply:
 
 
 async def _wrong_mode(world: World, route: Route) -> Reply:
-    """Before identifiers, body, key and scope: none of them is what it should be."""
+    """Sends wrong identifiers, body, key and scope, because the mode is checked before all of them."""
     mode = "test" if route.mode is Mode.PRODUCTION else "production"
     token = await world.token(mode, scope="refunds:create")
     body = None if route.body is None else b"{"
@@ -105,7 +105,7 @@ async def _wrong_mode(world: World, route: Route) -> Reply:
 
 
 async def _missing_scope(world: World, route: Route) -> Reply:
-    """Before the key and the body."""
+    """Sends a wrong key and a wrong body, because the scope is checked before both."""
     scope = next(each for each in _SCOPES if each not in route.scopes)
     token = await world.token(mode_of(route), scope=scope)
     body = None if route.body is None else b"{"
@@ -161,7 +161,8 @@ async def _no_such_scenario(world: World, route: Route) -> Reply:
 
 
 async def _unknown_id(world: World, route: Route) -> Reply:
-    """And whatever is somebody else's or of the other mode, or no identifier at all, in the same bytes."""
+    """Asserts too that a resource of another merchant or of the other mode, and text that is no identifier, get
+    the same answer to the byte."""
     name = identifier_of(route)
     assert name is not None
     mode = mode_of(route)
@@ -187,7 +188,7 @@ async def _key_for_something_else(world: World, route: Route) -> Reply:
 
 
 async def _key_at_work(world: World, route: Route) -> Reply:
-    """Tried again as above: a lock that Redis was too slow to take keeps nobody waiting."""
+    """Sends the request again when it was admitted: without a lock, because Redis was too slow, no request waits."""
     path = await path_to_create(world, route)
     for _ in range(_TRIES):
         key = World.new_key()
@@ -200,7 +201,7 @@ async def _key_at_work(world: World, route: Route) -> Reply:
 
 
 async def unapproved(world: World, route: Route) -> Reply:
-    """A request in production of an account whose registration is not approved."""
+    """Sends a production request of an account whose registration is not approved."""
     third = world.api.third
     given = BODIES.get(route.name)
     token = await world.token("production", of=third)
@@ -212,7 +213,7 @@ async def _broken(world: World, route: Route) -> Reply:
         raise RuntimeError("secret of the house")
 
     token = await world.token_for(route)
-    # Captured: to print forty tracebacks takes longer than everything else here.
+    # Captured, because printing forty tracebacks takes longer than everything else here.
     with patch.object(world.api.app.state.context.callers, "of", broken), capture_logs():
         reply = await good(world, route, token=token)
     assert b"secret" not in reply.body
@@ -244,7 +245,7 @@ async def path_to_create(world: World, route: Route) -> str:
 
 
 async def created(world: World, route: Route, key: str) -> tuple[str, Any]:
-    """A creation that succeeds: its path and body."""
+    """Creates a resource; returns the path and the body of the request."""
     path = await path_to_create(world, route)
     body = body_of(route, world)
     first = await good(world, route, path=path, key=key)
@@ -253,7 +254,7 @@ async def created(world: World, route: Route, key: str) -> tuple[str, Any]:
 
 
 async def granted(world: World, route: Route) -> Reply:
-    """A request in which nothing is wrong, of a thing that is there."""
+    """Sends a valid request for a resource that exists."""
     if (asked := GRANTED.get(route.name)) is not None:
         path, body = await asked(world)
         return await good(world, route, path=path, body=body)
@@ -261,7 +262,7 @@ async def granted(world: World, route: Route) -> Reply:
 
 
 async def replayed(world: World, route: Route) -> tuple[Reply, Reply]:
-    """A creation and the same request again, its JSON spelled otherwise: 201, then 200."""
+    """Sends a creation, and the same request again with its JSON written differently: 201, then 200."""
     key = World.new_key()
     path = await path_to_create(world, route)
     body = body_of(route, world)
@@ -271,7 +272,7 @@ async def replayed(world: World, route: Route) -> tuple[Reply, Reply]:
 
 
 async def _own(world: World, route: Route) -> str:
-    """The identifier of a thing of mine that the route's path may name."""
+    """Returns the identifier of a resource of `mine` that the route's path may name."""
     name = identifier_of(route)
     if name is None:
         return ""
@@ -281,7 +282,7 @@ async def _own(world: World, route: Route) -> str:
 
 
 async def _of_own(world: World, route: Route, query: str) -> Reply:
-    """Of something that is there: whether it is may be looked at first."""
+    """Sends `query` for a resource that exists, because its existence may be checked before the query."""
     own = await _own(world, route)
     return await good(world, route, path=f"{path_of(route, own)}?{query}")
 
@@ -307,7 +308,7 @@ def _declares(code: Code) -> Callable[[Route], bool]:
 
 
 def _names(code: Code) -> Callable[[Route], bool]:
-    """Routes whose path names a thing of which the code says that it is not there."""
+    """Matches routes whose path names a resource whose absence is answered with this code."""
 
     def of(route: Route) -> bool:
         name = identifier_of(route)

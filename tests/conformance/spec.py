@@ -1,7 +1,7 @@
 """The endpoints as spec and contract promise them: scope, key, and each line of their error lists, in our words.
 
-Written down once from their pages and not derived from the code, so that the code can be held against it. `ERRORS` has
-what is listed for an endpoint; what every endpoint has stands in rules.py.
+The tables were written from the text of spec and contract and not derived from the code, so that the code can be
+compared with them. They have the errors listed for an endpoint; errors of every endpoint are in rules.py.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ IN_PROGRESS: Final = (
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """`where` is spec or the contract's section; `answers` what a granted request is answered, in words."""
+    """An endpoint: `where` is spec or the contract's section; `answers` describes the answer to a granted request."""
 
     operation: str
     where: str
@@ -370,4 +370,4 @@ CODES: Final[dict[int, tuple[Code, ...]]] = {
     429: (Code.RATE_LIMITED,),
     502: (Code.BANK_UNAVAILABLE,),
 }  # fmt: skip
-"""The spec's table of errors. 401, 429 and the missing scope have no code there; the contract gives them one."""
+"""The spec's table of errors. It has no code for 401, 429 and the missing scope; the contract gives each one."""

@@ -1,7 +1,7 @@
-"""Lines of the spec that are no error of an endpoint: states, rules, events, and the tests that show them.
+"""Lines of the spec other than an endpoint's errors, such as states, rules and events, with the tests that show them.
 
-A test was read before a line points to it; that it exists and runs is checked. Where the generated tests of this folder
-show a line, it points to those (`here`).
+A person has read each test before a line points to it; test_complete.py checks that the test exists and runs. A line
+that the generated tests of this folder show points to those (`here`).
 """
 
 from typing import Final

@@ -1,5 +1,5 @@
-"""Nothing is left out: spec, contract, the table of routes, the OpenAPI document and the table of codes agree on what
-there is, and each of it has a test."""
+"""Tests that nothing is left out: spec, contract, the table of routes, the OpenAPI document and the table of codes name
+the same operations and codes, and each of them has a test."""
 
 from collections import Counter
 
@@ -18,13 +18,13 @@ from tests.conformance.rules import RULES, identifier_of, plain
 from tests.conformance.spec import CODES, ENDPOINTS, TOKEN_PATH, Endpoint
 from tests.support.banking import settings_for
 
-# No operation answers these: there is none at the path, or none for the method.
+# No operation answers these codes: the path has none, or none for the method.
 OF_NO_OPERATION = {Code.ROUTE_NOT_FOUND, Code.METHOD_NOT_ALLOWED}
 BY_NAME = {route.name: route for route in ROUTES}
 
 
 def declared() -> list[tuple[str, Code]]:
-    """Each operation and each code the OpenAPI document tells of it."""
+    """Returns each operation with each error code that the OpenAPI document declares for it."""
     told = msgspec.json.decode(document(ROUTES, settings_for()))
     found = []
     for path, item in told["paths"].items():

@@ -1,4 +1,4 @@
-"""Every line of spec and contract that can be asked over HTTP, asked: made from tables, one test a line."""
+"""Tests every line of spec and contract that HTTP can show. The tests are generated from tables, one for each line."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -24,7 +24,7 @@ BY_NAME = {route.name: route for route in ROUTES}
 COMES_BACK = {
     Code.RATE_LIMITED, Code.IDEMPOTENCY_IN_PROGRESS, Code.BANK_UNAVAILABLE, Code.SERVICE_UNAVAILABLE,
 }  # fmt: skip
-"""Refusals that say when to come back."""
+"""Refusals with a Retry-After."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -34,15 +34,15 @@ async def world(servers: Any, pool: Pool) -> AsyncIterator[World]:
 
 
 def refused(world: World, route: Route, reply: Reply, code: Code) -> None:
-    """The answer is this refusal, whole: status, envelope, a link to the code's page, and what the OpenAPI document
-    tells of it, to the code and the headers."""
+    """Asserts that the reply is this refusal in full: status, envelope, the link to the code's page, and the code and
+    headers that the OpenAPI document declares."""
     error = envelope(reply)
     assert error["code"] == code.name, reply
     assert error["documentation_url"] == f"{DOCS_URL}/errors/{code.name}"
     if code in COMES_BACK:
         assert int(str(reply.header("retry-after"))) >= 1, reply
     if code is Code.METHOD_NOT_ALLOWED:
-        return  # of the path, and of no operation
+        return  # a refusal of the path: no operation declares it
     told = world.document["paths"][plain(route)][route.method.lower()]["responses"][str(reply.status)]
     assert code.name in told["content"]["application/json"]["examples"]
     always = [name for name, header in told["headers"].items() if header.get("required", True)]
@@ -103,7 +103,7 @@ CLIENT = {"grant_type": "client_credentials", "client_id": "nobody", "client_sec
     ],
 )
 async def test_token_error(world: World, fields: dict[str, str], status: int, error: str) -> None:
-    """RFC 6749 section 5.2, and not the envelope."""
+    """The token endpoint answers errors as in RFC 6749 section 5.2, and not in the envelope."""
     for headers, body in (
         ([(b"content-type", b"application/x-www-form-urlencoded")], urlencode(fields).encode()),
         ([JSON], msgspec.json.encode(fields)),

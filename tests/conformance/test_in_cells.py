@@ -1,7 +1,7 @@
-"""The whole suite once more, with merchants spread over cells: two servers with two schemas each.
+"""The whole suite once more, with merchants spread over four cells: two servers with two schemas each.
 
-Who asks and whose rows are asked about lie on different servers; each request finds its cell by what it carries.
-QUITA_TEST_CITUS names the second server, where it is not to be one of our own.
+The merchant that asks and the other merchant are on different servers; each request is routed to its cell by the ids
+and tokens that it carries. QUITA_TEST_CITUS names a second server to use in place of one of our own.
 """
 
 from collections.abc import AsyncIterator
@@ -44,6 +44,6 @@ async def world(servers: Any) -> AsyncIterator[World]:
         mine, theirs = [await stack.enter_async_context(cells.pool(number)) for number in (2, 1)]
         unapproved = await cells.merchant(3, kyc="pending")
         api = cells.as_one(2, 1, more=[unapproved])
-        with in_cell(2):  # whose merchants this makes
+        with in_cell(2):  # the merchants made here belong to cell 2
             opened = await stack.enter_async_context(open_world(servers, mine, api, {1: theirs}))
         yield opened

@@ -1,7 +1,7 @@
-"""What a conformance case is played in: the API in this process, two merchants, and a worker for boletos.
+"""The setting of a conformance case: the API in this process, two merchants, and a worker for boletos.
 
-The bank is the simulated one, asked by the worker's own code; it can be told to be silent, so that a 502 takes a
-moment and not ten seconds.
+The worker's own code calls the simulated bank. The bank can be made silent, with requests that wait for it only
+0.15 s, so that a 502 does not take ten seconds.
 """
 
 import asyncio
@@ -56,13 +56,14 @@ Body = dict[str, Any]
 
 
 class World:
-    """`mine` asks, `theirs` is somebody else's; both are approved and complete. `limited` has one request a second."""
+    """`mine` is the merchant that asks, `theirs` another one; both are approved and complete. `limited` may make one
+    request a second."""
 
     def __init__(self, at: Api, pool: Pool, limited: MerchantCreated) -> None:
         self.api = at
         self.pool = pool
         self.pools: dict[int, Pool] = {}
-        """Of other cells than the first merchant's, by number."""
+        """The pools of cells other than the first merchant's, by number."""
         self.mine, self.theirs, self.limited = at.first, at.second, limited
         self.awake = {mode: asyncio.Event() for mode in Mode}
         self.listens = True
@@ -82,7 +83,7 @@ class World:
         key: str | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Reply:
-        """A request; `body` may be bytes, sent as they are, and None is no body."""
+        """Sends a request; a `body` of bytes is sent as it is, and None sends no body."""
         path, _, query = path.partition("?")
         sent = [*bearer(token), *headers]
         if body is not None and not any(name == b"content-type" for name, _ in headers):
@@ -93,7 +94,7 @@ class World:
         return await self.api.ask(method, path, query=query.encode(), headers=sent, body=raw)
 
     async def test(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
-        """By the test credential."""
+        """Sends a request with the test credential."""
         return await self.send(method, path, body, token=await self.token("test"), **more)
 
     async def production(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
@@ -103,11 +104,11 @@ class World:
         return await self.api.token(of or self.mine, mode, scope)
 
     async def token_for(self, route: Route, of: MerchantCreated | None = None) -> str:
-        """All scopes, in the mode the route is for."""
+        """Returns a token with all scopes, in the route's mode."""
         return await self.token(mode_of(route), of=of)
 
     async def spent(self) -> str:
-        """A test token whose credential has no request left: one a second is all it has, and that is gone now."""
+        """Returns a test token whose credential has no request left: it has one a second, which is used up here."""
         token = await self.token(of=self.limited)
         await self.send("GET", "/v1/charges", token=token)
         return token
@@ -122,13 +123,13 @@ class World:
                 return await create_merchant(conn, name="Loja", address=address, kyc=kyc, now=datetime.now(UTC))
 
     def pool_of(self, id: UUID) -> Pool:
-        """Of the database that this account's or charge's rows are in."""
+        """Returns the pool of the database that holds the rows of this account or charge."""
         return self.pools.get(cell_of(id), self.pool)
 
-    # Things that are there
+    # Resources that exist
 
     async def pix(self, mode: str = "test", of: MerchantCreated | None = None, **more: Any) -> str:
-        """A new PIX charge's id."""
+        """Creates a PIX charge and returns its id."""
         owner = of or self.mine
         body = {"account_id": str(owner.account_id), "amount": "10.00", **more}
         return await self._made(PIX, body, mode, owner)
@@ -147,7 +148,7 @@ class World:
         return charge_id
 
     async def in_state(self, state: str, make: Any = None, **more: Any) -> str:
-        """A test charge that is paid, cancelled, expired or failed: one of PIX, or what `make` makes."""
+        """Returns the id of a test charge that is paid, cancelled, expired or failed; `make` creates it, else `pix`."""
         charge_id: str = await (make or self.pix)(**more)
         how = {
             "paid": f"/v1/charges/{charge_id}/simulate-payment",
@@ -163,7 +164,7 @@ class World:
         return await self.in_state("paid", **more)
 
     async def paid_boleto(self) -> str:
-        """A test boleto that was paid on its line: no PIX came that could go back."""
+        """Returns the id of a test boleto that was paid by its line: there is no PIX to return by a devolucao."""
         charge_id = await self.boleto()
         number = await self.pool.fetchval(
             "SELECT doc->>'nosso_numero' FROM charge_view WHERE charge_id = $1", UUID(charge_id)
@@ -175,7 +176,7 @@ class World:
         return charge_id
 
     async def paid_long_ago(self, days: int) -> str:
-        """A PIX charge whose money came that many days ago."""
+        """Returns the id of a PIX charge that was paid `days` days ago."""
         charge_id = await self.pix()
         await self._arrives(charge_id, 1000, days_ago=days, end_to_end_id=_end_to_end_id(days))
         return charge_id
@@ -195,7 +196,7 @@ class World:
         assert isinstance(outcome, Charge), outcome
 
     async def empty_wallet(self) -> None:
-        """The test wallet's money leaves it otherwise than by a refund."""
+        """Empties the test wallet by an adjustment, without a refund."""
         token = await self.token()
         found = await self.api.get(f"/v1/accounts/{self.mine.account_id}/balance", token=token)
         cents = int(found.json()["balance"].replace(".", ""))
@@ -211,7 +212,7 @@ class World:
             await change_charges(conn, [command], now=datetime.now(UTC))
 
     async def refund(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
-        """A refund's id."""
+        """Creates a refund and returns its id."""
         token = await self.token(mode, of=of)
         charge_id = await self.pix(mode, of)
         if mode == "test":
@@ -224,12 +225,12 @@ class World:
         return refund_id
 
     async def fund(self, of: MerchantCreated) -> None:
-        """1000.00 comes into the production wallet."""
+        """Credits 1000.00 to the production wallet."""
         charge_id = await self.pix("production", of, amount="1000.00")
         await self._arrives(charge_id, 100_000, days_ago=0, end_to_end_id=_end_to_end_id())
 
     async def withdrawal(self, of: MerchantCreated | None = None) -> str:
-        """A withdrawal's id."""
+        """Creates a withdrawal and returns its id."""
         owner = of or self.mine
         await self.fund(owner)
         token = await self.token("production", of=owner)
@@ -239,7 +240,7 @@ class World:
         return withdrawal_id
 
     async def schedule(self, of: MerchantCreated | None = None) -> str:
-        """A schedule's id."""
+        """Creates a schedule and returns its id."""
         token = await self.token("production", of=of)
         reply = await self.send("POST", SCHEDULES, schedule_body(), token=token, key=self.new_key())
         assert reply.status == 201, reply
@@ -247,7 +248,7 @@ class World:
         return schedule_id
 
     async def delivery(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
-        """A webhook delivery's id."""
+        """Creates a webhook delivery and returns its id."""
         owner = of or self.mine
         async with transaction(self.pool_of(owner.account_id)) as conn:
             await set_endpoint(
@@ -268,7 +269,7 @@ class World:
         return delivery_id
 
     async def logged(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
-        """The id of a request in the log."""
+        """Writes a request to the request log and returns its id."""
         account_id, request_id = (of or self.mine).account_id, f"req_{secrets.token_hex(8)}"
         async with transaction(self.pool_of(account_id)) as conn:
             await conn.execute(
@@ -282,23 +283,23 @@ class World:
 
     @asynccontextmanager
     async def silent_bank(self) -> AsyncIterator[None]:
-        """No worker asks the bank, and requests wait only a moment for it."""
+        """While it is open, no worker calls the bank, and requests wait SILENT_S for the bank."""
         self.listens = False
         for draining in self.draining.values():
             async with draining:
-                pass  # what is under way takes up new orders until it ends
+                pass  # a drain under way takes new orders until it ends, so it is waited for
         try:
             with patch.object(api.operations.boletos, "DEADLINE_S", SILENT_S):
                 yield
         finally:
             self.listens = True
-            # What was given up is put right before the next case.
+            # Workers settle the orders that requests have abandoned before the next case.
             for event in self.awake.values():
                 event.set()
 
     @asynccontextmanager
     async def no_locations(self) -> AsyncIterator[None]:
-        """The bank makes no more locations for production charges, and the pool of them is used up."""
+        """While it is open, the bank makes no locations for production charges, and those kept ready are used up."""
         reserve = self.api.app.state.context.reserve
         waits = reserve._deadline_s
         reserve._held[Mode.PRODUCTION].clear()
@@ -327,7 +328,7 @@ class World:
 
     @asynccontextmanager
     async def at_work(self, mode: str, key: str) -> AsyncIterator[None]:
-        """Somebody else is at work under this key, for longer than a twin is waited for."""
+        """While it is open, another request holds this idempotency key for longer than a second request waits."""
         locks = self.api.app.state.context.locks
         name = (Owner.of(self.mine.account_id, mode == "test"), key)
         _, token = await locks.take(name)
@@ -348,7 +349,7 @@ def mode_of(route: Route) -> str:
 
 
 def schedule_body(**more: Any) -> Body:
-    """A field given as None is left out."""
+    """Returns the body of a schedule; a field given as None is left out."""
     body = {
         "payment_method": "pix", "amount": "99.90", "payer": {"name": "Ana", "document": "52998224725"},
         "frequency": "monthly", "first_due_date": in_days(40), **more,
@@ -361,7 +362,7 @@ def yesterday() -> str:
 
 
 async def _pages_of_codes(at: Api, pool: Pool) -> dict[Code, tuple[int, str]]:
-    """Status and text of the page that each code's documentation_url leads to."""
+    """Returns status and text of the page that each code's documentation_url leads to."""
     web = make_app(at.settings, pool=pool)
     found = {}
     async with (
@@ -387,8 +388,8 @@ async def _opened(servers: Any, of_cells: Api | None) -> AsyncIterator[Api]:
 async def open_world(
     servers: Any, pool: Pool, of_cells: Api | None = None, others: Mapping[int, Pool] = MappingProxyType({})
 ) -> AsyncIterator[World]:
-    """With an API of its own; or with that of several cells, of which `pool` is the first merchant's, and `others` are
-    those that have merchants too."""
+    """Opens a world with an API of its own, or with the API `of_cells` over several cells: `pool` is then the pool of
+    the first merchant's cell, and `others` has the pools of the other cells with merchants."""
     async with AsyncExitStack() as stack:
         at = await stack.enter_async_context(_opened(servers, of_cells))
         async with pool.acquire() as conn:
@@ -416,14 +417,14 @@ async def open_world(
 
 @asynccontextmanager
 async def _working(world: World, pool: Pool, redis_url: str) -> AsyncIterator[None]:
-    """Workers for the boletos of this database."""
+    """Runs workers for the boletos of this database."""
     bank = SimulatedBank(pool, _SEAL, world=PRODUCTION, url="https://bank.example.com", now=lambda: datetime.now(UTC))
     async with worker_context(pool, redis_url, bank) as context:
 
         async def work(mode: Mode) -> None:
             boletos = BoletoOrderWorker(context, mode)
             while True:
-                # What waits for its next try is found without a wake-up.
+                # Orders that wait for their next attempt are found without a wake-up.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(world.awake[mode].wait(), 0.25)
                 world.awake[mode].clear()

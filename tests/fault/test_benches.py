@@ -1,5 +1,5 @@
-"""Every bench runs: what it calls of the product changes, and nothing else would tell. What growth compares did what
-its name says, and reads no more where there is more."""
+"""Every bench runs: the product's functions that a bench calls change, and no other test would show it. Each piece of
+work that the bench `growth` compares does what its name says, and reads no more blocks of a larger database."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from tests.support.system import ROOT
 
 SECONDS = "1"
 LONG = {"bank-standstill", "reports"}
-"""They write a year or a quarter of a million payments, whatever time they are given."""
+"""These write a year or a quarter of a million payments, whatever time they are given."""
 
 SMALL, LARGE = 3_000, 30_000
 # With ten times as many rows no index is more than one level deeper (a block of an index points to some hundreds), so
-# the shortest look-up there is, a root and a row, takes three blocks where it took two. Whatever follows the number of
-# charges takes ten times as many.
+# the shortest look-up, a root and a row, reads three blocks instead of two. Work that grows with the number of charges
+# reads ten times as many.
 BLOCKS_RATIO_MAX = 1.5
 ITEMS = {
     "creation of 100, references at random": 100,
@@ -40,7 +40,7 @@ ITEMS = {
     "totals folded": 1,
     "summary": 1,
 }
-"""What each piece of work created, paid, found or listed, each time."""
+"""How many items each piece of work creates, pays, finds or lists, each time."""
 
 
 @pytest.mark.heavy

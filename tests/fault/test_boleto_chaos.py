@@ -1,9 +1,8 @@
-"""Boletos while the bank misbehaves and processes die: afterwards its books and ours agree.
+"""Boletos while the bank misbehaves and processes die: afterwards the bank's books and ours agree.
 
-One open boleto for each pending charge, none for a creation that failed, none for a cancelled charge; every cent the
-bank
-received is on our books once; the same key, asked until it is 201, made one boleto. BOLETO_CHAOS_OPERATIONS says how
-much of it there is: some hundreds in a normal run, thousands when somebody wants to know.
+The bank has one open boleto for each pending charge, and none for a failed creation or a cancelled charge. Every cent
+that the bank received is on our books once. A key that is sent until the answer is 201 has made one boleto.
+BOLETO_CHAOS_OPERATIONS sets the number of operations: 300 in a normal run, 3,000 with FAULT=full.
 """
 
 import asyncio
@@ -45,8 +44,8 @@ CLIENTS = 12
 FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html", "refuse")
 FAULT_S = (0.3, 2.0)
 REST_S = (0.5, 1.5)
-DETAIL_CACHE_S = 30  # the real bank shows who asks again the answer of before (reference: Cobrancas, detail)
-AGREE_S_MAX = 100.0  # the bank's return, and the last look at what may have been on its way
+DETAIL_CACHE_S = 30  # the real bank repeats its last answer to a second request (reference: Cobrancas, detail)
+AGREE_S_MAX = 100.0  # the bank comes back, and orders that may have reached it are checked a last time
 GONE = (aiohttp.ClientError, OSError, TimeoutError)
 KEPT_TRYING = 60
 KEPT_TRYING_S = 90.0  # far longer than any fault, and than PostgreSQL needs to come back on a busy machine
@@ -74,7 +73,7 @@ async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
 
 
 class Standing(Struct, frozen=True):
-    """A boleto in both books; the side that has none is None."""
+    """A boleto in both books; the fields of the side that does not have the boleto are None."""
 
     number: str
     at_bank: str | None
@@ -115,7 +114,7 @@ async def standings(books: Books) -> list[Standing]:
 
 
 def terms_agree(boleto: Standing) -> bool:
-    """Whether the fine's first day and the last day to pay are those of the due date."""
+    """Whether the fine's first day and the last day to pay at the bank follow from our due date."""
     if boleto.terms is None:
         return (boleto.bank_fine_from, boleto.bank_late_days) == (None, 0)
     terms = msgspec.json.decode(boleto.terms, type=PaymentTerms)
@@ -124,7 +123,7 @@ def terms_agree(boleto: Standing) -> bool:
 
 
 def agrees(boleto: Standing) -> bool:
-    """Whether what the bank has is what we have."""
+    """Whether the bank's boleto and ours have the same money, state, due date and terms."""
     if boleto.received_cents != boleto.credited_cents:
         return False
     match boleto.status:
@@ -138,13 +137,13 @@ def agrees(boleto: Standing) -> bool:
 
 
 async def at_work(books: Books) -> int:
-    """Orders about boletos that have not ended, but for those that only watch whether something still arrives."""
+    """Returns the number of orders in the boleto lane that have not ended."""
     found: int = await books.fetchval("SELECT count(*) FROM bank_order WHERE lane = 'boleto'")
     return found
 
 
 async def agreed(books: Books) -> None:
-    """Wait until both books agree; what is left when the time is over, is what is wrong."""
+    """Waits until both books agree; fails with a boleto that still differs when the time is over."""
     deadline = asyncio.get_running_loop().time() + AGREE_S_MAX
     while True:
         wrong = [boleto for boleto in await standings(books) if not agrees(boleto)]
@@ -157,7 +156,7 @@ async def agreed(books: Books) -> None:
 
 
 class Chaos:
-    """Clients that issue, cancel, re-date and look, payers who pay, and somebody who breaks things."""
+    """Clients that issue, cancel, re-date and look up boletos, payers who pay, and a breaker that causes faults."""
 
     def __init__(self, system: System, client: ApiClient, chance: random.Random) -> None:
         self.system = system
@@ -166,7 +165,7 @@ class Chaos:
         self.left = OPERATIONS
         self.told: Counter[str] = Counter()
         self.made: dict[str, set[str]] = {}
-        """The charges that each key was ever said to have made."""
+        """All charges that answers have named for each key."""
         self.known: list[str] = []
         self.numbers: dict[str, str] = {}
         self.cancelled: set[str] = set()
@@ -190,7 +189,7 @@ class Chaos:
                 await self.ask("GET", f"/v1/charges/{self.chance.choice(self.known)}")
 
     async def ask(self, method: str, path: str, **more: Any) -> Answer | None:
-        """None when the connection was cut: then nobody knows."""
+        """Sends a request; None when the connection was cut, and the outcome is unknown."""
         try:
             answer = await self.client.ask(method, path, **more)
         except GONE:
@@ -205,7 +204,7 @@ class Chaos:
         body["tipo"] = self.chance.choice(["boleto", "boleto_hibrido"])
         if self.chance.random() < 0.5:
             body |= {"fine": {"percent": "2.00"}, "payable_days_after_due": self.chance.randint(2, 9)}
-        # Half of the merchants give up after one no, the others ask again until they have their boleto.
+        # Half of the clients give up after one refusal; the others send the request again until they have a boleto.
         patient = self.chance.random() < 0.5
         gives_up_at = asyncio.get_running_loop().time() + KEPT_TRYING_S
         while True:
@@ -232,7 +231,7 @@ class Chaos:
         await self.ask("PATCH", "/v1/charges/due-date", json={"charge_id": charge_id, "due_date": due})
 
     async def pay(self) -> None:
-        """A payer's bank looks before it pays: no money for a boleto that is not open."""
+        """Pays as a payer's bank does, which first checks that the boleto is open."""
         charge_id = self.chance.choice(self.known)
         body = {"number": self.numbers[charge_id]}
         if self.chance.random() < 0.3:
@@ -244,8 +243,8 @@ class Chaos:
             self.told["pay cut"] += 1
 
     async def announce(self, number: str) -> None:
-        """The bank's announcement before anything was paid, twice, and the next number's, which may be no boleto
-        yet."""
+        """Sends the bank's callback twice before anything was paid, with this number and the next, which may not be a
+        boleto's yet."""
         early = f"{int(number) + 1:020}"
         for _ in range(2):
             with contextlib.suppress(*GONE):
@@ -253,11 +252,12 @@ class Chaos:
                 await (await self.http.post(path, json=[{"id": number}, {"id": early}])).read()
 
     async def breaker(self) -> None:
-        """One fault after the other; with them a worker, an API process, PostgreSQL or Redis."""
+        """Causes one fault of the bank after another, and meanwhile kills a worker, an API process or PostgreSQL, or
+        flushes Redis."""
         while not self.over:
             await self.fault(self.chance.choice(FAULTS))
             await asyncio.sleep(self.chance.uniform(*FAULT_S))
-            # Killed a moment ago and not replaced yet, it is dead already.
+            # A process that was killed a moment ago may not be replaced yet.
             with contextlib.suppress(ProcessLookupError, IndexError):
                 await self.kill()
             await self.fault("up")
@@ -280,7 +280,7 @@ class Chaos:
         await self.choose("fault", fault=fault)
 
     async def choose(self, switch: str, **how: Any) -> None:
-        """How the bank behaves from now on, which it keeps in its books: they may be away for a moment."""
+        """Sets how the bank behaves from now on. The bank stores this in its books, which may be away for a moment."""
 
         async def chosen() -> bool:
             async with self.http.post(f"{self.system.bank_url}/simulated/{switch}", json=how) as answer:
@@ -298,9 +298,9 @@ async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: 
         await asyncio.gather(*(chaos.run_client() for _ in range(CLIENTS)))
     finally:
         chaos.over = True
-        await breaking  # what ended it early is why the bank never came back
+        await breaking  # raises what ended the breaker early, which would leave the bank broken
         await chaos.fault("up")
-        # Who asks within half a minute is still shown what was shown before.
+        # With the cache on, the bank repeats its last answers for half a minute.
         await chaos.choose("boleto-rules", detail_cache_s=0)
         await chaos.http.close()
     print(dict(chaos.told))
@@ -383,7 +383,7 @@ async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mo
         before = await client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
         assert before.status == 201, before.raw
         await fault("timeout_before")
-        # More than a worker asks at once: every place at the bank's counter is taken by somebody who waits.
+        # More requests than a worker sends concurrently: all its calls to the bank hang.
         hanging = [
             asyncio.create_task(client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4())))
             for _ in range(120)
@@ -398,7 +398,7 @@ async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mo
                 assert boleto.status == 201, boleto.raw
                 assert (await sandbox.paid())["status"] == "paid"
                 if any(task.done() for task in hanging):
-                    break  # a busy machine does no ten rounds in ten seconds
+                    break  # a busy machine may not manage ten rounds in ten seconds
                 served += 1
             assert served, "what was fast was fast while the bank hung"
             answers = await asyncio.gather(*hanging)
@@ -412,7 +412,7 @@ async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mo
 
 
 async def issued_in_the_end(client: ApiClient) -> dict[str, Any]:
-    """A boleto, as soon as the bank answers again: calls that hung may still hold the worker's places there."""
+    """Issues a boleto once the bank answers again: calls that hung may still use up the worker's concurrent calls."""
     body, key = boleto_body(), str(uuid4())
     for _ in range(KEPT_TRYING):
         answer = await client.ask("POST", "/v1/charges/boleto", json=body, key=key)

@@ -1,4 +1,5 @@
-"""While PostgreSQL stays away everybody is told so within seconds, however many asked together; then all goes on."""
+"""While PostgreSQL stays away, all requests are refused within seconds, however many arrive together; they succeed once
+it is back."""
 
 import asyncio
 import time
@@ -40,7 +41,7 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
         token = await api.token()
         keys = [str(uuid4()) for _ in range(TOGETHER)]
         assert {reply.status for reply in await _create(api, token, keys[:1])} == {201}
-        # All have looked their keys up and are about to be written when it goes.
+        # The creations have looked up their keys and are about to be written when PostgreSQL stops.
         lock = await connect(postgres.dsn)
         await lock.execute("BEGIN")
         await lock.execute("LOCK TABLE charge IN ACCESS EXCLUSIVE MODE")
@@ -51,7 +52,7 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
         lock.terminate()
         replies = await asyncio.wait_for(creating, TOLD_S * 3)
         took_s = time.monotonic() - began
-        # The lock may end some milliseconds before a batch that waits for it does: it is written then.
+        # The lock may end some milliseconds before a batch that waits for it; that batch is written then.
         told = [reply for reply in replies if reply.status != 201]
         assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in told} == {
             (503, "SERVICE_UNAVAILABLE", "1")
@@ -66,7 +67,7 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
 async def test_a_command_whose_time_is_over_ends_while_postgres_hangs(
     servers: Any, monkeypatch: pytest.MonkeyPatch, in_transaction: bool
 ) -> None:
-    """asyncpg waits until the server has cancelled the statement under way, which one that hangs does never."""
+    """asyncpg waits until the server has cancelled the running statement, which a server that hangs never does."""
     async with hanging(servers.database_url) as (url, hangs):
         monkeypatch.setenv("DATABASE_URL", url)
 

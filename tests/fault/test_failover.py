@@ -1,4 +1,4 @@
-"""The primary dies under load and its synchronous standby takes over: nothing acknowledged is lost or doubles, and no
+"""The primary dies under load and its synchronous standby takes over: nothing acknowledged is lost or doubled, and no
 process is restarted."""
 
 import asyncio
@@ -28,7 +28,7 @@ CLIENTS = 8
 async def test_a_host_that_says_nothing_does_not_keep_from_the_next(
     servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a machine without power does, or one behind a cut line: it refuses no connection and answers none."""
+    """The silent host behaves like a machine without power or network: it neither refuses connections nor answers."""
     monkeypatch.setattr(primary, "HOST_S", 0.5)
     asked = 0
 
@@ -50,7 +50,7 @@ async def test_a_host_that_says_nothing_does_not_keep_from_the_next(
 
 
 async def test_a_server_that_takes_no_writes_any_more_counts_as_away_and_is_left(servers: Any) -> None:
-    """As a demoted primary does behind a proxy, which keeps its clients' connections open."""
+    """A demoted primary behind a proxy does this: the proxy keeps the clients' connections open."""
     pool = await open_pool(servers.database_url, name="tests", size=1)
     try:
         async with session(pool) as conn:
@@ -77,7 +77,7 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged(
 ) -> None:
     two = servers_of_two
     await two.synchronous()
-    # The standby is named first: which of them takes writes is asked, and not taken from their order.
+    # The standby is named first: the process asks which server takes writes, and does not rely on the order.
     url = both(two.standby.app_dsn, two.primary.app_dsn)
     await migrate(both(two.standby.dsn, two.primary.dsn), app_url=url, report_url=two.primary.report_dsn)
     named = SimpleNamespace(database_url=url, redis_url=servers.redis_url)

@@ -1,4 +1,4 @@
-"""kill -9 of a process while merchants create and pay: nothing acknowledged is lost, nothing doubles (faults F1-F9)."""
+"""kill -9 of a process while merchants create and pay: nothing acknowledged is lost or doubled (faults F1-F9)."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
 
 
 def _broken(system: System) -> list[str]:
-    """What processes of the API said of requests that failed here."""
+    """Returns lines of the API's log about requests that failed by a fault of ours."""
     lines = (system.home / "logs" / "api.log").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if "request_broken" in line][:5]
 
@@ -65,7 +65,7 @@ async def test_nothing_acknowledged_is_lost_and_nothing_doubles(
 
 
 async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: System, merchant: ApiMerchant) -> None:
-    """PostgreSQL's side of each connection of the API is ended again and again: before, in and after a commit."""
+    """PostgreSQL ends all connections of the API again and again: before, during and after a commit."""
     load = Load(merchant.sandbox)
     clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     cut = 0
@@ -82,8 +82,8 @@ async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: Syst
 
 
 async def assert_nothing_is_lost(alone: System, load: Load) -> None:
-    """Compare what the clients were told with what there is."""
-    # What the clients were told: yes, "come back", or nothing at all. Never that we are broken.
+    """Compares the answers that clients got with what is stored."""
+    # Clients may get a success, a 503 or a lost connection, but never a 500.
     assert load.told.keys() <= {200, 201, 503, "connection lost"}, (load.told, _broken(alone))
 
     await load.assert_nothing_is_lost(alone.redis_url)
@@ -91,7 +91,7 @@ async def assert_nothing_is_lost(alone: System, load: Load) -> None:
 
 
 async def test_no_two_charges_share_a_location(alone: System) -> None:
-    """A location is an address: whoever pays there pays that charge."""
+    """A location is the address in a QR Code: a payment there pays the charge that has the location."""
     async with books_of(alone) as books:
         shared = "SELECT count(*) - count(DISTINCT location) FROM charge"
         assert await books.fetchval(shared) == 0
@@ -99,7 +99,7 @@ async def test_no_two_charges_share_a_location(alone: System) -> None:
 
 
 async def test_every_order_to_the_bank_is_done_in_the_end(alone: System) -> None:
-    """What a dead worker held comes back when its lease is over; here the lease is cut short."""
+    """Another worker takes the orders of a dead worker once their lease is over; here the lease is cut short."""
     async with books_of(alone) as books:
         await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
         left = "SELECT count(*) FROM bank_order"

@@ -1,4 +1,4 @@
-"""Patroni promotes the standby of a machine that is gone: nothing acknowledged is lost, and no process is restarted."""
+"""Patroni promotes the standby of a lost machine: nothing acknowledged is lost, and no process is restarted."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from tests.support.patroni import PROGRAM, VOTER, watched
 
 CLIENTS = 4
 PROMOTED_S = 90.0
-"""Patroni waits 20 s, the shortest it takes, before a machine that is silent counts as gone."""
+"""Patroni waits 20 s, its minimum, before a silent machine counts as lost."""
 
 
 @pytest.mark.heavy

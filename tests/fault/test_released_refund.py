@@ -1,4 +1,4 @@
-"""kill -9 of the worker after staff released a held refund: its money goes out once, whatever the moment."""
+"""kill -9 of the worker after staff released a held refund: its money is sent once, whenever the worker dies."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ SLOW_MS = 4_000
 
 @pytest.fixture(scope="module")
 def alone(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system of this file's own, started where few files may be open unless a process asks for more."""
+    """A system of this file's own, started with a low soft limit of open files, which a process must raise."""
     system = System(temporary_home())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -51,7 +51,7 @@ def alone(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 async def held_refund(alone: System, client: ApiClient) -> UUID:
-    """A boleto of production, paid on its line, whose refund is beyond the day's bound."""
+    """Returns a held refund: of a production boleto paid by its line, above the daily bound for refunds by transfer."""
     charge = await issued(client, "6000.00")
     body = {"number": charge["boleto"]["nosso_numero"]}
     async with client.http.post(f"{alone.bank_url}/simulated/pay", json=body) as answer:
@@ -72,7 +72,7 @@ async def held_refund(alone: System, client: ApiClient) -> UUID:
 
 
 async def release(books: Books, refund_id: UUID) -> None:
-    """As the staff's page does."""
+    """Releases the refund as the staff's page does."""
     async with books.transaction():
         await release_refund(books, refund_id, by="ana", reason=None, now=to_millisecond(datetime.now(UTC)))
 
@@ -102,7 +102,7 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(alone:
             await asyncio.sleep(SLOW_MS / 2_000)
             dead = killed(alone, "worker")
             await fault(alone, client, fault="up")
-            # The lease of the dead is over at once, instead of after a minute.
+            # The dead worker's lease ends at once instead of after a minute.
             await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
         await asyncio.to_thread(replaced, alone, "worker", dead)
 

@@ -1,4 +1,4 @@
-"""Promises of running it: one clear line when it cannot, and nothing lost however it ends."""
+"""Promises about running the system: one clear line when it cannot start, and nothing lost however it ends."""
 
 import contextlib
 import os
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def broken() -> Iterator[System]:
-    """A system that tests may break and leave running, in a folder with spaces in its name, a long one and a closed
-    one."""
+    """A system that tests may break and leave running. Its path has a folder with spaces, one with a long name, and one
+    that other users may not enter."""
     top = temporary_home()
     home = top / "a folder with spaces" / ("long" * 40) / "home"
     home.parent.mkdir(parents=True)
@@ -41,13 +41,13 @@ def broken() -> Iterator[System]:
 
 @pytest.fixture
 def alone(broken: System) -> System:
-    """It, running."""
+    """The system `broken`, running."""
     return broken if broken.running() else broken.start()
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[System]:
-    """One that is as it was after each test: what is broken of it is repaired by itself."""
+    """A system that is whole again after each test: it repairs by itself what a test breaks."""
     home = temporary_home()
     system = System(home, env=TWO_APIS).start()
     try:
@@ -60,7 +60,7 @@ def running() -> Iterator[System]:
 
 
 def _refused(home: Path, **env: str) -> str:
-    """Start, which must fail; the one line it says."""
+    """Starts a system, which must fail; returns the one line that it prints."""
     system = System(home, env=env)
     system.spawn()
     assert system.process.wait(60) == 1
@@ -182,7 +182,7 @@ def test_a_home_with_spaces_and_a_long_closed_path(alone: System) -> None:
 
 
 def test_ctrl_c_stops_cleanly_and_a_second_start_finds_all(running: System, alone: System) -> None:
-    """How long it takes is measured by `python -m bench start`: a machine that others use keeps no time."""
+    """`python -m bench start` measures how long this takes: on a shared machine a test cannot assert a time."""
     first = alone.dev
     made = alone.create_merchant()
     pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
@@ -203,7 +203,7 @@ def test_kill_9_of_the_supervisor_leaves_nobody_and_loses_nothing(alone: System)
     made = alone.create_merchant()
     pids = [pid for kind in ("api", "worker", "bank", "postgres", "redis") for pid in alone.pids(kind)]
     alone.kill()
-    alone.start()  # at once, while the old ones are still ending
+    alone.start()  # at once, while the old processes are still ending
     assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
     until(lambda: all(_gone(pid) for pid in pids), what="old processes end")
 
@@ -212,7 +212,7 @@ def test_kill_9_of_everything_loses_nothing(alone: System) -> None:
     made = alone.create_merchant()
     pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError):  # its parent went first, and it with it
+        with contextlib.suppress(ProcessLookupError):  # the process ended with its parent, which was killed first
             os.kill(pid, signal.SIGKILL)
     alone.process.wait(30)
     alone.start()
@@ -227,17 +227,17 @@ def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     top = temporary_home(on_disk=True).parent
     checkout, site, base = top / "checkout of nobody", top / "site", top / "python"
     packages = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
-    packages.add("docs")  # some of it is served
+    packages.add("docs")  # some files of docs are served
     for package in packages:
         shutil.copytree(ROOT / package, checkout / package)
-    # What is compiled is copied too. Processes that start together would each compile it, and in folders that this user
-    # may not write to once more at each start.
+    # Compiled files are copied too. Without them, processes that start together would each compile all modules, and do
+    # so again at each start in folders that this user may not write to.
     installed, unused = Path(sysconfig.get_path("purelib")), shutil.ignore_patterns("quita.pth", "kubernetes_validate")
-    # 18,000 files, without the half that only a test reads. A link is the same file with the same rights, where both
-    # lie on one file system.
+    # 18,000 files, without the half that only a test reads. On one file system hard links replace copies: a link is the
+    # same file with the same rights.
     copied = os.link if installed.stat().st_dev == top.stat().st_dev else shutil.copy2
     shutil.copytree(installed, site, symlinks=True, ignore=unused, copy_function=copied)
-    # Root's Python may lie where nobody may not enter, so it is copied as well.
+    # Root's Python may be in a folder that the user nobody may not enter, so Python is copied as well.
     library = Path(sysconfig.get_path("stdlib"))
     unused = shutil.ignore_patterns("site-packages", "dist-packages", "test", "config-*", "idlelib")
     shutil.copytree(library, base / "lib" / library.name, symlinks=True, ignore=unused)

@@ -1,5 +1,5 @@
-"""A Redis behind Sentinels whose master is lost or demoted: another is used within seconds, and no answer is wrong
-meanwhile."""
+"""The master of a Redis behind Sentinels is killed or demoted: another master is used within seconds, and no answer is
+wrong meanwhile."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from tests.support.sentinels import Watched, watched
 from tests.support.system import remove_home, temporary_home
 
 FAILOVER_S_MAX = 20.0
-"""Far above what it takes, which is printed."""
+"""Far above the time that a failover takes, which the test prints."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def redis() -> Iterator[Watched]:
 
 
 async def until_locked(redis: Watched) -> float:
-    """Until locks are taken again; how many seconds that took."""
+    """Waits until a lock can be taken again; returns how many seconds that took."""
     client, began = open_redis(redis.url, blocking=False), time.monotonic()
     locks = IdempotencyLocks(client)
     while (await locks.take((Owner(uuid4(), Mode.SANDBOX), "one")))[0] is not Lock.TAKEN:
@@ -47,7 +47,7 @@ async def until_locked(redis: Watched) -> float:
 
 
 class Twins:
-    """Pairs of equal creations, sent together for as long as it takes."""
+    """Three equal creations with one key, sent together, again and again until `over`."""
 
     def __init__(self, api: Api, token: str) -> None:
         self._api, self._token = api, token
@@ -63,7 +63,7 @@ class Twins:
             assert {reply.status for reply in replies} <= {200, 201}, replies
             assert sum(reply.status == 201 for reply in replies) == 1
             self.charges.append({reply.json()["charge_id"] for reply in replies})
-            await asyncio.sleep(0.02)  # however long the failover takes, the locations last
+            await asyncio.sleep(0.02)  # so that the locations last, however long the failover takes
 
 
 @pytest.mark.parametrize("lost", ["killed", "demoted"])
@@ -71,7 +71,7 @@ async def test_another_master_is_used_and_no_answer_is_wrong_meanwhile(servers: 
     async with open_api(servers.database_url, redis.url) as api:
         twins = Twins(api, await api.token())
         running = [asyncio.create_task(twins.run()) for _ in range(4)]
-        # Connections that were open before: to locks, to the queue and to the reader of replies.
+        # Connections opened before the failover: of locks, of the queue and of the reader of replies.
         client, queue = open_redis(redis.url, blocking=False), QueueRedis(redis.url)
         jobs, woken = Jobs(client), asyncio.Event()
         queue.run_now = lambda lane: woken.set()
@@ -101,7 +101,7 @@ async def test_another_master_is_used_and_no_answer_is_wrong_meanwhile(servers: 
 
 
 async def test_a_connection_to_a_server_that_was_demoted_is_left(home: Path) -> None:
-    """Where an address names one server and leads to whichever is the master."""
+    """An address may name one server and lead to whichever is the master."""
     server = EmbeddedRedis()
     server.start(home)
     client, operator = open_redis(server.dsn, blocking=False), Redis.from_url(server.dsn)

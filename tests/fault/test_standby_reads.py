@@ -1,4 +1,4 @@
-"""What a standby answers is never older than what was acknowledged; one that is behind or gone is not asked."""
+"""A standby's answer is never older than what was acknowledged; a standby that is behind or away is not asked."""
 
 import asyncio
 import os
@@ -48,12 +48,12 @@ async def api(servers: Any, two: Pair) -> AsyncIterator[Api]:
 
 
 def answered(server: str) -> float:
-    """How many reads this server has answered."""
+    """Returns how many reads this server has answered."""
     return REGISTRY.get_sample_value("quita_reads_total", {"server": server}) or 0.0
 
 
 async def stale(api: Api, count: int) -> list[str]:
-    """Read so many lists, each right after a charge of it was created; those that did not show it."""
+    """Reads `count` lists, each right after one of its charges was created; returns those that miss the charge."""
     token, missing = await api.token(), []
     conn = await connect(api.settings.database_url)
     for _ in range(0, count, 4_000):
@@ -79,7 +79,7 @@ async def stale(api: Api, count: int) -> list[str]:
 
 @pytest.mark.parametrize("synchronous", [True, False])
 async def test_no_list_is_older_than_what_was_acknowledged(api: Api, two: Pair, synchronous: bool) -> None:
-    """Whether commits wait for the standby or not: only how often it can be asked hangs on that."""
+    """Whether commits wait for the standby decides only how often the standby can be asked."""
     await two.synchronous(on=synchronous)
     before = answered("standby"), answered("primary")
     assert await stale(api, READS) == []
@@ -105,7 +105,7 @@ async def test_what_is_overdue_is_settled_before_the_standby_is_asked(api: Api, 
 
 
 async def until_at_standby(api: Api) -> None:
-    """Until lists are answered by the standby."""
+    """Waits until the standby answers lists."""
     token = await api.token()
 
     async def asked() -> bool:
@@ -129,7 +129,7 @@ async def test_pages_and_files_of_people_come_from_it_too(api: Api, two: Pair) -
             shown = (await books.charge(4_321)).charge_id[-8:]
             for path in ("/painel/cobrancas", "/painel/cobrancas.csv"):
                 assert shown in (await person.get(path)).html
-            assert answered("standby") == before + 4  # the list counts besides
+            assert answered("standby") == before + 4  # the page of the list also reads its counts
     finally:
         await pool.close()
 
@@ -172,7 +172,7 @@ async def test_a_read_whose_standby_dies_is_asked_again_at_the_primary(api: Api,
 
 
 async def replayed(two: Pair, primary: Any) -> bool:
-    """Whether the standby has replayed what there is, so that it is asked."""
+    """Whether the standby has replayed everything written so far, and is therefore asked."""
     async with session(primary) as conn:
         written = await conn.fetchval("SELECT pg_current_wal_lsn()::text")
     return bool(await two.run(two.standby, f"SELECT pg_last_wal_replay_lsn() >= '{written}'"))

@@ -1,4 +1,4 @@
-"""A log that takes no line, a disk that is full, a proxy in the environment: what runs goes on."""
+"""A log that takes no line, a full disk, a proxy in the environment: the processes that run go on."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.heavy
 
 @pytest.fixture
 def system(home: Path) -> Iterator[System]:
-    """One of the test's own, which is started by the test."""
+    """A system of the test's own, which the test starts."""
     made = System(home)
     yield made
     if made.running():
@@ -27,7 +27,7 @@ def system(home: Path) -> Iterator[System]:
 
 
 async def _works(merchant: ApiMerchant) -> None:
-    """A boleto is registered by a worker at the bank, and a production PIX becomes payable there."""
+    """Asserts that the system works: a worker registers a boleto at the bank, and a PIX charge is paid."""
 
     async def boleto() -> Answer | None:
         answer = await issue(merchant.sandbox, key=str(uuid4()))
@@ -45,7 +45,7 @@ async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(syste
     system.start()
     async with new_merchant(system) as merchant:
         await _works(merchant)
-        # All that runs now has something to log, and nowhere to.
+        # Now every process has something to log, and its log takes no line.
         postgres = system.pids("postgres")[0]
         os.kill(postgres, signal.SIGQUIT)
         answer = await merchant.sandbox.get("/v1/charges")
@@ -77,7 +77,7 @@ def test_a_worker_that_is_gone_is_seen_in_the_status(system: System) -> None:
     system.start()
     (worker,) = until(lambda: [each for each in _status(system)["workers"] if each["well"]], what="a heartbeat")
     assert worker["failing"] == []
-    # It lives and does nothing.
+    # The worker lives and does nothing.
     os.kill(system.pids("worker")[0], signal.SIGSTOP)
     try:
         until(lambda: not _status(system)["working"], within_s=60, what="a worker that is missed")
@@ -157,6 +157,6 @@ def test_nothing_starts_for_production_with_what_is_of_local_work(home: Path) ->
     assert doctor.returncode == 1
     for fault in doctor.stdout.splitlines():
         name = fault.split()[0]
-        # `quita up` makes a key and a bank of its own.
+        # `quita up` makes a key and a database of its own.
         assert name in said or name in ("SECRET_KEY", "DATABASE_URL"), fault
     assert json.loads(system.quita("doctor", "--json").stdout)["environment"] == "production"

@@ -1,6 +1,7 @@
-"""Every event is told at least once, with its own id and bytes, while workers are killed and Redis forgets or is away.
+"""Every event is delivered at least once, with its own id and bytes, while workers are killed and Redis is flushed or
+away.
 
-`make fault` runs it in full; FAULT=full does so for one test.
+`make fault` runs all of it; FAULT=full does so for a single test.
 """
 
 import asyncio
@@ -34,10 +35,10 @@ PER_S = 400
 MERCHANTS = 40
 WORKERS = 2
 LEASE_S = 2.0
-TWICE_MAX = 100  # of a kill: what a worker has under way (docs/decisions/0028-speed.md)
+TWICE_MAX = 100  # for each kill: the deliveries that a worker has under way (docs/decisions/0028-speed.md)
 STARTED_S_MAX = 30.0
 DRAINED_S_MAX = 60.0
-LEFT_S_MAX = 60.0  # what is under way has 12 s to end; the rest is for a machine that is busy
+LEFT_S_MAX = 60.0  # deliveries under way have 12 s to end; the rest is for a busy machine
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ async def quiet(pool: Pool) -> AsyncIterator[None]:
 
 
 class Workers:
-    """Processes as `quita up` starts them, each started again when it was killed."""
+    """Worker processes as `quita up` starts them; one that was killed is started again."""
 
     def __init__(self, database_url: str, redis_url: str, home: Path, *, lease_s: float = LEASE_S) -> None:
         self._log = home / "workers.log"
@@ -85,13 +86,13 @@ class Workers:
             return subprocess.Popen([sys.executable, "-m", "workers"], cwd=ROOT, env=self._env, stdout=log, stderr=log)
 
     def kill(self, index: int) -> None:
-        """kill -9, and another in its place."""
+        """Kills a worker with -9, and starts another in its place."""
         self.processes[index].kill()
         self.processes[index].wait()
         self.processes[index] = self._start()
 
     def replace(self, index: int) -> None:
-        """As a release does: another is started, and the old one asked to leave, which it must do cleanly."""
+        """Replaces a worker as a release does: starts another, then stops the old one, which must end cleanly."""
         old, self.processes[index] = self.processes[index], self._start()
         old.send_signal(signal.SIGTERM)
         assert old.wait(LEFT_S_MAX) == 0, self.said().decode()[-4000:]
@@ -117,7 +118,7 @@ class Workers:
 
 
 async def forget_and_come_back(redis: EmbeddedRedis, over: asyncio.Event) -> None:
-    """Flushed twice a second, and once away for a while."""
+    """Flushes Redis twice a second, and stops it once for a while."""
     client: Redis = open_redis(redis.dsn, blocking=False)
     rounds = 0
     while not over.is_set():
@@ -182,7 +183,7 @@ async def test_workers_replaced_under_load_lose_and_double_nothing(
     tmp_path.chmod(0o711)
     client = open_redis(redis.dsn, blocking=False)
     jobs = Jobs(client)
-    # Whoever stands still for long on a busy machine is not to be taken for dead: here nobody dies.
+    # A long lease: no worker dies here, and one that a busy machine delays must not be taken for dead.
     workers = Workers(servers.database_url, redis.dsn, tmp_path, lease_s=15.0)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(client.aclose)
@@ -231,7 +232,7 @@ async def everything_is_told(pool: Pool, merchants: list[Merchant], workers: Wor
 
 
 async def test_a_redis_that_stays_away_costs_a_second_and_no_event(pool: Pool, servers: Any, tmp_path: Path) -> None:
-    """The sweep alone carries what would otherwise be woken."""
+    """Without wake-ups through Redis, only the workers' regular sweep finds the deliveries."""
     workers = Workers(servers.database_url, "redis://127.0.0.1:1/0", tmp_path)
     async with AsyncExitStack() as opened:
         opened.callback(workers.stop)
@@ -245,5 +246,5 @@ async def test_a_redis_that_stays_away_costs_a_second_and_no_event(pool: Pool, s
             await receiver.reached(n)
             delays_s.append(receiver.requests[-1].at - began)
             await asyncio.sleep(0.1)
-    # A machine that stands still for a moment delays one of them, a sweep that is late all.
+    # The median: a machine that stalls for a moment delays one delivery, a late sweep delays all.
     assert sorted(delays_s)[2] < 2.5, delays_s

@@ -1,1 +1,1 @@
-"""The dashboard, for merchants' people: signed in, in Portuguese, one table of pages and who may open them."""
+"""The dashboard for merchants' people, in Portuguese; table.py has its pages and the roles that may open them."""

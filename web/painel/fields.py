@@ -1,8 +1,7 @@
-"""A form as it was filled in: what each field means, and what is wrong with it, in the words of whoever filled it in.
+"""A form as it was filled in: what each field means, and what is wrong with it, in words for the person who typed it.
 
-Nothing is thrown away: a form that cannot be taken is shown again as it was, with a sentence beside each field. What is
-right or wrong is what the API says of the same things (contract sections 2, 5 and 6); only how an amount is written
-differs.
+Nothing typed is lost: a form that cannot be accepted is shown again as it was filled in, with a sentence beside each
+wrong field. The rules are those of the API (contract sections 2, 5 and 6); only amounts are written differently.
 """
 
 import re
@@ -16,7 +15,7 @@ from domain.instants import parse_day
 from domain.payer import is_mail_address
 from web.painel.page_request import PageRequest
 
-# A PIX key that is a document or a telephone, however it is punctuated.
+# Marks that people write into a PIX key that is a document or a telephone number.
 _PUNCTUATION = str.maketrans("", "", ".-/() ")
 _ZERO = re.compile(r"(R\$)?[ \u00a0]*0{1,10}(,0{1,2})?[ \u00a0]*%?")
 NO_OPTION = "Escolha uma das opções."
@@ -24,21 +23,22 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Filled:
-    """`faults` are by field; what is not about one field stands under "form"."""
+    """A form that was sent, or is to be filled in. `faults` has a sentence by field; a fault of no single field is
+    under "form"."""
 
     def __init__(self, request: PageRequest | None = None, shown: Mapping[str, str] | None = None) -> None:
-        """As it was sent with `request`; without one an empty form, in which `shown` stands."""
+        """Takes the fields as sent with `request`; without a request, the form is empty except for `shown`."""
         self._request = request
         self._shown = shown or {}
         self._meant: dict[str, str] = {}
         self.faults: dict[str, str] = {}
 
     def value(self, name: str) -> str:
-        """As it was typed, for the field."""
+        """Returns the field as it was typed, to fill it again."""
         return self._shown.get(name, "") if self._request is None else self._request.field(name)
 
     def means(self, name: str, value: str) -> None:
-        """What stands in the field is taken for this; the field goes on showing what stands in it."""
+        """Takes the field to mean `value`; the field goes on showing what was typed into it."""
         self._meant[name] = value
 
     def has(self, name: str) -> bool:
@@ -65,11 +65,11 @@ class Filled:
             return None
 
     def is_zero(self, name: str) -> bool:
-        """Whether nothing is meant, as people type it: "0", "0,00", "R$ 0"."""
+        """Whether the field means zero, as people type it: "0", "0,00", "R$ 0"."""
         return _ZERO.fullmatch(self.value(name)) is not None
 
     def percent(self, name: str, bps_max: int) -> int | None:
-        """Hundredths of a percent, typed as amounts are: "2", "2,5"; it may be left out."""
+        """Returns hundredths of a percent, typed like an amount: "2", "2,5"; None for an empty field."""
         value = self._given(name, required=False)
         try:
             return None if value is None else parse_brl(value.removesuffix("%").strip(), cents_max=bps_max)
@@ -78,7 +78,7 @@ class Filled:
             return None
 
     def day(self, name: str, *, first: date | None = None, required: bool = True) -> date | None:
-        """Up to the last day a barcode carries; `first` is the earliest it may be."""
+        """Returns a day from `first` on, and up to LAST_DUE, the last day that a barcode can carry."""
         value = self._given(name, required=required)
         try:
             found = None if value is None else parse_day(iso_day(value))
@@ -107,14 +107,14 @@ class Filled:
         return int(value)
 
     def digits(self, name: str, length: int, fault: str) -> str | None:
-        """So many digits, however they are punctuated."""
+        """Returns a number of `length` digits, however it is punctuated."""
         value = self._given(name, required=True, bare=True)
         if value is not None and not (value.isascii() and value.isdigit() and len(value) == length):
             self.wrong(name, fault)
         return value
 
     def document(self, name: str, *, letters: bool, production: bool, required: bool) -> str | None:
-        """A CPF or CNPJ, bare. Fictional ones will do in test, as for the API."""
+        """Returns a CPF or CNPJ without punctuation. As in the API, test mode accepts fictional ones."""
         value = self._given(name, required=required, bare=True)
         if value is None:
             return None
@@ -132,7 +132,7 @@ class Filled:
         return value
 
     def _given(self, name: str, *, required: bool, bare: bool = False) -> str | None:
-        """None for a field left empty, which is a fault when it is required; `bare`: without punctuation."""
+        """Returns what the field means; None for an empty field, a fault if `required`. `bare`: without punctuation."""
         value = self._meant.get(name) or self.value(name)
         if bare:
             value = without_marks(value)
@@ -142,6 +142,7 @@ class Filled:
 
 
 def typed_pix_key(given: str) -> str:
-    """A PIX key as the DICT writes it, when it was typed as people write documents and telephones."""
+    """Returns a PIX key as the DICT writes it: a document or a telephone number without punctuation, any other key in
+    lower case."""
     bare = given.translate(_PUNCTUATION)
     return bare if bare.removeprefix("+").isdigit() else given.lower()

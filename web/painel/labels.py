@@ -1,4 +1,4 @@
-"""What everything is called in the dashboard, one table for each set of names."""
+"""The names that the dashboard shows to people, one table for each set of names."""
 
 import re
 from typing import Final
@@ -104,7 +104,7 @@ KYC: Final[dict[str, str]] = {
 KYC_CHIPS: Final[dict[str, str]] = {
     Kyc.PENDING: "chip-warn", Kyc.APPROVED: "chip-paid", Kyc.REJECTED: "chip-expired", Kyc.BLOCKED: "chip-expired",
 }
-# What a registration lacks, and what for.
+# What a registration may lack, and what each is needed for.
 MISSING: Final[dict[str, str]] = {
     "document": "CNPJ válido",
     "address": "Endereço completo (rua, número, bairro, cidade, estado e CEP): os boletos o levam",
@@ -112,7 +112,7 @@ MISSING: Final[dict[str, str]] = {
     "owner": "Um proprietário que já escolheu a senha, pelo link enviado ao e-mail dele",
 }
 ROLES: Final = people_letter.ROLES
-# Names that programs, banks and support go by: what a person calls each, and what it is good for.
+# Identifiers used by programs, banks and support: the name that people see, and what the identifier is for.
 TERMS: Final[dict[str, tuple[str, str]]] = {
     "account_id": ("ID da conta", "Como a API e o suporte chamam a sua conta. Tenha-o à mão quando nos procurar."),
     "charge_id": ("ID da cobrança", "Como a API e o suporte chamam esta cobrança. Não muda nunca."),
@@ -200,7 +200,7 @@ ACTIONS: Final[dict[str, str]] = {
     "charge.expired_in_test": "Expirou uma cobrança de teste",
     "charge.failed_in_test": "Fez uma cobrança de teste falhar",
     "sandbox.clock_advanced": "Adiantou o relógio do teste",
-    # Of a boleto only the asking is known when it is written down; what the bank said stands in the charge's own life.
+    # Changes of a boleto are logged when the bank is asked; the bank's answer appears in the history of the charge.
     "boleto.write_off_ordered": "Pediu a baixa de um boleto",
     "boleto.test_payment_ordered": "Pediu a simulação do pagamento de um boleto",
     "boleto.redate_ordered": "Pediu outro vencimento para um boleto",
@@ -213,7 +213,7 @@ ACTIONS: Final[dict[str, str]] = {
     "schedule.created": "Programou cobranças", "schedule.paused": "Pausou uma programação",
     "schedule.resumed": "Retomou uma programação", "schedule.cancelled": "Cancelou uma programação",
 }
-# The facts of an action, and those of their values that are no words of the merchant's own.
+# Names for the facts of an action, and for those of their values that no person typed.
 FACTS: Final[dict[str, str]] = {
     "cell": "célula", "staff_of": "equipe da célula", "account_id": "conta", "cnpj": "CNPJ",
     "person": "pessoa", "name": "nome", "per_second": "por segundo", "burst": "de uma vez",
@@ -240,7 +240,7 @@ _DECIMAL: Final = re.compile(r"(\d+)\.(\d\d)")
 
 
 def fact_value(value: str) -> str:
-    """As people here read it: an amount has a comma."""
+    """Returns a fact's value as people read it: an amount has a decimal comma."""
     decimal = _DECIMAL.fullmatch(value)
     return amount(int(decimal[1] + decimal[2])) if decimal else FACT_VALUES.get(value, value)
 
@@ -354,11 +354,11 @@ REFUSED: Final[dict[Code, tuple[str, str]]] = {
 
 
 def why(code: str) -> str:
-    """The title of a refusal, by the name of its code."""
+    """Returns the title of a refusal by the name of its code."""
     return REFUSED.get(Code[code], REFUSED[Code.INTERNAL_ERROR])[0]
 
 
 def refusal(code: Code) -> str:
-    """Title and text as one line, for where a title cannot stand by itself."""
+    """Returns title and text as one line, for places that show no separate title."""
     title, text = REFUSED.get(code, REFUSED[Code.INTERNAL_ERROR])
     return f"{title}. {text}"

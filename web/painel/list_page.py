@@ -39,7 +39,7 @@ async def _in_one(request: PageRequest, filters: Filters) -> Sequence[Filters]:
 
 
 class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=True):
-    """`name` is the template's, `path` the page's, `words` the template's."""
+    """A list: `name` is its template, `path` the path of its page, `words` the fixed values of the template."""
 
     name: str
     path: str
@@ -48,22 +48,22 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     more_names: tuple[str, ...] = ()
     """Parameters of the address beside those of the filters' fields."""
     read: Callable[[ListQuery, PageRequest], Filters] | None = None
-    """How the filters are read where parameters and fields differ: then `more_names` are all parameters."""
+    """Reads the filters of a list whose parameters and fields differ; `more_names` then has all its parameters."""
     fetch: Callable[[PageRequest], Callable[..., Awaitable[tuple[Sequence[Item], Position | None]]]]
-    """The read model's function of a page: (conn, owner, filters, after, limit)."""
+    """Returns the read model's function that reads a page: (conn, owner, filters, after, limit)."""
     position: type[Position]
     at: Callable[[Item], Position]
-    """Where an item stands."""
+    """Returns an item's position in the list."""
     rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _as_they_are
-    """What page and file show of items: items again, with what stands in other tables."""
+    """Returns the rows that page and file show: the items, with what other tables hold about them."""
     columns: Columns[Any] = {}
-    """Of what `rows` answers."""
+    """The columns of a file, which read what `rows` returns."""
     before: Callable[[PageRequest], Awaitable[None]] = _nothing
-    """What is brought up to date before the list is read."""
+    """Brings the stored data up to date before the list is read."""
     more: Callable[[PageRequest, Filters], Awaitable[Mapping[str, object]]] = _no_more
-    """What the template shows beside the rows, of the same filters."""
+    """Returns what the template shows beside the rows, read with the same filters."""
     parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _in_one
-    """The filters of a file's parts, in their order."""
+    """Returns the filters of the parts that a file is read in, in the order of the file."""
 
     def query(self, request: PageRequest) -> ListQuery:
         of_fields = [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
@@ -75,7 +75,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     async def page(
         self, request: PageRequest, asked: ListQuery, values: Mapping[str, object], *, status: int = 200
     ) -> Response[Any]:
-        """With more `values` for the template. 400, and no rows, when a filter cannot be read."""
+        """Answers the page, with more `values` for the template; 400 and no rows when a filter cannot be read."""
         filters = self._filters(asked, request)
         shown = {"asked": asked, "walked": None, **self.words, **values}
         if asked.faults:
@@ -101,13 +101,13 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         return await self._file(request, csv_answer, nullcontext())
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
-        """Made while the request has a turn of workbooks (web/painel/route.py): what it reads takes one of pages."""
+        """The request holds a turn of workbooks (web/painel/route.py); each read for the file takes a turn of pages."""
         return await self._file(request, xlsx_answer, request.shares.of(request.owner))
 
     async def _file(
         self, request: PageRequest, answer: FileAnswer, turn: AbstractAsyncContextManager[None]
     ) -> Response[Any]:
-        """Back to the page, which says what is wrong, when a filter cannot be read."""
+        """Answers the file. When a filter cannot be read, redirects to the page, which says what is wrong."""
         asked = self.query(request)
         filters = self._filters(asked, request)
         if asked.faults:
@@ -123,7 +123,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         for part in parts:
             after: Position | None = None
             while True:
-                # A turn for each part: files that a browser reads slowly hold none up.
+                # A turn for each block of rows: a file that a browser reads slowly holds no turn meanwhile.
                 async with request.shares.of(request.owner):
                     rows, after = await request.reads.ask(partial(self._block, request, part, after))
                 yield rows
@@ -133,7 +133,7 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     async def _block(
         self, request: PageRequest, part: Filters, after: Position | None, conn: Connection
     ) -> tuple[Sequence[Any], Position | None]:
-        """The next rows of a file."""
+        """Reads the next rows of a file."""
         items, last = await self.fetch(request)(conn, request.owner, part, after, ROWS)
         return await self.rows(conn, items, request), last
 

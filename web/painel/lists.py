@@ -1,7 +1,7 @@
 """Lists: filters read from the address, and pages that can be walked in both directions.
 
-A field left empty in a form is no filter. Anything that cannot be read is said beside its field and no rows are shown:
-a filter that is ignored returns the wrong rows.
+A field left empty in a form is no filter. A filter that cannot be read is reported beside its field and no rows are
+shown: ignoring the filter would show the wrong rows.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ from web.painel.page_request import AnyRequest, PageRequest
 
 PAGE = 25
 _REPEATED_MAX = 20
-# Where a walk stands, and what the page before said: they filter nothing.
+# Parameters that filter nothing: the cursors of the next and the previous page, and the message of a form just sent.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
 _TOO_LONG = f"Use até {TEXT_MAX} caracteres."
 _FAULTS = {
@@ -35,7 +35,7 @@ Position = TypeVar("Position", bound=Struct)
 
 
 class ListQuery:
-    """The filters of one request: `names` are those the list has."""
+    """The filters of one request: `names` are the parameters that the list has."""
 
     def __init__(self, request: AnyRequest, names: Sequence[str]) -> None:
         try:
@@ -58,7 +58,7 @@ class ListQuery:
         return bool(self.filters())
 
     def value(self, name: str) -> str:
-        """As it was typed, for the field."""
+        """Returns the first value as it was typed, to fill the field again."""
         return self.given.get(name, [""])[0]
 
     def values(self, name: str) -> list[str]:
@@ -68,11 +68,11 @@ class ListQuery:
         return text.isprintable()
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
-        """What is wrong is said beside the field."""
+        """Sets what the page says beside the field."""
         self.faults[name] = _FAULTS[fault]
 
     def filters(self) -> list[tuple[str, str]]:
-        """What is asked for, without where the walk stands."""
+        """Returns the parameters that filter, without cursors and the message."""
         return [
             (name, value)
             for name, values in self.given.items()
@@ -81,18 +81,18 @@ class ListQuery:
         ]
 
     def link(self, **more: str) -> str:
-        """This list's query with these filters and `more`."""
+        """Returns the query string of the same filters and `more`."""
         return "?" + urlencode([*self.filters(), *more.items()])
 
     def link_with(self, name: str, value: str) -> str:
-        """The same with this filter set to one value, or left out when it is empty."""
+        """Returns the query string with the filter `name` set to `value`, or without that filter for an empty value."""
         others = [(each, given) for each, given in self.filters() if each != name]
         query = urlencode([*others, *([(name, value)] if value else [])])
         return f"?{query}" if query else ""
 
 
 class Walked(Struct, Generic[Row]):
-    """One page; the links are empty where there is nothing."""
+    """One page of a list; `previous` and `next` are links, empty where no page follows."""
 
     rows: Sequence[Row]
     previous: str
@@ -110,10 +110,11 @@ async def walk(
     *,
     order: SortOrder = SortOrder.DESC,
 ) -> Walked[Row]:
-    """The page that the address asks for. `fetch` answers one in either order and where it ended, when more may follow
-    (a search may end before it found a row); `at` tells where a row stands.
+    """Returns the page that the address asks for. `fetch` returns the rows of a page in either order, and the position
+    where it ended when more may follow (a search may end before it found a row); `at` returns a row's position.
 
-    Backwards the same index is walked the other way. Refused(CURSOR_INVALID) for a cursor of anybody else's walk.
+    The previous page is read from the same index in the opposite order. Refused(CURSOR_INVALID) for a cursor of another
+    list, account, filter or direction.
     """
     bound = [name, request.owner, filters]
     back, on = asked.value(_PREVIOUS), asked.value(_NEXT)

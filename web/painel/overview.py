@@ -1,4 +1,4 @@
-"""The first page: what is in the wallet, what came in, what is open, what wants to be looked at."""
+"""The first page of the dashboard: the balance, money received, open charges, and what needs attention."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Why a page does not do what it was asked for, where that is no fault of the form."""
+"""Exceptions by which a page refuses a request for a reason other than what was typed into the form."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,8 @@ class ForeignForm(PermissionDeniedException):
 
 
 class StepUpNeeded(Exception):
-    """The password has to be given again (web/painel/auth/step_up.py) for `action`, with its `facts` by what they are
-    called; `enrol`: a second factor has to be set up."""
+    """The person has to give the password again (web/painel/auth/step_up.py) to confirm `action` with its `facts`, by
+    label. `enrol`: the person has to set up a second factor first."""
 
     def __init__(self, action: str = "", facts: Mapping[str, str] | None = None, *, enrol: bool = False) -> None:
         super().__init__()
@@ -21,4 +21,4 @@ class StepUpNeeded(Exception):
 
 
 class StillNew(Exception):
-    """One of the staff is neither first nor second of two yet (domain/merchants/staff.py)."""
+    """The member of staff is too new to take part in a decision that takes two (domain/merchants/staff.py)."""

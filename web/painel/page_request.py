@@ -54,8 +54,8 @@ from web.painel.section import PAINEL, PLATAFORMA, Section
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
 UPLOAD_MAX = 256 * 1024
-"""Of a field of a form that sends a file, and of a spreadsheet."""
-# Only forms of our own pages are taken; the browser says where a request comes from.
+"""Characters of a field in a form that sends a file; the page that confirms a sheet carries it in one, as base64."""
+# Values of Sec-Fetch-Site that a form may come with: none, from a browser that does not send it, or our own pages.
 _OWN = (None, "same-origin")
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'none'; "
@@ -71,7 +71,7 @@ _WITH_POSTAL_CODES = {
     **PAGE_HEADERS,
     "Content-Security-Policy": _POLICY.replace("connect-src 'none'", "connect-src 'self'"),
 }
-"""Where the scripts of forms ask us for the address of a postal code."""
+"""Headers of pages whose script asks us for the address of a postal code."""
 
 Form = dict[str, list[str]]
 Files = dict[str, bytes]
@@ -79,8 +79,8 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class Grant(Struct, frozen=True):
-    """What a role opens: `may` has "METHOD path", `menu` mode, path and name of the pages in the menu; `payers`: it
-    sees those of production as they are."""
+    """The pages a role opens: `may` has "METHOD path" of each, `menu` mode, path and name of those in the menu.
+    `payers`: the role sees the payers of production unmasked."""
 
     may: frozenset[str]
     menu: Sequence[tuple[Mode, str, str]]
@@ -88,7 +88,7 @@ class Grant(Struct, frozen=True):
 
 
 class PageRequest:
-    """`mode` is the mode of the page, from its path: nothing else chooses it."""
+    """A request of a signed-in person. `mode` follows from the path of the page, and from nothing else."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class PageRequest:
         person_pool: Pool | None = None,
         chosen: int = HOME,
     ) -> None:
-        """`person_pool` is of the cell that the session is in, `chosen` the cell whose pages are worked in."""
+        """`person_pool` is the pool of the session's cell; `chosen` is the cell whose pages the person works in."""
         state = request.app.state
         self.section = section
         self.http = request
@@ -127,34 +127,34 @@ class PageRequest:
         self._grant = grant
         self._key: UUID | None = None
         self.proof_refused = False
-        """A wrong password came with this request: nothing is changed by it."""
+        """A wrong password or code came with this request, which therefore changes nothing."""
 
     @property
     def cells(self) -> Sequence[CellPages]:
-        """Among which this person chooses; none where there is one cell, and for people of one cell."""
+        """The cells that this person may choose; empty with one cell only, and for people who belong to one cell."""
         if self.section is not PLATAFORMA or cell_of_hex(self.cookie) != HOME:
             return ()
         cells: Sequence[CellPages] = self.http.app.state.cells()
         return cells
 
     def spend(self, what: str) -> None:
-        """Count it against the account's rate; Refused(RATE_LIMITED)."""
+        """Counts one `what` against the account's rate limit; Refused(RATE_LIMITED) when it is used up."""
         rates: ClientRates = self.http.app.state.rates
         rates.spend(what, str(self.session.account_id), now_s=time.monotonic())
 
     @asynccontextmanager
     async def file_turn(self) -> AsyncIterator[None]:
-        """While a file is read in a thread. Those of one account wait for one another first, so that few of them are
-        ahead of another's; Refused(RATE_LIMITED) when they wait for too long."""
+        """Held while a thread reads a file. Files of one account wait for a turn of the account's first, so that few of
+        them are ahead of another account's; Refused(RATE_LIMITED) when one waits for too long."""
         async with self.shares.of(self.owner), self.http.app.state.file_turns:
             yield
 
     def prove(self) -> None:
-        """The password was given with this request."""
+        """Records that the password was given with this request."""
         self.session = replace(self.session, proved_at=self.now)
 
     def given(self, *, but: Collection[str]) -> list[tuple[str, str]]:
-        """The fields of the form as they were sent."""
+        """Returns the fields of the form as they were sent, without those in `but`."""
         return [(name, value) for name, values in self._form.items() if name not in but for value in values]
 
     @property
@@ -167,12 +167,12 @@ class PageRequest:
 
     @property
     def account_now(self) -> datetime:
-        """The instant it is for the charges of this page: `now`, but in a test section whose clock was advanced."""
+        """The present for the charges of this page: `now`, or later in a test section whose clock was advanced."""
         return on_clock(self.now, self.session.ahead_s if self.test else 0)
 
     @property
     def payers(self) -> PayerView:
-        """How payers are shown on this page; nothing else decides it. Those of test charges are invented."""
+        """How this page shows payers; nothing else decides it. The payers of test charges are invented."""
         return WHOLE if self.test or self._grant.payers else MASKED
 
     @property
@@ -190,7 +190,7 @@ class PageRequest:
         return page_path in self._grant.may
 
     def menu(self, mode: Mode) -> list[tuple[str, str]]:
-        """Path and name of the pages that this person opens."""
+        """Returns path and name of the menu's pages that this person may open."""
         return [(path, name) for page_mode, path, name in self._grant.menu if page_mode == mode]
 
     def here(self, path: str) -> str:
@@ -222,9 +222,9 @@ class PageRequest:
     async def change(
         self, action: str, *, subject: str | None = None, wakes: Sequence[str] = (), **facts: object
     ) -> AsyncIterator[Connection]:
-        """A transaction for what `action` names; commands.audit.AlreadySent when this form was sent before.
+        """Opens a transaction for `action`, logged; commands.people.audit.AlreadySent if this form was sent before.
 
-        `wakes` are the lanes to wake once it is committed: somebody has work.
+        `wakes` are the lanes to wake after the commit, because the change gives them work.
         """
         if self.proof_refused:
             raise StepUpNeeded
@@ -235,7 +235,7 @@ class PageRequest:
             self.context.jobs.wake(lane)
 
     def entry(self, audit_id: UUID, action: str, subject: str | None = None, **facts: object) -> AuditEntry:
-        """For the audit log of this cell, where home's staff are known by their e-mail and as home's."""
+        """Returns an entry of this cell's audit log; staff of home who work in another cell are marked as home's."""
         return AuditEntry(
             audit_id=audit_id,
             account_id=self.session.account_id,
@@ -260,8 +260,8 @@ class PageRequest:
             raise ClientException from None
 
     def part(self, name: str, fields: Mapping[str, str] | None = None, *, key: UUID | None = None) -> "PageRequest":
-        """One of several things that a form asks for: its id follows from the form's, so each is done once as well.
-        It may have `fields` of its own, and a `key` that outlives the form."""
+        """Returns the request for one of several things that a form asks for. Its id is derived from the form's, so it
+        is done once too. It may have `fields` of its own, and a `key` that outlives the form."""
         request = copy(self)
         given = self._form if fields is None else {each: [value] for each, value in fields.items()}
         request._form = {**given, "once": [str(uuid5(self.form_id, name))]}
@@ -270,7 +270,7 @@ class PageRequest:
 
     @property
     def key(self) -> str:
-        """The Idempotency-Key of what the form creates: sent again it creates nothing more."""
+        """The Idempotency-Key of what the form creates: a form sent again creates nothing more."""
         return f"{ACTOR}{self._key or self.form_id}"
 
     @property
@@ -284,13 +284,13 @@ class PageRequest:
         return f"{ACTOR}{self.form_id}"
 
     def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
-        """A page inside the dashboard's frame; a template's name has its folder when that is not the dashboard's."""
+        """Answers a page inside the dashboard's frame. `template` is in painel/ unless its name has a folder."""
         done = parameter_in(self.http.scope, "feito") or ""
         shown = {
             "request": self,
             "path": self.http.scope["path"],
             "csrf": csrf_token(self.seal, form_key(self.cookie)),
-            # Of forms about the person, which are led to the session's own cell from wherever they are shown.
+            # For forms about the person: requests with them go to the session's cell, whichever cell showed the form.
             "csrf_person": csrf_token(self.seal, self.cookie),
             "once": lambda: str(new_id()),
             "done": labels.DONE.get(done),
@@ -306,7 +306,7 @@ class PageRequest:
     def show_secret(
         self, title: str, fields: Mapping[str, str], back: tuple[str, str], previous_until: datetime | None = None
     ) -> Response[str]:
-        """Once. `back` is the path and the text of the link on; until `previous_until` the secret before it works."""
+        """Shows a secret, once. `back` is a link's path and text; the old secret works until `previous_until`."""
         values = {"title": title, "fields": fields, "previous_until": previous_until, "back": back}
         return self.show("secret.html", values)
 
@@ -317,8 +317,8 @@ class PageRequest:
 
 
 def file_turns() -> asyncio.Semaphore:
-    """Limits the files of people that an application reads concurrently; kept in its state as `file_turns`. A workbook
-    or a picture of some KB may take a core for seconds, and threads that compute take turns with the event loop."""
+    """Limits the uploaded files that an application reads concurrently; kept in its state as `file_turns`. A workbook
+    or a picture of some KB may take a core for seconds, and a thread that computes slows the event loop down (GIL)."""
     return asyncio.Semaphore(1)
 
 
@@ -336,7 +336,7 @@ def csrf_token(seal: Seal, cookie: str) -> str:
 
 
 async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[Form, Files]:
-    """A form that may send a file; one that sends none may be of either kind."""
+    """Reads a form that may send a file; without a file it may be multipart or URL-encoded."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await read_form(request, seal, cookie), {}
     if request.headers.get("sec-fetch-site") not in _OWN:
@@ -345,7 +345,7 @@ async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[For
     files: Files = {}
     try:
         sent = (await request.form()).multi_items()
-    except (LookupError, UnicodeDecodeError):  # text in a character set that it is not in
+    except (LookupError, UnicodeDecodeError):  # the text is not in the character set that it names
         raise ClientException from None
     for name, value in sent:
         if isinstance(value, UploadFile):
@@ -366,7 +366,7 @@ def _must_be_shown_here(form: Form, seal: Seal, cookie: str) -> None:
 
 
 async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
-    """The fields of a form of ours. 403 when it was not shown to this browser, 400 when it is no form."""
+    """Returns the fields of one of our forms; 403 if it was not shown to this browser, 400 if the body is no form."""
     if request.headers.get("sec-fetch-site") not in _OWN:
         raise ForeignForm
     kind = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
@@ -387,7 +387,7 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
 
 
 def address_of(request: AnyRequest) -> str:
-    """The client's, also behind proxies that the settings trust (domain/client_address.py)."""
+    """Returns the client's address, also behind proxies that the settings trust (domain/client_address.py)."""
     settings: Settings = request.app.state.settings
     peer = request.client.host if request.client else ""
     if not settings.trusted_proxies:

@@ -1,5 +1,5 @@
-"""A small plot of bars, as numbers for an SVG: drawn here, because styles and scripts inline are forbidden to every
-page. The template's part is `plot` in web/templates/painel/parts.html."""
+"""A small bar plot, as numbers for an SVG. The numbers are computed here because the Content-Security-Policy forbids
+inline styles and scripts on every page. The template's part is `plot` in web/templates/painel/parts.html."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _LEAST = 2
 
 
 class Drawn(Struct, frozen=True):
-    """One bar: its value, and what is said of it. `strong`: it stands out among the others."""
+    """A bar to draw: its value, and the title shown when the pointer is on it. `strong`: the bar is highlighted."""
 
     value: int
     title: str
@@ -32,8 +32,8 @@ class Bar(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """In the SVG's own units, `width` by `height`; bars stand on `ground`, those of less than nothing hang from it.
-    `peak` is the highest value."""
+    """A plot of `width` by `height`, in the SVG's own units. Bars stand on the line `ground`; bars of negative values
+    hang from it. `peak` is the highest value."""
 
     width: int
     height: int
@@ -44,14 +44,14 @@ class Plot(Struct, frozen=True):
 
 
 def bars(drawn: Sequence[Drawn], label: str, *, top: int = 0) -> Plot:
-    """`top`: what the height stands for where the highest bar does not, as 100 % of a ratio."""
+    """Returns the plot of `drawn`. `top`: the least value that the full height stands for, as 100 % for a ratio."""
     peak = max((each.value for each in drawn), default=0)
     high, low = max(top, peak, 0), min((each.value for each in drawn), default=0)
     low = min(low, 0)
     ground = round(high * _HEIGHT / (high - low)) if high > low else _HEIGHT
 
     def bar(number: int, each: Drawn) -> Bar:
-        # Anything at all differs visibly from nothing.
+        # Every value other than zero has a visible bar, however small the value is.
         height = max(round(abs(each.value) * _HEIGHT / (high - low)), _LEAST) if each.value else 0
         y = ground - height if each.value > 0 else ground
         return Bar(number * _STEP + (_STEP - _BAR) // 2, y, height, _BAR, each.title, each.strong)
@@ -62,7 +62,7 @@ def bars(drawn: Sequence[Drawn], label: str, *, top: int = 0) -> Plot:
 
 
 def plot(days: Sequence[Day]) -> Plot:
-    """Of what came in each day; a day that only gave back has no bar."""
+    """Returns the plot of the money received on each day; a day with a negative total has no bar."""
     peak_cents = max((each.received_cents for each in days), default=0)
     total = sum(each.received_cents for each in days)
     label = f"Recebido por dia nos últimos {len(days)} dias: {brl(total)} ao todo, {brl(peak_cents)} no melhor dia."

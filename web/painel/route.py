@@ -45,7 +45,7 @@ from web.painel.page_request import (
 )
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
-# Of the address that a browser came from: all but its path. A link to a path leads to no other host.
+# Everything in a Referer but the path. It is removed, so that the link back cannot lead to another host.
 _FROM = re.compile(r"^https?://[^/?#]*|[?#].*$")
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
@@ -58,24 +58,25 @@ PEOPLE = MONEY | {"support"}
 CREDENTIALS = PROGRAMS | {"finance"}
 DELIVERIES = PROGRAMS | {"support"}
 EVERYBODY = PEOPLE | {"developer"}
-# Who sees payers of production as they are: who charges, refunds or writes to them. Everybody else sees them masked.
+# Roles that see the payers of production unmasked: those that charge payers, refund them or write to them.
 PAYERS = PEOPLE
-# Of the staff's section, whose roles are others: the table of pages there names some that are called alike.
+# Roles of the staff's section. They differ from the merchants' roles, though some have the same name.
 ADMIN = frozenset({"admin"})
 OPERATIONS = ADMIN | {"operations"}
 FINANCE = ADMIN | {"finance"}
 OFFICE = OPERATIONS | FINANCE
 STAFF = OFFICE | {"support"}
 
-# What a form that sends a file may have as a whole.
+# The most bytes in the body of a form that sends a file.
 SHEET_FORM_MAX = 2 * UPLOAD_MAX
 LOGO_FORM_MAX = SENT_BYTES_MAX + UPLOAD_MAX
 
 
 class Page(Struct, frozen=True):
-    """`path` is below its section's root (below /painel/teste when `test`), with `{name:str}` for what varies.
-    `upload`: bytes of its form, where it may send a file. `early`: open before a required second factor is set up.
-    `menu`: what the menu calls it; empty when it is not there.
+    """A page of a section, or a form sent to it. `path` is below the section's root (below /painel/teste in test mode),
+    with `{name:str}` for each variable part. `menu`: the page's name in the menu; empty when the menu does not have it.
+    `early`: open before a required second factor is set up. `upload`: the most bytes in the body of a form that may
+    send a file; 0 for any other form.
     """
 
     method: Literal["GET", "POST"]
@@ -90,7 +91,7 @@ class Page(Struct, frozen=True):
 
     @property
     def is_workbook(self) -> bool:
-        """A list to be saved as one."""
+        """Whether the page answers a list as an Excel workbook."""
         return getattr(self.handle, "__func__", None) is ListPage.xlsx
 
     @property
@@ -99,7 +100,7 @@ class Page(Struct, frozen=True):
 
 
 def grants_of(table: Sequence[Page]) -> dict[str, Grant]:
-    """By role; `table` has the pages of one section."""
+    """Returns the grant of each role; `table` has the pages of one section."""
     roles = frozenset[str]().union(*(page.roles for page in table))
     opened = {role: [page for page in table if role in page.roles] for role in roles}
     return {
@@ -137,7 +138,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
             form, files = await read_upload(request, seal, form_key(cookie))
         elif page.method == "POST":
             form = await read_form(request, seal, form_key(cookie))
-        # A role of the other section may be called alike.
+        # Both sections have roles named "finance" and "support": a role opens pages of its own section only.
         if found.role not in page.roles or (found.account_id == PLATFORM) != (section is PLATAFORMA):
             raise PermissionDeniedException
         grant = grants[found.role]
@@ -164,14 +165,14 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
 
 
 async def _answered(page: Page, request: PageRequest) -> Response[Any]:
-    """What the page says, or why it is not done."""
+    """Runs the page's function. A refusal becomes a page that says why nothing was done."""
     fault = await prove(request) if request.fields(PASSWORD_FIELD) else ""
     try:
-        # After a wrong password too: the page's own function says again what is to be confirmed.
-        if page.method == "POST":  # some wait for a bank
+        # After a wrong password too: the page's function then raises StepUpNeeded with what is to be confirmed.
+        if page.method == "POST":  # without a turn, because some forms wait for a bank
             return await page.handle(request)
-        # A list is made into a workbook for up to a minute, and all that is read for it takes turns of the pages: with
-        # turns of the same kind held meanwhile, as many workbooks as there are turns would wait for each other.
+        # Writing a workbook takes up to a minute, and each read for it takes a turn of `request.shares`. A workbook
+        # that held such a turn meanwhile would block: with one workbook per turn, none of them could read.
         shares: Shares = request.http.app.state.workbooks if page.is_workbook else request.shares
         async with shares.of(request.owner):
             return await page.handle(request)
@@ -183,7 +184,7 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         return request.show("message.html", {**_ALREADY_SENT, "back": _back(page, request)}, status=409)
     except Refused as refused:
         if refused.code.status == 404:
-            # The same page as for an unknown path: the answer does not tell whether there is such a thing.
+            # The same page as for an unknown path: the answer does not tell whether the thing exists.
             raise NotFoundException from None
         if refused.code is Code.CURSOR_INVALID:
             return go(request.http.scope["path"])
@@ -193,17 +194,17 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
 
 
 def _back(page: Page, request: PageRequest) -> str:
-    """The page that the form was on, where it can be tried again or seen what has become of it."""
+    """Returns the path of the page that the form was on. There the person can try again, or see what was done."""
     here = request.http.scope["path"]
     came_from = _FROM.sub("", request.http.headers.get("referer", ""))
     if came_from == here and not request.may(f"GET {page.whole_path}"):
-        came_from = here.rpartition("/")[0]  # an answer to the form, which nobody can open
+        came_from = here.rpartition("/")[0]  # the answer to the form: no page to open with GET
     home = "/painel/teste/cobrancas" if request.test else request.section.root
     return came_from if is_page_of(request.section, came_from) else home
 
 
 def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
-    """Of the cell of the session: this one, or home, whose staff chose this one."""
+    """Returns the pool of the session's cell: of this cell, or of home when home's staff chose to work in this cell."""
     away = cell_of_hex(cookie) == HOME != current_cell() == chosen
     home = home_of(state.cells()) if away else None
     pool: Pool = (home or state).people_pool

@@ -1,4 +1,4 @@
-"""What templates show of the read models' rows: filters for them, and names that stand in other tables."""
+"""Prepares rows of the read models for templates: template filters, and names that other tables hold."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,40 +27,40 @@ from sql import Connection
 
 
 class ListedCharge(Struct, frozen=True):
-    """A charge of a list, and who is to pay it as far as the merchant said."""
+    """A charge of a list, and its payer as far as the merchant named one."""
 
     doc: ChargeDoc
     payer: Payer
 
 
 class ListedSchedule(Struct, frozen=True):
-    """A schedule of a list, and who is to pay its charges as far as the merchant said."""
+    """A schedule of a list, and the payer of its charges as far as the merchant named one."""
 
     schedule: ScheduleProjection
     payer: Payer
 
 
 class ListedPayment(Struct, frozen=True):
-    """A payment of a list; `odd` while it has an anomaly that is open."""
+    """A payment of a list; `odd` is its anomaly while that is open."""
 
     item: PaymentItem
     odd: OpenAnomaly | None
 
 
 class GoneBack(Struct, frozen=True):
-    """Back with who paid, refunded or taken back by the bank, and on its way there."""
+    """Money that went back to payers, by refund or the bank's reversal, and money that pending refunds will return."""
 
     returned_cents: int
     returning_cents: int
 
 
 def reference(doc: ChargeDoc) -> str:
-    """The merchant's own, or what else tells this charge from the others."""
+    """Returns the merchant's own reference, or else what best tells this charge from the others."""
     return doc.external_id or doc.description or doc.nosso_numero or short_id(doc.charge_id)
 
 
 def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) -> GoneBack:
-    """Of a charge's payments, or of all of them `but` one."""
+    """Returns the totals over a charge's payments, without the payment `but`."""
     counted = [each for each in payments if each is not but]
     return GoneBack(
         sum(each.refunded_cents + each.reversed_cents for each in counted),
@@ -69,13 +69,14 @@ def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) 
 
 
 def past_due(doc: ChargeDoc, now: datetime) -> bool:
-    """Whether its due date is over, bank holidays counted, and it can still be paid: with fine and interest."""
+    """Whether the charge's due date, bank holidays counted, is over and the charge can still be paid, with fine and
+    interest."""
     due = doc.effective_due_date or doc.due_date
     return doc.status == Status.PENDING and due is not None and due < now.astimezone(SAO_PAULO).date().isoformat()
 
 
 def payer_lines(payer: KnownPayer, view: PayerView) -> dict[str, str]:
-    """Who is to pay, by the names of the lines, for the eye of this reader; the document masked."""
+    """Returns the payer's data by label, as `view` lets this reader see them; the document is masked for everybody."""
     document = payer.document or ""
     found = {
         "Nome": view.name(payer.name) or "",
@@ -93,8 +94,9 @@ def payer_seen(payer: Payer, view: PayerView) -> Payer:
 async def with_payers(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[PaymentItem]:
-    """Payments of a list. A bank's receipt of a boleto paid on its line names nobody: then the row shows who was to
-    pay, by name and masked document. The charge's page keeps to the receipt."""
+    """Returns payments of a list with their payers. The bank's record of a boleto paid by its line names no payer: the
+    row then shows the charge's payer, by name and masked document. The charge's page shows the bank's record as it is.
+    """
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
     found = await payers_of(conn, nameless, owner, seal=seal)
     charged = {str(charge_id): _charged(payer, view) for charge_id, payer in found.items()}
@@ -104,7 +106,7 @@ async def with_payers(
 async def listed_payments(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedPayment]:
-    """`with_payers`, with what is still to be done about each."""
+    """Returns the payments of `with_payers`, each with its open anomaly."""
     shown = await with_payers(conn, items, owner, seal, view)
     odd = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
     return [ListedPayment(item, odd.get(item.payment_id)) for item in shown]
@@ -133,14 +135,14 @@ def _charged(payer: KnownPayer | None, view: PayerView) -> Payer:
 
 
 async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:
-    """A page of refunds. One that was given no reference goes by its charge's: that is what a merchant knows."""
+    """Returns refunds of a list. A refund without a reference shows its charge's, which the merchant knows."""
     docs = await charges_by_id(conn, [(UUID(item.charge_id), owner) for item in items])
     charged = {doc.charge_id: reference(doc) for doc in docs if doc is not None}
     return [replace(item, external_id=item.external_id or charged.get(item.charge_id)) for item in items]
 
 
 def metadata_text(metadata: Mapping[str, str]) -> str:
-    """In one cell of a file: a JSON object, its keys in their order."""
+    """Returns the metadata for one cell of a file: a JSON object with sorted keys."""
     return json.dumps(dict(sorted(metadata.items())), ensure_ascii=False)
 
 
@@ -149,12 +151,13 @@ def instant(at: str | datetime) -> datetime:
 
 
 def cents(text: str) -> Cents:
-    """Of an amount as the read models write it (domain.money.reais): a balance may be negative, and of any size."""
+    """Returns the cents of an amount as the read models write it (domain.money.reais). A balance may be negative, and
+    of any size."""
     return Cents(int(text.replace(".", "")))
 
 
 def indented(text: str) -> str:
-    """JSON over several lines; as it is where it was cut, or is none. In bytes: how large it was."""
+    """Returns JSON over several lines. Other text is returned unchanged: JSON that was cut, or the size of a body."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:

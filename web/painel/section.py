@@ -11,7 +11,8 @@ from commands.people.sessions import Side
 
 
 class Section(Struct, frozen=True):
-    """`cookie` keeps a session, `before` the browser that has the sign-in form open; `title` stands over that form."""
+    """`cookie` names the cookie of a session, `before` the cookie of a browser that has the sign-in form open; `title`
+    stands over that form."""
 
     root: str
     side: Side

@@ -1,5 +1,5 @@
-"""Every page of the dashboard and every form in it: where it is, which roles open it, and what the menu calls it,
-in the menu's order. There is no other way in."""
+"""Every page and form of the dashboard: its path, the roles that open it and its name in the menu, in the menu's
+order. A signed-in person reaches no page that is not in this table."""
 
 from typing import Final
 

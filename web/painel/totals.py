@@ -1,4 +1,4 @@
-"""What a list comes to, when that can be told at once: a page waits no longer for its totals than for its rows."""
+"""The totals of a list, when they can be read quickly: a page does not wait longer for its totals than for its rows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,12 +10,13 @@ from sql import Connection
 from web.painel.page_request import PageRequest
 
 COUNTED_S: Final = 1.0
-"""Where no totals are kept, rows are added up one by one."""
+"""How long a page waits for totals. Where no table keeps totals, the statement adds up all rows of the list."""
 Total = TypeVar("Total")
 
 
 async def counted(request: PageRequest, read: Callable[[Connection], Awaitable[Total]]) -> Total | None:
-    """None when it takes too long: the page says so. The page has its account's turn already, and may have the last."""
+    """Returns the totals, or None when reading them takes too long; the page then says so. `read` takes no turn of the
+    account's: the page holds one already, and that may be the account's last."""
     try:
         async with asyncio.timeout(COUNTED_S):
             return await request.reads.ask(read)

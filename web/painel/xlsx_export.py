@@ -1,7 +1,7 @@
 """A list as an Excel sheet: amounts are numbers, days are days, and a boleto's number keeps its zeros.
 
-Rows are written to a file page by page, in constant memory; only then is it known to be whole, and sent. A sheet has at
-most 100,000 rows: whoever needs more has the CSV.
+Rows are written to a temporary file page by page, in constant memory, and the file is sent once it is complete. A sheet
+has at most 100,000 rows; the CSV file of the same list has more.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ Item = TypeVar("Item")
 async def xlsx_answer(
     request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
-    """The file, once it is whole."""
+    """Answers the file, once it is complete."""
     return await xlsx_file(attachment(request, name, "xlsx"), columns, found)
 
 
 async def xlsx_file(disposition: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]) -> Response[Any]:
-    """The same under a name of its own: `disposition` is the header."""
-    # Without a name from the beginning: nothing is left of it, whoever goes away or dies.
+    """Answers the file under a name that the caller chooses: `disposition` is the Content-Disposition header."""
+    # The file never has a name on disk: nothing is left of it when the browser disconnects or the process dies.
     file = tempfile.TemporaryFile(prefix="quita-")  # noqa: SIM115 - closed when the last of it was sent
     try:
         with _opened(file, list(columns)) as sheet:
@@ -66,8 +66,8 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 @contextmanager
 def _opened(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
-    """The writer keeps its rows, which tell of payers, in a file that it removes when it has written them all; whoever
-    leaves before has it removed here."""
+    """xlsxwriter keeps the rows, which hold payers' data, in a file of its own and removes that file once the workbook
+    is written. When writing ends early, the file is removed here."""
     with tempfile.TemporaryDirectory(prefix="quita-", ignore_cleanup_errors=True) as folder:
         sheet = _Sheet(file, headings, folder)
         try:
@@ -78,7 +78,7 @@ def _opened(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
 
 class _Sheet:
     def __init__(self, file: IO[bytes], headings: Sequence[str], folder: str) -> None:
-        import xlsxwriter  # three megabytes of each process, and most never write a sheet
+        import xlsxwriter  # takes 3 MB of each process, and most processes never write a sheet
 
         # Text is written as text: nothing is taken for a formula, a link or a number.
         self._book = xlsxwriter.Workbook(
@@ -96,7 +96,7 @@ class _Sheet:
             self._sheet.write_string(0, column, heading, bold)
 
     def add(self, lines: Sequence[Sequence[Field]]) -> bool:
-        """Whether there is room for more."""
+        """Writes `lines`; returns whether the sheet has room for more."""
         for line in lines:
             if self._rows > ROWS_MAX:
                 self._sheet.write_string(self._rows, 0, _CUT)

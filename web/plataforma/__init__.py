@@ -1,1 +1,1 @@
-"""The section of the platform's own staff, at /plataforma: signed in to apart from merchants' people."""
+"""The section of the platform's own staff, at /plataforma. Its sign-in is separate from the merchants'."""

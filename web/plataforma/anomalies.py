@@ -1,4 +1,4 @@
-"""Open anomalies of all merchants, for the staff: which payments want a decision of whom. Who paid is not shown."""
+"""Open anomalies of all merchants, for the staff: payments that await a merchant's decision. Payers are not shown."""
 
 from typing import Any
 

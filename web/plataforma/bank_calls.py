@@ -1,4 +1,4 @@
-"""How banks answered over the last days, for the staff: calls, those without an answer, and how long they took."""
+"""Calls to banks over the last days, for the staff: how many, how many went unanswered, and how long they took."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> Response[Any]:
 def _plot(
     name: str, times: Sequence[CallsAt], value: Callable[[CallsAt], int], said: Callable[[int], str], *, by_hour: bool
 ) -> tuple[str, str, Plot]:
-    """Its name, its highest value, and the bars."""
+    """Returns the plot's name, its highest value as text, and its bars."""
     drawn = [
         Drawn(value(each), f"{_at(each, by_hour=by_hour)}: {said(value(each))}", number == len(times) - 1)
         for number, each in enumerate(times)

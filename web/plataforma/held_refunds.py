@@ -1,4 +1,4 @@
-"""Refunds to a PIX key that are held, for the staff: the list, one of them, and the two decisions about it."""
+"""Held refunds to a PIX key, for the staff: the list, the page of one, and the decision to release or refuse it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def release(request: PageRequest) -> Response[Any]:
-    """The bank is asked, by a worker. The reason may be left out."""
+    """Releases the refund, which a worker then orders from the bank. The reason may be left out."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
     row = held.row
@@ -68,7 +68,7 @@ async def release(request: PageRequest) -> Response[Any]:
 
 
 async def refuse(request: PageRequest) -> Response[Any]:
-    """The money is back in the account's balance at once."""
+    """Refuses the refund; the money is back in the account's balance at once."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
     held = await _held(request)
     if reason_faults(reason):

@@ -1,4 +1,4 @@
-"""What things are called in the staff's section, beside the dashboard's words."""
+"""The names that the staff's section shows, in addition to the dashboard's."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from web.painel.labels import ENTRY_TYPES, METHODS
 
 NO_REASON: Final = f"Escreva o motivo, com até {REASON_MAX} caracteres."
 # fmt: off
-# What a decision is called on its button.
+# The text on the button of each decision.
 DECISIONS: Final[dict[str, str]] = {
     Kyc.APPROVED: "Aprovar", Kyc.REJECTED: "Recusar", Kyc.BLOCKED: "Bloquear",
 }
@@ -22,11 +22,11 @@ QUEUES: Final[dict[str, str]] = {
     "webhooks_failing": "Webhooks que a loja não recebe", "webhooks_held": "Webhooks retidos",
     "mails": "E-mails a enviar",
 }
-# What stands in a report's cells, by column: the files keep the codes.
+# Words for the values of a report's columns, by column; files keep the codes.
 CELLS: Final[dict[str, dict[str, str]]] = {
     "method": METHODS, "type": ENTRY_TYPES,
     "record": {"opening": "Abertura", "entry": "Lançamento", "closing": "Fechamento"},
-    # As on the merchant's pages (merchant/webhook.html).
+    # The same words as on the merchant's pages (merchant/webhook.html).
     "state": {
         "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
         "broken": "Com falhas", "paused": "Pausado",
@@ -69,7 +69,7 @@ BANK_OPERATIONS: Final[dict[str, str]] = {
     "write_off_boleto": "Baixar um boleto", "paid_page": "Listar boletos pagos",
 }
 ORDER_ENDS: Final[dict[str, str]] = {"refused": "recusado pelo banco", "abandoned": "ninguém esperava mais"}
-# What an approver has to have looked at, and how.
+# What a person who approves a registration must have checked, and against what.
 REVIEW: Final[dict[str, tuple[str, str]]] = {
     ReviewItem.COMPANY: ("Empresa", "Ativa na Receita Federal, com esta razão social."),
     ReviewItem.ADDRESS: ("Endereço", "É o da Receita Federal, ou a loja explicou por que não."),
@@ -77,7 +77,7 @@ REVIEW: Final[dict[str, tuple[str, str]]] = {
     ReviewItem.PAYOUT_KEY: ("Chave dos saques", "O dono da chave é a empresa."),
     ReviewItem.ACTIVITY: ("Atividade", "O que a empresa vende pode ser cobrado aqui, no volume esperado."),
 }
-# What each role of the staff is for.
+# What each role of the staff may do.
 STAFF_ROLES: Final[dict[str, str]] = {
     "admin": "Tudo, e quem entra na equipe.",
     "operations": "Cadastros, bloqueios, pendências, webhooks, valores a identificar e dados de pagadores.",

@@ -1,4 +1,4 @@
-"""A merchant, for the staff, and the decision about its registration."""
+"""The page of a merchant, for the staff, and the decision about its registration."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS, NO_REASON, REVIEW
 
 RECEITA_URL: Final = "https://solucoes.receita.fazenda.gov.br/servicos/cnpjreva/cnpjreva_solicitacao.asp"
-"""Where anybody asks the Receita Federal about a CNPJ. It is opened by the person: nothing is asked from here."""
+"""The Receita Federal's public page about a CNPJ. The person opens it in the browser; the server does not call it."""
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -44,7 +44,7 @@ async def decide(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     to, reason = Kyc(chosen), request.field("reason")
     if to is Kyc.APPROVED:
-        must_be_one_of_two(request)  # of the two that money is assigned by
+        must_be_one_of_two(request)  # approving an account and assigning suspense to it take two people
     await merchant_of(request)
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}
@@ -65,7 +65,7 @@ async def decide(request: PageRequest) -> Response[Any]:
 
 
 async def free(request: PageRequest) -> Response[Any]:
-    """Let the account's refunds by transfer go to others than the payer; with a reason."""
+    """Allows the account's refunds by transfer to go to others than the payer; needs a reason."""
     account_id, reason = request.id("account_id"), request.field("reason")
     try:
         async with request.change(FREED, subject=str(account_id), reason=reason[:REASON_MAX]) as conn:
@@ -86,7 +86,7 @@ async def bind(request: PageRequest) -> Response[Any]:
 
 
 async def merchant_of(request: PageRequest) -> Merchant:
-    """The one of the path; 404 when there is none."""
+    """Returns the merchant that the path names; 404 when there is none."""
     async with session(request.pool) as conn:
         found = await find_merchant(conn, account_id=request.id("account_id"))
     if found is None:
@@ -157,5 +157,5 @@ async def merchant_view(
 
 
 def _typed(terms: FeeTerms) -> dict[str, str]:
-    """As they stand in the form that changes them."""
+    """Returns the terms as the fields of the form that changes them."""
     return {name: amount(cents) if cents else "" for name, cents in structs.asdict(terms).items()}

@@ -1,4 +1,5 @@
-"""The staff's first page: what came in over all accounts, how bank, queues and webhooks stand; and the PIX switch."""
+"""The staff's first page: money received over all accounts, the state of bank, queues and webhooks, and the switch that
+suspends PIX."""
 
 from typing import Any
 
@@ -23,7 +24,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def suspend(request: PageRequest) -> Response[Any]:
-    """Production, every account. Creations look at the row in their own statement: it holds from the commit on."""
+    """Suspends PIX in production for every account. It takes effect at the commit, because the statement that creates a
+    charge reads the suspension's row itself."""
     reason = request.field("reason")
     if reason_faults(reason):
         return await _page(request, fault=NO_REASON)
@@ -61,5 +63,5 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
 
 
 def _sum(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
-    """Payments and cents of receipts (day, method, payments, amount, ...)."""
+    """Returns the number of payments and their cents over rows of receipts (day, method, payments, amount, ...)."""
     return sum(row[2] for row in rows), sum(row[3] for row in rows)

@@ -48,7 +48,7 @@ _AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
 
 
 class _Changed(Exception):
-    """By a colleague, while this was decided: nothing is changed."""
+    """A colleague has changed the partner since it was read; the transaction is rolled back."""
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
@@ -74,7 +74,8 @@ async def create(request: PageRequest) -> Response[Any]:
                     await propose_share(
                         conn, made.integrador_code, share_bps, by=request.session.email, now=request.now
                     )
-                    # The line before this one cannot name the code, which a confirmation of the share is logged under.
+                    # A second row: the one of `change` was written before the code existed, and the confirmation of
+                    # the share is logged under the code.
                     await write_of_platform(
                         conn, made.integrador_code, PROPOSED, facts, request.origin, now=request.now
                     )
@@ -85,7 +86,7 @@ async def create(request: PageRequest) -> Response[Any]:
 
 
 async def change(request: PageRequest) -> Response[Any]:
-    """Of one code: whether new boletos may carry it, and what share charges issued from now on give."""
+    """Changes one partner: whether new boletos may carry the code, and the share of charges issued from now on."""
     code, active = request.text_of_path("code"), request.field("active") == "yes"
     share = request.field("share")
     share_bps = _bps(share)
@@ -109,7 +110,8 @@ async def change(request: PageRequest) -> Response[Any]:
         async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
             await one_at_a_time(conn)
             if await find_integrator(conn, integrador_code=code) != partner:
-                # A share that was lowered since is not what it was any more: raised again, it takes two.
+                # The share may have been lowered since: `two` was decided by the old share, and raising the share again
+                # may take two people.
                 raise _Changed
             await set_integrator(conn, code, active=active, share_bps=None if two else share_bps, now=request.now)
             if two:
@@ -120,7 +122,7 @@ async def change(request: PageRequest) -> Response[Any]:
 
 
 async def confirm(request: PageRequest) -> Response[Any]:
-    """A share above what one may give alone, by somebody else than who proposed it."""
+    """Confirms a share above what one person may set alone; the person who proposed it cannot confirm it."""
     must_be_one_of_two(request)
     code = request.text_of_path("code")
     if not _CODE.fullmatch(code):
@@ -152,7 +154,7 @@ async def _decide(request: PageRequest, action: str, decide: Callable[..., Await
 
 
 async def _account_fault(request: PageRequest, text: str, account_id: UUID | None) -> str:
-    """What is wrong with a partner's own account, which may be in another cell."""
+    """Returns what is wrong with the partner's own account, which may be in another cell; empty when nothing is."""
     if current_cell() != HOME:
         return _AT_HOME
     if account_id is None:
@@ -212,7 +214,7 @@ async def _page(
 
 
 def _bps(text: str) -> int | None:
-    """ "2,5" -> 250; None for what is no share."""
+    """ "2,5" -> 250; None for text that is not a share from 0 to 100 %."""
     found = _SHARE.fullmatch(text) if text.isascii() else None
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A payer of one merchant, for the staff: all that is held of them as a file, and its erasure (docs/privacy.md)."""
+"""A payer of one merchant, for the staff: all data held about them as a file, and its erasure (docs/privacy.md)."""
 
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def download(request: PageRequest) -> Response[Any]:
-    """As JSON, to be handed to the payer by the merchant."""
+    """Answers the payer's data as JSON, which the merchant hands to the payer."""
     filled = Filled(request)
     must_be_proven(request, "Baixar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _owner(request, filled), _document(filled)
@@ -49,7 +49,7 @@ async def download(request: PageRequest) -> Response[Any]:
 
 
 async def erase(request: PageRequest) -> Response[Any]:
-    """It cannot be undone. Sent again it finds nobody any more."""
+    """Erases the payer's data, which cannot be undone. A form sent again finds no payer."""
     filled = Filled(request)
     must_be_proven(request, "Apagar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _owner(request, filled), _document(filled)
@@ -87,7 +87,7 @@ def _owner(request: PageRequest, filled: Filled) -> Owner:
 
 
 def _document(filled: Filled) -> str:
-    """Bare; a fault beside the field when it is none."""
+    """Returns the document without punctuation; sets a fault beside the field when it is not a CPF or CNPJ."""
     document = without_marks(filled.value("document")).upper()
     if not well_formed(document, letters=True):
         filled.wrong("document", "Informe o CPF (11 dígitos) ou o CNPJ (14) do pagador, como a loja o deu.")

@@ -1,4 +1,4 @@
-"""The key a merchant's withdrawals go to, for the staff: one asks for another, a second one confirms, any cancels."""
+"""A merchant's payout key, for the staff: one person asks for a change, a second confirms it, anyone cancels it."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Registrations, for the staff: a merchant from nothing, its data corrected, its limits, a link to who is out."""
+"""Registrations, for the staff: register a merchant, correct its data, set its rate limit, mail a sign-in link."""
 
 from typing import Any, Final
 
@@ -42,7 +42,7 @@ async def show_new(request: PageRequest) -> Response[Any]:
 
 
 async def create(request: PageRequest) -> Response[Any]:
-    """As `quita merchant create`: pending, and its owner is mailed a link."""
+    """Registers a merchant like `quita merchant create`: its KYC is pending, and its owner is mailed a link."""
     filled = Filled(request)
     given = MerchantRegistration(
         name=" ".join(filled.value("name").split()),
@@ -75,7 +75,7 @@ async def show_edit(request: PageRequest) -> Response[Any]:
 
 
 async def edit(request: PageRequest) -> Response[Any]:
-    """Name, CNPJ and address of one that was never approved; of one that was, the address."""
+    """Corrects name, CNPJ and address of a merchant that was never approved; only the address of one that was."""
     company, filled = await _company(request), Filled(request)
     account_id, address = company.account_id, address_of(filled)
     name = " ".join(filled.value("name").split())
@@ -99,7 +99,7 @@ async def edit(request: PageRequest) -> Response[Any]:
 
 
 async def set_limits(request: PageRequest) -> Response[Any]:
-    """Requests a second and at once; empty is the platform's default."""
+    """Sets the account's rate limit, requests per second and burst; an empty field means the platform's default."""
     company, filled = await _company(request), Filled(request)
     per_s, burst = filled.whole("per_second", 1, RATE_MAX), filled.whole("burst", 1, RATE_MAX)
     if filled.faults:
@@ -112,7 +112,7 @@ async def set_limits(request: PageRequest) -> Response[Any]:
 
 
 async def send_link(request: PageRequest) -> Response[Any]:
-    """To a person of the account; with a reason the second factor is turned off too."""
+    """Mails a sign-in link to a person of the account; when asked, also turns the second factor off, with a reason."""
     company = await _company(request)
     email, clears = request.field("email"), request.field("factor") == "yes"
     reason = request.field("reason") if clears else None
@@ -140,7 +140,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
 
 
 def _named(name: str, document: str) -> dict[str, str]:
-    """Which company it is, for the audit logs. A CNPJ is public."""
+    """Returns name and CNPJ of the company for the audit logs; a CNPJ is public."""
     return {"name": name[:100], "cnpj": document[:18]}
 
 

@@ -1,7 +1,7 @@
-"""One box for the staff that finds a charge, its payments, a request or a merchant, over all accounts and cells.
+"""The staff's search: one field finds a charge, its payments, a request or a merchant, over all accounts and cells.
 
-Read only. Each search is in the audit log of each cell that was asked, with what it was found by and whose it was,
-without the text, which may be a document.
+Read only. Each search is written to the audit log of each cell that was asked, with the kind of match and the accounts
+found, but without the text, which may be a document.
 """
 
 from typing import Any, Final
@@ -30,7 +30,7 @@ async def search(request: PageRequest) -> Response[Any]:
     text = request.field("q")
     if not 0 < len(text) <= TEXT_MAX or not text.isprintable():
         return _page(request, fault=f"Escreva o que procurar, com até {TEXT_MAX} caracteres.")
-    # Not as the role of reports, which sees no fingerprint.
+    # Not with the reports' database role, which may not read fingerprints.
     if not request.cells:
         found = await request.reads.ask(lambda conn: search_everywhere(conn, text, blind=request.seal.blind))
         async with request.change(SEARCHED, **_told(found)):

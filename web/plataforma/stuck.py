@@ -1,4 +1,4 @@
-"""What does not go on by itself, over all merchants, for the staff: seen in one place, and tried again."""
+"""Stuck bank orders, deliveries and lanes of all merchants, for the staff: shown on one page, and tried again."""
 
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ _PATH: Final = "/plataforma/pendencias"
 
 
 class _Over(Exception):
-    """It went on meanwhile: nothing is written down."""
+    """The order cannot be retried any more; the transaction is rolled back, with its audit row."""
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -49,7 +49,7 @@ async def retry(request: PageRequest) -> Response[Any]:
 
 
 async def redeliver_one(request: PageRequest) -> Response[Any]:
-    """Of a merchant, in production. It stands in the account's log too."""
+    """Sends a merchant's production delivery again. The account's audit log has the action too."""
     account_id, delivery_id = request.id("account_id"), request.id("delivery_id")
     owner = Owner(account_id, Mode.PRODUCTION)
     facts = {"delivery": str(delivery_id)}

@@ -1,6 +1,6 @@
-"""Money that fits no charge, for the staff: the list, one of it, and the two ways to settle it.
+"""Suspense, money that fits no charge, for the staff: the list, the page of one row, and the two ways to settle a row.
 
-Staff give money back at the bank itself and write down here what the bank knows that return by.
+To return money, staff do so at the bank itself, and record the bank's reference of that return here.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _SETTLED = "Alguém já tratou este valor. Veja como está agora."
 
 
 class Shown(Struct, frozen=True):
-    """A row, and who paid as far as the bank told it: the document is masked."""
+    """A row of suspense, and its payer as far as the bank named one; the document is masked."""
 
     row: SuspenseRow
     payer_name: str | None
@@ -75,7 +75,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def assign(request: PageRequest) -> Response[Any]:
-    """Book it on a charge of production. What the charge is, decides what it becomes (contract section 7)."""
+    """Books the money as a payment of a production charge. The charge's state decides whether the payment is an anomaly
+    (contract section 7)."""
     must_be_one_of_two(request)
     suspense_id, note = request.id("suspense_id"), request.field("note")
     charge_id = parse_id(request.field("charge_id").lower())
@@ -108,7 +109,7 @@ async def assign(request: PageRequest) -> Response[Any]:
 
 
 async def give_back(request: PageRequest) -> Response[Any]:
-    """Write down that it was given back at the bank."""
+    """Records that the money was returned at the bank."""
     suspense_id, note, reference = request.id("suspense_id"), request.field("note"), request.field("reference")
     fault = _note_fault(note)
     if not 0 < len(reference) <= REFERENCE_MAX or not reference.isprintable():

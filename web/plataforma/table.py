@@ -1,5 +1,5 @@
-"""Every page of the staff's section and every form in it: where it is, which roles open it, and what the menu calls it.
-There is no other way in.
+"""Every page and form of the staff's section: its path, the roles that open it, and its name in the menu. Signed-in
+staff reach no page that is not in this table.
 """
 
 from functools import partial

@@ -1,7 +1,9 @@
-"""The platform's own people, for its admins: let in, given a role, let in again, let go. All admins are mailed of each.
+"""The platform's own people, for its admins: invite them, change their roles, send them a new link, remove them. All
+admins are mailed each of these changes.
 
-As everywhere nobody sees another's password: who is let in, or lost it, is mailed a link. Those shown are of the cell
-that is worked in; home's are of all of them, and their admins are mailed of every cell's, which may have no others.
+Nobody sees another person's password: a person who is invited, or has lost the password, is mailed a link. The page
+shows the staff of the cell that the admin works in. Home's staff work in all cells, so home's admins are mailed the
+changes of every cell; a cell may have no staff of its own.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -56,7 +58,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def add(request: PageRequest) -> Response[Any]:
-    """Somebody new, who is mailed a link."""
+    """Invites a person, who is mailed a link."""
     filled = Filled(request)
     email, name, role = filled.value("email").lower(), filled.value("name"), filled.value("role")
     facts = {"Nome": name, "E-mail": email, "Perfil": ROLE_WORDS.get(role, role)}
@@ -90,12 +92,12 @@ async def set_role(request: PageRequest) -> Response[Any]:
 
 
 async def send_link(request: PageRequest) -> Response[Any]:
-    """To somebody who lost the password; the second factor too, when the box for it is ticked."""
+    """Mails a link to a person who lost the password; also turns the second factor off when that box is ticked."""
     email = request.field("email")
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer enviar o link.")
     if _is_self(request, email):
-        # An open browser would take its owner's second factor away.
+        # Otherwise anybody at an open browser could turn off the second factor of its owner.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
     clears = request.field("factor") == "yes"
     facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
@@ -115,7 +117,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
 
 
 async def remove(request: PageRequest) -> Response[Any]:
-    """Out of every cell with the next page."""
+    """Removes a person, whose next request is refused in every cell."""
     email = request.field("email")
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
@@ -131,10 +133,11 @@ async def remove(request: PageRequest) -> Response[Any]:
 
 @asynccontextmanager
 async def _change(request: PageRequest, kind: str, facts: Mapping[str, str]) -> AsyncIterator[Connection]:
-    """`PageRequest.change`, of which all admins are mailed, home's too; a cell's own staff go on while home is away."""
+    """`PageRequest.change` that also mails all admins, home's included. While home is away, a change in another cell
+    goes on without mailing home's admins."""
     told, role = {**facts, **request.doer}, {"role": facts["role"]} if "role" in facts else {}
     async with request.change(kind, subject=facts["person"], **role) as conn:
-        # First: an admin who is removed, or becomes something else, is told as well.
+        # Before the change, so that an admin who is removed or loses that role is mailed too.
         await tell_admins(conn, kind, told, now=request.now, seal=request.seal)
         yield conn
         cells = {each.number: each for each in request.http.app.state.cells()}
@@ -146,7 +149,7 @@ async def _change(request: PageRequest, kind: str, facts: Mapping[str, str]) -> 
 
 
 def _is_self(request: PageRequest, email: str) -> bool:
-    """In another cell somebody else may have the e-mail."""
+    """Whether the e-mail is the reader's own: in a cell other than the session's, it may be another person's."""
     return email == request.session.email and cell_of_hex(request.cookie) in (None, current_cell())
 
 

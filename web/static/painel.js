@@ -1,5 +1,5 @@
-// The dashboard is complete without this file, which copies texts, ticks all boxes of a table, moves to the faulty field
-// of a form, and keeps a form from being sent twice.
+// The dashboard works without this script. The script copies texts, ticks all boxes, moves the focus to a form's fault
+// and keeps a form from being sent twice.
 "use strict";
 
 const said = document.querySelector("[data-said]");
@@ -14,7 +14,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     try {
       await navigator.clipboard.writeText(field.value ?? field.dataset.text);
     } catch {
-      // No permission, or no secure context: the text is left selected, so that the person can copy it.
+      // The browser refuses, or the page is not secure: the text is selected, so that the person can copy it.
       if (said) said.textContent = "Texto selecionado. Copie com o teclado.";
       return;
     }
@@ -24,12 +24,12 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
-// A form's faults are shown beside the field or in the form, which may be several screens down.
+// A fault is shown beside its field, or in its form, which may be several screens below.
 const wrong = document.querySelector('[aria-invalid="true"]');
 if (wrong) wrong.focus();
 else document.querySelector(".fault")?.scrollIntoView({ block: "center" });
 
-// The file is made in the page: with a download address, the text would stay in the browser's list of downloads.
+// The file is made of the text in the page: with the text in an address, the browser's list of downloads would keep it.
 for (const button of document.querySelectorAll("[data-save]")) {
   button.hidden = false;
   button.addEventListener("click", () => {
@@ -41,7 +41,7 @@ for (const button of document.querySelectorAll("[data-save]")) {
   });
 }
 
-// One box ticks all boxes of the page; it shows whether all, some or none of them are ticked.
+// One box ticks all boxes of the table, and shows whether all, some or none of them are ticked.
 for (const all of document.querySelectorAll("[data-all]")) {
   const box = all.querySelector("input");
   const boxes = [...all.closest("table").querySelectorAll('tbody .pick input[type="checkbox"]')];
@@ -61,8 +61,8 @@ for (const all of document.querySelectorAll("[data-all]")) {
   show();
 }
 
-// Longer than the server waits for a bank. If the page is still shown after that, the person stopped the navigation, or
-// the answer was a file. The form can then be sent again; the server still carries it out only once.
+// Longer than the server waits for a bank. If the page is still shown by then, loading the next one was stopped, or the
+// answer was a file. The form can then be sent again; the server carries out each form once.
 const SENT_MS = 20000;
 
 for (const form of document.querySelectorAll('form[method="post"]')) {
@@ -80,12 +80,12 @@ for (const form of document.querySelectorAll('form[method="post"]')) {
   });
 }
 
-// A page restored from the back/forward cache has forms that were sent before, so it is reloaded.
+// A page from the browser's back-forward cache has forms that were sent before: it is loaded again.
 window.addEventListener("pageshow", (event) => {
   if (event.persisted) location.reload();
 });
 
-// A link back to a list restores the list's filters. The stored filters are cleared at the sign-in page.
+// The link back to a list leads to the list with the filters it had. The sign-in page forgets the filters.
 try {
   if (document.body.classList.contains("entry")) sessionStorage.clear();
   else {
@@ -97,10 +97,10 @@ try {
     }
   }
 } catch {
-  // Storage is refused: the link leads to the list without filters.
+  // The browser refuses storage: the link leads to the whole list.
 }
 
-// Enter in the search for a payer presses the search's own button: the form's would first require the payer's fields.
+// Enter in the search for a payer presses the search's button: the form's first button would demand the payer's fields.
 const wanted = document.getElementById("i-payer_query");
 wanted?.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.isComposing) return;
@@ -108,7 +108,7 @@ wanted?.addEventListener("keydown", (event) => {
   wanted.form.elements.buscar.click();
 });
 
-// If the operator has configured a postal code service, the address of a CEP is filled in; typed fields are kept.
+// Where the settings name a service for postal codes, the address of a code is filled in; typed fields stay as they are.
 const postal = document.querySelector("[data-cep]");
 const zip = postal?.closest("form").elements.zip_code;
 zip?.addEventListener("change", async () => {
@@ -126,6 +126,6 @@ zip?.addEventListener("change", async () => {
     }
     postal.textContent = "Endereço preenchido pelo CEP. Confira o número.";
   } catch {
-    // No answer: the person types the address.
+    // The service does not answer: the person types the address.
   }
 });

@@ -1,8 +1,8 @@
-"""One's own access: the sessions, the password, the second factor.
+"""A person's own access: the sessions, the password, the second factor.
 
-Whatever changes it asks for the password again, so that a browser left open is not enough; each guess counts with
-those of the sign-in page. A new password and a new second factor end the person's other sessions, and each change is
-told by e-mail.
+Each change asks for the password again, so that an open browser is not enough to make it, and each guess counts against
+a limit (commands/people/attempts.py). A new password or second factor ends the person's other sessions, and each change
+is reported to the person by e-mail.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
     async with request.change(_CHANGED) as conn:
         await change_password(conn, request.session.email, hashed)
         await end_other_sessions(conn, request.session.email, request.cookie)
-        # Whoever reads the mailbox may hold one.
+        # With a link still open, somebody who reads the mailbox could replace the new password.
         await end_links(conn, email=request.session.email, now=request.now)
         await _tell(conn, request, _CHANGED)
     answer = request.go(f"{request.section.root}/acesso", done="senha")
@@ -68,7 +68,8 @@ async def show_factor(request: PageRequest) -> Response[Any]:
 
 
 async def turn_on(request: PageRequest) -> Response[Any]:
-    """With the first code of the secret that this form showed. One that is on is turned off first, with its code."""
+    """Turns the second factor on, with the first code of the secret that this form showed. A second factor that is on
+    must be turned off first, with a code of its own."""
     email = request.session.email
     try:
         secret = open_secret(email, bytes.fromhex(request.field("secret")), request.seal)
@@ -117,11 +118,11 @@ async def turn_off(request: PageRequest) -> Response[Any]:
 
 
 class _WrongCode(Exception):
-    """The transaction is given up: nothing was done and nothing is written down."""
+    """Rolls the transaction back, so that the audit log has no entry for a change that was not made."""
 
 
 async def _tell(conn: Connection, request: PageRequest, kind: str) -> None:
-    """By e-mail, in case it was somebody else: who has the session and the password may be."""
+    """Reports the change to the person by e-mail: somebody else with the session and the password may have made it."""
     person, told = request.session, {"browser": browser_name(request.http), "from": address_of(request.http)}
     await tell_person(conn, person.email, person.account_id, kind, told, now=request.now, seal=request.seal)
 
@@ -152,7 +153,7 @@ async def _factor(
         secret = secrets.token_bytes(SECRET_BYTES)
     async with session(request.pool) as conn:
         factor = await own_factor(conn, email=email)
-    # An e-mail so long that no symbol of ours holds it is shown without one: the text is enough.
+    # An e-mail too long for our QR Code is shown without an image: the secret as text is enough.
     link = otpauth(secret, issuer=ISSUER, account=email)
     values = {
         "factor": factor,

@@ -1,9 +1,9 @@
-"""Browsers that somebody has signed in with: what is tried elsewhere does not slow them down, and a sign-in with
-another one is told by e-mail.
+"""Browsers that a person has signed in with before. Attempts elsewhere do not slow down a sign-in in a known browser,
+and a sign-in in an unknown one is reported to the person by e-mail.
 
-A cookie names the browser by 128 random bits, and has for each of the last people who signed in a keyed fingerprint of
-browser, e-mail and password hash: nothing is stored here, and a new password makes every browser unknown again, but the
-one it was chosen in.
+A cookie names the browser by 128 random bits, and has a keyed fingerprint of browser, e-mail and password hash for each
+of the last people who signed in. The server stores nothing, and a new password makes every browser unknown again except
+the one in which the password was chosen.
 """
 
 import hmac
@@ -23,7 +23,7 @@ from web.painel.page_request import AnyRequest
 from web.painel.section import Section
 
 PEOPLE_MAX: Final = 5
-"""Who share a browser; the one who signed in longest ago is forgotten first."""
+"""People for whom one browser is known; the one who signed in longest ago is forgotten first."""
 LIFETIME_S: Final = 180 * 86_400
 _COOKIE: Final = "aparelho"
 _FORM = re.compile(rf"([0-9a-f]{{32}})((?:\.[0-9a-f]{{32}}){{1,{PEOPLE_MAX}}})")
@@ -37,7 +37,7 @@ _SYSTEMS: Final = (
 
 
 def known_device(request: AnyRequest, section: Section, person: Person | None) -> str | None:
-    """The browser's name when this person has signed in with it since the password was chosen."""
+    """Returns the browser's name if this person has signed in with it since the password was chosen."""
     device, marks = _read(request)
     if person is None or person.password_hash is None or not device:
         return None
@@ -48,7 +48,7 @@ def known_device(request: AnyRequest, section: Section, person: Person | None) -
 def remember_device(
     request: AnyRequest, section: Section, answer: Response[Any], email: str, password_hash: str
 ) -> None:
-    """From now on this browser is known for this person."""
+    """Sets the cookie that makes this browser known for this person."""
     settings: Settings = request.app.state.settings
     device, marks = _read(request)
     device = device or secrets.token_hex(16)
@@ -58,7 +58,7 @@ def remember_device(
 
 
 def browser_name(request: AnyRequest) -> str:
-    """Program and system out of our own words: what a browser says of itself anybody can choose, and it is mailed."""
+    """Returns program and system in words of our own: the result is mailed, and anybody can choose a User-Agent."""
     said = request.headers.get("user-agent", "")
     program = next((name for mark, name in _BROWSERS if mark in said), "navegador desconhecido")
     system = next((name for mark, name in _SYSTEMS if mark in said), "")

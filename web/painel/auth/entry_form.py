@@ -1,7 +1,7 @@
-"""Forms of whoever is not signed in yet, and the cookies around them.
+"""Forms for people who are not signed in yet, and the cookies of these forms.
 
-They have a CSRF token too, bound to a cookie of its own: an attacker cannot sign another's browser in to the attacker's
-account.
+They have a CSRF token too, bound to a cookie of its own, so that an attacker cannot sign another person's browser in to
+the attacker's account.
 """
 
 import re
@@ -32,12 +32,13 @@ _BEFORE_S = 3_600
 
 
 def before(request: AnyRequest, section: Section) -> str:
-    """What tells this browser from others before anybody signed in."""
+    """Returns the cookie that tells this browser from others before anybody has signed in."""
     return cookie_in(request.scope, cookie_name(section.before, request.app.state.settings))
 
 
 async def own_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
-    """None for a cookie that ran out, or a browser without cookies: nothing was tried, so the form is shown again."""
+    """Reads a form of this browser. None when its cookie has expired or the browser keeps none: no password was tried,
+    so the caller shows the form again."""
     try:
         return await read_form(request, seal, before(request, section))
     except PermissionDeniedException:
@@ -47,7 +48,7 @@ async def own_form(request: AnyRequest, seal: Seal, section: Section) -> Form | 
 def entry_page(
     request: AnyRequest, section: Section, template: str, values: Mapping[str, object], *, status: int = 200
 ) -> Response[Any]:
-    """A page with a form of this browser's own."""
+    """Answers a page with a form that works in this browser only."""
     settings: Settings = request.app.state.settings
     own = before(request, section)
     fresh = not re.fullmatch(r"[0-9a-f]{32}", own)
@@ -81,7 +82,7 @@ def is_email(email: str) -> bool:
 
 
 def wait_for(refused: Refused) -> str:
-    """How long to wait, in words."""
+    """Returns how long to wait, in words."""
     wait_s = refused.retry_after_s or 60
     if wait_s < 60:
         return f"Muitas tentativas. Espere {wait_s} s e tente de novo."
@@ -96,17 +97,18 @@ def throttled(answer: Response[Any], refused: Refused) -> Response[Any]:
 
 
 def cookie_name(name: str, settings: Settings) -> str:
-    """Over TLS with the prefix by which a browser keeps a cookie to this host alone and refuses one set otherwise."""
+    """Returns the name of a cookie. Over TLS it has the prefix by which a browser sends the cookie to this host alone
+    and refuses one that was set in another way."""
     return f"__Host-{name}" if secure(settings) else name
 
 
 def mark_in(request: AnyRequest) -> str:
-    """Of the cell that staff chose to work in; empty without one."""
+    """Returns the cookie's mark of the cell that staff chose to work in; empty without a choice."""
     return cookie_in(request.scope, cookie_name(CHOSEN, request.app.state.settings))
 
 
 def forget_choice(request: AnyRequest, answer: Response[Any]) -> Response[Any]:
-    """A session begins, and ends, in its own cell."""
+    """Deletes the mark of the chosen cell, because a session begins and ends in its own cell."""
     if mark_in(request):
         answer.set_cookie(make_cookie(CHOSEN, "", request.app.state.settings, 0))
     return answer

@@ -1,8 +1,8 @@
-"""A form that was sent after its session had ended. What it says is carried through the sign-in and sent by its person
-afterwards, so that nobody types it a second time.
+"""A form that was sent after its session had ended. Its fields are carried through the sign-in, and the person sends
+the form again afterwards without typing it a second time.
 
-It is carried in the pages of the sign-in as it came; nothing is stored. Only a form that was shown to this browser in
-that session is, and it goes on only for the person of that session.
+The fields are carried unchanged in the pages of the sign-in; nothing is stored. Only a form that was shown to this
+browser in that session is carried, and only the person of that session can send it again.
 """
 
 import hmac
@@ -20,23 +20,23 @@ from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, csrf_token, 
 from web.painel.section import PAINEL, Section
 
 Kept = list[tuple[str, str]]
-"""Hidden fields of the sign-in's pages: where the form goes, whose it is, and its own fields."""
+"""Hidden fields of the sign-in's pages: the form's path, a mark of its person, and its own fields."""
 
 _PATH: Final = "guardado_em"
 _OF: Final = "guardado_de"
 _FIELD: Final = "guardado."
-# With those of the sign-in they stay below FIELDS_MAX of a form.
+# Together with the sign-in's own fields these stay below FIELDS_MAX of a form.
 _FIELDS_MAX: Final = 50
-# Passwords and codes are given anew.
+# Passwords and codes are not carried: the person types them again.
 _SECRETS: Final = "/painel/acesso"
 _NOT_KEPT: Final = ("csrf", "step_up_")
 
 
 async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -> Kept:
-    """Of a form sent with the `cookie` of a session that has ended by itself; empty for any other."""
+    """Returns the fields to carry of a form sent with the `cookie` of an expired session; empty for any other form."""
     seal = Seal(request.app.state.settings.secret_key)
     path = request.scope["path"]
-    # Staff may have chosen a cell since, in which the same form would do something else.
+    # Not for staff: they may have chosen another cell since, in which the same form would do something else.
     if section is not PAINEL or path.startswith(_SECRETS) or hash_of(cookie) is None:
         return []
     try:
@@ -53,12 +53,13 @@ async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -
 
 
 def carried(form: Form) -> Kept:
-    """What a page of the sign-in brings along."""
+    """Returns the kept fields that came with a form of the sign-in."""
     return [(name, each) for name, values in form.items() if name.startswith("guardado") for each in values]
 
 
 def sent_on(seal: Seal, kept: Kept, email: str, cookie: str) -> Response[str] | None:
-    """The page from which the person who signed in sends it, in the new session of `cookie`; None for anybody else."""
+    """Answers the page from which the person sends the kept form again, in the new session of `cookie`; None when
+    somebody else has signed in."""
     named = dict(kept)
     path = named.get(_PATH, "")
     if not hmac.compare_digest(named.get(_OF, "").encode(), _mark(seal, email, path).encode()):

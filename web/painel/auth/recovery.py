@@ -1,8 +1,8 @@
-"""Choosing a password by a mailed link: the page that asks for one, and the page that a link leads to.
+"""Choosing a password by a mailed link: the page on which a person asks for a link, and the page that a link opens.
 
-Asking is answered alike for an e-mail that is somebody's and one that is not. Opening a link changes nothing, because
-mail scanners follow every link; its form uses it. Nobody is signed in by it: the new password, and the second factor,
-are asked for next.
+The answer is the same whether or not the e-mail is anybody's. Opening a link changes nothing, because mail scanners
+follow every link; only the form on its page uses the link up. A link signs nobody in: the sign-in page asks for the new
+password, and for the second factor, next.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ async def show_link(request: AnyRequest, section: Section) -> Response[Any]:
 
 
 async def choose(request: AnyRequest, section: Section) -> Response[Any]:
-    """Take the new password, once, and lead to the sign-in page."""
+    """Stores the new password, once for each link, and redirects to the sign-in page."""
     state = request.app.state
     seal = Seal(state.settings.secret_key)
     form = await own_form(request, seal, section)
@@ -137,5 +137,5 @@ def _link_page(
 
 
 def _over(request: AnyRequest, section: Section) -> Response[Any]:
-    """For a link that was used, has run out, or never was: which of these is not told."""
+    """Answers a link that was used, has expired or never existed, without saying which."""
     return entry_page(request, section, "painel/link_over.html", {"minutes": _MINUTES}, status=404)

@@ -1,8 +1,8 @@
-"""Signing in and out, to either section: the password, then the code of whoever has a second factor.
+"""Signing in to either section and out of it: the password, then the code for people with a second factor.
 
-Between password and code nothing is stored: the second form carries, sealed for five minutes, whose password was given
-in this browser. A sign-in with a browser that is not known, or from a network where its person never was, is told by
-e-mail.
+Between password and code nothing is stored: the second form carries, sealed and valid for five minutes, the person
+whose password was given in this browser. A sign-in with an unknown browser, or from a network that the person never
+signed in from, is reported to the person by e-mail.
 """
 
 import asyncio
@@ -73,14 +73,15 @@ ENTRY = "/painel/entrar"
 _CODE_S = 300
 # Passwords checked concurrently, each some 20 ms of a core and 19 MiB.
 _CHECKS_MAX = 2
-# Only pages of ours: one slash and a known name, so it cannot lead to another host.
+# Where a sign-in may lead on to: paths of the section only, so that no redirect leads to another host.
 _WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
 
 _log = structlog.get_logger()
 
 
 class _Halfway(Struct, frozen=True, array_like=True):
-    """Whose password was right, in which browser and section, until when (Unix seconds)."""
+    """A sign-in between password and code: the person, the browser and section in which the password was right, and
+    until when the code is awaited (Unix seconds)."""
 
     email: str
     before: str
@@ -95,7 +96,7 @@ def sign_in_turns() -> asyncio.Semaphore:
 
 
 def entrance(section: Section, path: str = "") -> str:
-    """Where to sign in, and to go on to this page of the section afterwards."""
+    """Returns the path of the sign-in page, which leads on to the section's page `path` afterwards."""
     entry = f"{section.root}/entrar"
     return f"{entry}?para={path}" if is_page_of(section, path) else entry
 
@@ -113,7 +114,7 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
 
 
 def turn_away(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
-    """Whoever sent a form and is not signed in any more: nothing of it is done."""
+    """Answers a form whose sender is not signed in any more; nothing that the form asks for is done."""
     if not kept:
         return forget_choice(request, go(f"{section.root}/entrar?terminou=1"))
     return forget_choice(request, _form(request, section, kept=kept, status=403))
@@ -189,7 +190,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
             return await _open_session(
                 request, section, conn, person, halfway.where_to, now=now, kept=kept, facts=with_what
             )
-        # The password is known to this browser: its owner should see that.
+        # Somebody in this browser knows the password: the audit log shows the wrong code, so that its owner can notice.
         await write_down(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, halfway, kept, fault="Código incorreto ou já usado.", status=403)
@@ -221,8 +222,8 @@ async def _open_session(
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = sent_on(seal, kept, person.email, cookie)
     if answer is not None:
-        # Who filled it in may have been somebody else at this browser: what needs the password asks for it once more,
-        # and says what it is (step_up.py).
+        # Somebody else at this browser may have filled the form in. The session therefore starts unproven: a form that
+        # needs the step-up asks for the password again, and the page says what is confirmed (step_up.py).
         await prove_session(conn, cookie, now=now - LIFETIME)
     else:
         answer = go(where_to if is_page_of(section, where_to) else section.root)
@@ -234,7 +235,7 @@ async def _open_session(
 
 
 async def _renewed(request: AnyRequest, person: Person, password: str) -> Person:
-    """The password, which was right, hashed as today."""
+    """Stores a new hash of the password, which was right, when the stored hash has outdated parameters."""
     state = request.app.state
     if person.password_hash is None or not is_outdated(person.password_hash):
         return person
@@ -270,7 +271,7 @@ def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
         _handler("POST", link, recovery.choose, section),
     ]
     if section is PLATAFORMA:
-        return [*pages]  # the operator has a link sent (`quita staff access`)
+        return [*pages]  # the operator sends staff a link (`quita staff access`)
     asked = f"{section.root}/recuperar"
     return [
         *pages,
@@ -340,7 +341,7 @@ def _code_form(
     values = {
         "section": section,
         "csrf": csrf_token(seal, halfway.before),
-        # After the cell that has asked for the code.
+        # Begins with the number of this cell, by which the code is routed to the cell that asked for it.
         "step": f"{current_cell():03x}{seal.seal(msgspec.json.encode(halfway), _HALFWAY, '').hex()}",
         "kept": kept,
         "fault": fault,

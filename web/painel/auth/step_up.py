@@ -1,9 +1,9 @@
-"""Step-up: what moves money or lets people in asks for the password again, and for the code of the second factor.
+"""Step-up: a form that moves money or lets people in asks for the password again, and the code of the second factor.
 
-It holds for five minutes of the session it was given in; signing in counts as giving it, but not when a form from
-before it is waiting (kept_form.py). Both are looked at in the cell of the session, wherever the page is of. A form that
-needs it is kept as it was filled in, under what it asks for in words and a field for the password, and goes to the same
-address.
+The proof is valid for five minutes in the session in which it was given. Signing in counts as a proof, except when a
+kept form waits to be sent again (kept_form.py). Password and code are checked in the cell of the session, whichever
+cell the page belongs to. The page that asks for the proof says what is to be confirmed and has a field for the
+password; it carries the form's fields as they were filled in, and sends them to the same address.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ THROTTLED: Final = "Muitas tentativas. Espere alguns minutos e tente de novo."
 
 
 def password_words(refused: Refused) -> str:
-    """Why a password that was chosen is not taken, for people."""
+    """Returns why a chosen password is not accepted, in words for people."""
     if refused.fields == {"password": GUESSABLE}:
         return "Esta senha é das primeiras que se tentam. Escolha outra: quatro palavras sem ligação, por exemplo."
     return f"A senha precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres."
 
 
 def must_be_proven(request: PageRequest, action: str, facts: Mapping[str, str]) -> None:
-    """StepUpNeeded unless the person gave the password, and the code if there is one, within the last five minutes.
-    `action` and `facts` are what is confirmed, as the page says it: the last look before money leaves."""
+    """Raises StepUpNeeded unless the person gave the password, and the code with a second factor, within the last five
+    minutes. `action` and `facts` say on the page what is to be confirmed: the last look before money leaves."""
     if not request.session.second_factor and request.settings.money_totp_required:
         raise StepUpNeeded(enrol=True)
     if request.proof_refused or request.now - request.session.proved_at > HOLDS:
@@ -48,13 +48,14 @@ def must_be_proven(request: PageRequest, action: str, facts: Mapping[str, str]) 
 
 
 def must_be_one_of_two(request: PageRequest) -> None:
-    """For what a second member of staff confirms, and for the confirmation: StillNew for who was let in just now."""
+    """Checks either of the two members of staff that a decision takes: StillNew for one whom a colleague gave the role
+    less than a day ago."""
     if is_newcomer(request.session.role_given_at, now=request.now):
         raise StillNew
 
 
 async def prove(request: PageRequest) -> str:
-    """Take what the form gave as proof; what is wrong with it, empty when nothing is. Each guess counts."""
+    """Checks the password and the code of the form; returns what is wrong, or empty text. Each guess counts."""
     fault = await password_fault(request, request.raw(PASSWORD_FIELD))
     if not fault and request.session.second_factor:
         fault = await _code_fault(request, request.field(CODE_FIELD))
@@ -83,8 +84,8 @@ def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: s
 
 
 async def password_fault(request: PageRequest, given: str) -> str:
-    """What is wrong with this password of the signed-in person; empty when it is right. Guesses count for this session:
-    what strangers try elsewhere does not keep anybody from his own work."""
+    """Returns what is wrong with the password given by the signed-in person; empty when it is right. Guesses are
+    counted by session, so that attempts of strangers elsewhere keep nobody from their work."""
     email, address = request.session.email, address_of(request.http)
     side: Side = request.section.side
     device = (hash_of(request.cookie) or b"").hex()

@@ -1,7 +1,7 @@
-"""Change a charge with its audit row, cancel it, or have its boleto changed at its bank.
+"""Change a charge and write its audit row, cancel a charge, or have its boleto changed at the bank.
 
-The bank's order is placed in the transaction of the audit row, a worker does it, and its outcome is waited for. No
-transaction is open while the bank thinks.
+The order for the bank is placed in the transaction that writes the audit row; a worker carries the order out, and the
+page waits for the outcome. No transaction is open while the bank works.
 """
 
 import asyncio
@@ -28,8 +28,9 @@ async def change_boleto(
     pending_only: bool = True,
     **facts: object,
 ) -> None:
-    """Refused(CHARGE_NOT_PENDING) when the charge must be and is not, or not any more; Refused(BANK_UNAVAILABLE) when
-    the bank does not confirm in time, or another change of this boleto is under way: then nothing was changed."""
+    """Has the bank change the boleto, and waits for the outcome. Refused(CHARGE_NOT_PENDING) when the charge is not
+    pending and `pending_only`; Refused(BANK_UNAVAILABLE), with nothing changed, when the bank does not confirm in time
+    or another change of this boleto is under way."""
     loop = asyncio.get_running_loop()
     until = loop.time() + DEADLINE_S
     order_id = new_id()
@@ -48,7 +49,7 @@ async def change_boleto(
 
 
 async def change_charge(request: PageRequest, action: str, command: ChargeCommand, **facts: object) -> None:
-    """Carry the command out with its audit row, or raise its refusal."""
+    """Carries the command out and writes its audit row, or raises its refusal."""
     async with request.change(
         action, subject=str(command.charge_id), wakes=[WEBHOOKS, PIX_ORDERS[request.mode]], **facts
     ) as conn:
@@ -58,7 +59,7 @@ async def change_charge(request: PageRequest, action: str, command: ChargeComman
 
 
 async def cancel_charge(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> None:
-    """As the API does: a PIX charge at once, a boleto when the bank has written it off."""
+    """Cancels a charge as the API does: a PIX charge at once, a boleto when the bank has written it off."""
     charge_id = UUID(doc.charge_id)
     if doc.boleto is None:
         command = cancellation(

@@ -1,4 +1,5 @@
-"""Fine, interest and discounts in the forms of a boleto and of a schedule: read, and filled in again from a charge."""
+"""Fine, interest and discounts in the forms of a boleto and of a schedule: read from the form, and filled in from a
+charge."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -42,7 +43,7 @@ SCHEDULE_FIELDS: Final = (
 def read_terms(
     filled: Filled, *, amount_cents: int | None, due_on: date | None, today: date, company: bool
 ) -> PaymentTerms | None:
-    """What the form says; None when it says nothing. Faults are in `filled`."""
+    """Returns the terms that the form has; None when their fields are empty. Faults are in `filled`."""
     if not any(filled.value(name) for name in FIELDS):
         return None
     fine, interest, payable_days = _charges(filled)
@@ -56,7 +57,7 @@ def read_terms(
 def read_schedule_terms(
     filled: Filled, *, amount_cents: int | None, issue_days_before: int, company: bool
 ) -> ScheduleTerms | None:
-    """Of all charges of a schedule: discounts by days before each due date."""
+    """Returns the terms for all charges of a schedule, with discounts in days before each due date."""
     if not any(filled.value(name) for name in SCHEDULE_FIELDS):
         return None
     fine, interest, payable_days = _charges(filled)
@@ -73,7 +74,7 @@ def read_schedule_terms(
 
 
 def form_values(filled: Filled, fields: Iterable[str]) -> dict[str, object]:
-    """What templates/painel/terms_fields.html needs; it is open when something stands in one of its fields."""
+    """Returns the values for templates/painel/terms_fields.html, which is unfolded when one of its fields is filled."""
     return {
         "fine_kinds": FINE_KINDS,
         "interest_kinds": INTEREST_KINDS,
@@ -84,7 +85,7 @@ def form_values(filled: Filled, fields: Iterable[str]) -> dict[str, object]:
 
 
 def terms_fields(terms: PaymentTerms | None) -> dict[str, str]:
-    """Of a charge that is made again: its discounts had days of their own, and are not filled in."""
+    """Returns the fields for a charge that is made again. Discounts are left out: their days were the old charge's."""
     shown = dict(DEFAULTS)
     if terms is None:
         return shown
@@ -100,7 +101,7 @@ def terms_fields(terms: PaymentTerms | None) -> dict[str, str]:
 
 
 def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tuple[int, int]:
-    """Hundredths of a percent, and cents: one of the two, or neither."""
+    """Returns basis points and cents, of which at least one is 0."""
     if not filled.value(name):
         return 0, 0
     if filled.choice(kind, kinds) == PERCENT:
@@ -109,7 +110,7 @@ def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tupl
 
 
 def _charges(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
-    """Fine, interest, and for how many days it can be paid late."""
+    """Returns the fine, the interest, and the days after the due date on which the boleto can still be paid."""
     fine_bps, fine_cents = _either(filled, "fine", "fine_kind", FINE_KINDS)
     month_bps, day_cents = _either(filled, "interest", "interest_kind", INTEREST_KINDS)
     days = filled.whole("payable_days", PAYABLE_DAYS_MIN, PAYABLE_DAYS_MAX)
@@ -119,7 +120,7 @@ def _charges(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
 
 
 def _discounts(filled: Filled, today: date) -> tuple[Discount, ...]:
-    """Those with a value or a day, in the order of the form."""
+    """Returns the discounts that have both a value and a day, in the order of the form."""
     found: list[Discount] = []
     for name in _given(filled, "until"):
         bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
@@ -130,7 +131,7 @@ def _discounts(filled: Filled, today: date) -> tuple[Discount, ...]:
 
 
 def _relative_discounts(filled: Filled) -> tuple[RelativeDiscount, ...]:
-    """The same, whose days are counted back from each due date."""
+    """Returns the discounts of a schedule, whose days are counted back from each due date."""
     found: list[RelativeDiscount] = []
     for name in _given(filled, "days"):
         bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
@@ -143,7 +144,7 @@ def _relative_discounts(filled: Filled) -> tuple[RelativeDiscount, ...]:
 
 
 def _given(filled: Filled, when: str) -> Iterator[str]:
-    """Names of the discounts with a value or a day; what is missing of them, or was skipped, is a fault."""
+    """Yields the names of the discounts with a value or a day. A missing value or a skipped discount is a fault."""
     empty = False
     for name in DISCOUNTS:
         if not filled.value(name) and not filled.value(f"{name}_{when}"):
@@ -157,7 +158,7 @@ def _given(filled: Filled, when: str) -> Iterator[str]:
 
 
 def _fault(path: str, due_on: date | None, *, company: bool) -> tuple[str, str]:
-    """The form's field for a path of the API, and its sentence."""
+    """Returns the form's field for a path of the API, and the sentence to show beside it."""
     limit = COMPANY_LIMIT if company else PERSON_LIMIT
     of = "uma empresa" if company else "uma pessoa"
     first, *rest = path.split(".")

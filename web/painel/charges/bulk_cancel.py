@@ -1,9 +1,9 @@
-"""Cancel several charges of the list at once: a page that confirms how many and how much, and one that tells of each
-what became of it.
+"""Cancel several charges of the list at once: one page asks to confirm their number and amount, and the next page shows
+the outcome of each.
 
-Each goes the way of a single cancellation, in a transaction and with an audit row of its own, whose id follows from the
-form's and the charge's: sent twice, a form cancels each once. Boletos wait for their bank side by side, so a silent
-bank holds the page up for one deadline, whatever their number.
+Each charge is cancelled like a single one, in a transaction and with an audit row of its own. The row's id is derived
+from the form's id and the charge's, so a form sent twice cancels each charge once. Boletos wait for the bank
+concurrently, so a silent bank delays the page by one deadline, however many boletos there are.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from web.painel.lists import PAGE
 from web.painel.page_request import PageRequest
 
 CHARGES_MAX: Final = PAGE
-"""A page of the list."""
+"""As many as a page of the list has."""
 
 
 class CancelResult(Struct, frozen=True):
-    """What became of one; `fault` says why it is not cancelled."""
+    """The outcome for one charge; `fault` says why it is not cancelled, and is empty when it is."""
 
     doc: ChargeDoc
     fault: str = ""
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
-    """The page that confirms; with its tick the charges are cancelled."""
+    """Answers the page that asks to confirm; when its box is ticked, cancels the charges."""
     docs = await _chosen(request)
     if request.field("sure") == "yes" and docs:
         given = request.field("reason")
@@ -59,7 +59,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 
 async def _chosen(request: PageRequest) -> Sequence[ChargeDoc]:
-    """The account's charges among those that were ticked, in their order; none when there are too many."""
+    """Returns the ticked charges that are the account's, in the order of the form; none when there are too many."""
     ids = list(dict.fromkeys(found for each in request.fields("charge") if (found := parse_id(each)) is not None))
     if not ids or len(ids) > CHARGES_MAX:
         return []
@@ -75,7 +75,7 @@ async def _cancel(request: PageRequest, doc: ChargeDoc, reason: CancelReason) ->
         return await _as_it_is(request, doc)
     except Refused as refused:
         now = await _as_it_is(request, doc)
-        # Somebody else may have done it meanwhile: then there is nothing to say no to.
+        # Somebody else may have cancelled the charge meanwhile: it counts as cancelled then, not as refused.
         known = refused.code in REFUSED
         return CancelResult(now.doc, refusal(refused.code)) if now.fault and known else now
     return CancelResult(doc)

@@ -1,6 +1,6 @@
-"""What people do to a charge: cancel it, pay it in test, give it another due date, have it mailed, send money back.
+"""What people do to a charge: cancel it, pay it in test mode, change its due date, have it mailed, refund it.
 
-Through the commands that the API's calls go through; the id of the form is the key of what it makes.
+The forms run the same commands as the API; the form's id is the Idempotency-Key of what the form creates.
 """
 
 from datetime import date
@@ -64,7 +64,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 
 async def pay_in_test(request: PageRequest) -> Response[Any]:
-    """Be the payer of a test charge, as simulate-payment is."""
+    """Pays a test charge as its payer would, like the API's simulate-payment."""
     assert request.test, "the table has this page in the test section only"
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
@@ -86,7 +86,7 @@ async def pay_in_test(request: PageRequest) -> Response[Any]:
 
 
 async def redate(request: PageRequest) -> Response[Any]:
-    """Another due date, when the bank has confirmed it; today will do."""
+    """Changes the due date once the bank has confirmed the new one, which may be today."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     if doc.boleto is None:
@@ -104,7 +104,7 @@ async def redate(request: PageRequest) -> Response[Any]:
 
 
 async def send_mail(request: PageRequest) -> Response[Any]:
-    """As send-email does: to the payer or to another address, written here and sent by a worker."""
+    """Queues a mail with the charge, like the API's send-email: to the payer or another address. A worker sends it."""
     assert not request.test, "the table has this page in production only"
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
@@ -140,14 +140,14 @@ async def send_mail(request: PageRequest) -> Response[Any]:
 
 
 async def show_refund(request: PageRequest) -> Response[Any]:
-    """The form; `payment_id` in the address chooses the payment."""
+    """Answers the refund's form; `payment_id` in the address chooses the payment."""
     doc = await charge_of(request, request.id("charge_id"))
     chosen = parameter_in(request.http.scope, "payment_id") or ""
     return await _refund_form(request, doc, Filled(shown={"payment_id": chosen}))
 
 
 async def refund(request: PageRequest) -> Response[Any]:
-    """Money goes back: the wallet is debited now, a worker orders it from the bank."""
+    """Begins a refund: the wallet is debited now, and a worker orders the refund from the bank."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     filled = Filled(request)
@@ -195,7 +195,8 @@ async def refund(request: PageRequest) -> Response[Any]:
 
 
 async def _to_confirm(request: PageRequest, charge_id: UUID, filled: Filled, to: TransferDestination) -> dict[str, str]:
-    """What goes where; the payer's document as the form showed it, another one as it was typed."""
+    """Returns amount and destination, to be confirmed. The payer's own document is masked, as the form showed it; a
+    typed document is shown as it was typed."""
     async with session(request.pool) as conn:
         payments = await payments_of(conn, charge_id, request.owner)
     left = next((each.remaining_cents for each in payments if each.payment_id == filled.value("payment_id")), 0)
@@ -223,7 +224,7 @@ async def _begin_refund(
             raise AlreadySent
         if isinstance(made, Refused):
             raise made
-        goes_to_key = made.end_to_end_id is None  # what goes back the way it came names its PIX
+        goes_to_key = made.end_to_end_id is None  # a devolucao has the EndToEndId of its payment
         if destination is not None and goes_to_key and not request.test:
             await _tell_of_refund(conn, request, made, destination)
 
@@ -231,7 +232,7 @@ async def _begin_refund(
 async def _tell_of_refund(
     conn: Connection, request: PageRequest, made: RefundProjection, to: TransferDestination
 ) -> None:
-    """All owners are mailed, as of whatever asks for the password again."""
+    """Mails the refund to all owners, as every action that asks for a step-up."""
     facts = {"amount": brl(parse_amount(made.amount, cents_max=PIX_CENTS_MAX)), "destination": masked_key(to.pix_key)}
     await tell_owners(
         conn,
@@ -247,7 +248,7 @@ _NOT_THE_PAYER: Final = (
     "A devolução vai para quem devia pagar a cobrança: o dono da chave precisa ter o documento do pagador. "
     "Se for preciso devolver a outra pessoa, fale com o suporte."
 )
-# Beside which field of the form a refusal is said.
+# The field of the form beside which each refusal is shown.
 _REFUND_FAULTS: Final = {
     Code.REFUND_EXCEEDS: "amount",
     Code.INSUFFICIENT_BALANCE: "form",
@@ -279,8 +280,8 @@ async def _payment_ids(request: PageRequest, doc: ChargeDoc) -> list[str]:
 
 
 async def _destination(filled: Filled, request: PageRequest, charge_id: UUID) -> TransferDestination | None:
-    """Where the money of a boleto paid on its line goes; neither field filled in is none. A key alone is the payer's,
-    whose document was registered with the charge."""
+    """Returns where the refund of a boleto paid by its line goes; None when both fields are empty. A key without a
+    document is the payer's, whose document was registered with the charge."""
     if not filled.value("pix_key") and not filled.value("document"):
         return None
     pix_key = typed_pix_key(filled.value("pix_key"))

@@ -1,9 +1,9 @@
-"""Charges from a spreadsheet: sent, looked at row by row, then made.
+"""Charges from a spreadsheet: the sheet is uploaded, its rows are checked, and then the charges are created.
 
-What is wrong with a row is said by the form of a new charge, in the sheet's own column names, before anything is made;
-a sheet with a fault makes nothing. Each row is made as the form makes it. Its Idempotency-Key follows from the account
-and from what the row asks for: of a sheet that is sent again, corrected or not, the rows that were made before are
-shown as such and make nothing, unless whoever confirms wants them once more.
+The form of a new charge checks each row, and faults are shown with the sheet's column names before anything is created;
+a sheet with a fault creates nothing. Each row creates its charge as the form does. The Idempotency-Key is derived from
+the account and from what the row asks for. When a sheet is sent again, corrected or not, the rows that have a charge
+already are shown as such and create nothing, unless the person who confirms wants them once more.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
 
 TOGETHER: Final = 10
-"""Rows made at a time: boletos wait for their bank."""
+"""Rows whose charges are created concurrently: boletos wait for the bank."""
 BEGUN_WITHIN_S: Final = 30.0
-"""Rows that were not begun by then are left for the next sending: a silent bank holds each up."""
+"""Rows not begun within this time are left for the next submission: a silent bank delays each row."""
 _NAMES: Final = {field: column for column, field in COLUMNS.items()}
-# A sheet has no list to choose from.
+# Faults for cells whose field is a list in the form: a sheet offers no list to choose from.
 _OPTIONS: Final = {
     "state": "Use a sigla do estado, como SP.",
     "lifetime": "Use 1, 3, 7 ou 30.",
@@ -50,24 +50,24 @@ _NOT_BEGUN: Final = "Não enviada: o banco demorou. Crie o que falta; o que já 
 
 
 class CheckedRow(Struct, frozen=True):
-    """A row, what it asks for, and what is wrong with it by the sheet's columns."""
+    """A row, what it asks for, and its faults by column of the sheet."""
 
     row: SheetRow
     cents: int
     faults: dict[str, str]
     asks: bytes
-    """All that makes its charge what it is, however the cells were written."""
+    """All that the row asks for, encoded the same however its cells were written."""
     due_on: date | None = None
     conditions: tuple[str, ...] = ()
-    """Of a boleto with a fine, interest or discount: what its payer will read of them."""
+    """For a boleto with a fine, interest or discount: the sentences about them that the payer will read."""
     name: str = ""
-    """What it is known by: what it asks for, and which of the sheet's rows that ask for this it is."""
+    """Identifies the row: what it asks for, and its number among the sheet's rows that ask for the same."""
     before: UUID | None = None
-    """The charge it made when it was sent before."""
+    """The charge that the row created when it was sent before."""
 
 
 class ImportedRow(Struct, frozen=True):
-    """What a row made: a charge, now or when it was sent before; else `fault` says why not."""
+    """The outcome of a row: the charge it created, now or when it was sent before; otherwise `fault` says why none."""
 
     row: SheetRow
     charge_id: UUID | None = None
@@ -80,7 +80,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def create(request: PageRequest) -> Response[Any]:
-    """The sheet with what is wrong in each row; with its tick the charges are made."""
+    """Answers the sheet with the faults of each row; when its box is ticked, creates the charges."""
     raw = _raw(request)
     if raw is None:
         return _form(request, "Escolha um arquivo .xlsx ou CSV.")
@@ -114,7 +114,8 @@ async def create(request: PageRequest) -> Response[Any]:
     until = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
     room = asyncio.Semaphore(TOGETHER)
 
-    # Of the page that asked for it, and of those that ask for what is missing: each makes a row once.
+    # The id of the page that confirmed, also carried by later pages that ask for the missing rows: under it each row
+    # that had a charge already creates one more, once.
     again = parse_id(request.field("again"))
 
     async def made(each: CheckedRow) -> ImportedRow:
@@ -136,29 +137,29 @@ async def create(request: PageRequest) -> Response[Any]:
 
 
 def _raw(request: PageRequest) -> bytes | None:
-    """The file that was sent, or, with the page that confirms, the one it carries."""
+    """Returns the uploaded file or, from the page that confirms, the file that the page carries as base64."""
     if sheet := request.field("sheet"):
         try:
             return b64decode(sheet, validate=True)
-        except ValueError:  # binascii's own is one; text that is not ASCII raises this
+        except ValueError:  # binascii.Error is a ValueError; text that is not ASCII raises ValueError itself
             return None
     return request.files.get("file") or None
 
 
 def _part(request: PageRequest, of: CheckedRow, *, again: UUID | None = None) -> PageRequest:
-    """A request of its own for this row: the form's fields are the row's, the key is the row's too, or, when it is made
-    once more, that of the page which asked for it."""
+    """Returns a request for this row, with the row's fields as the form. Its key is derived from the row or, when the
+    row is created once more, also from the page that asked for that."""
     key = uuid5(again or request.session.account_id, of.name)
     return request.part(of.name, of.row.fields, key=key)
 
 
 async def _recognized(request: PageRequest, checked: Sequence[CheckedRow]) -> list[CheckedRow]:
-    """The rows with their names, and with what was made of them before."""
+    """Returns the rows with their names, and with the charges that they created before."""
     times: Counter[bytes] = Counter()
     named = []
     for each in checked:
         times[each.asks] += 1
-        # Keyed: it names a payer, and the key of what is made stays when that one is erased.
+        # A keyed fingerprint: the row has the payer's data, and the key of the charge stays when these are erased.
         name = f"{request.mode} {request.seal.blind(each.asks.decode())} {times[each.asks]}"
         named.append(replace(each, name=name))
     keys = [_part(request, each).key for each in named]

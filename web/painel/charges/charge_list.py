@@ -1,4 +1,4 @@
-"""Charges: the list with the API's filters, how many there are of each status, and the search for one."""
+"""Charges: the list with the API's filters, the number of charges by status, and the search for one charge."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -69,8 +69,8 @@ async def settle(request: PageRequest) -> None:
 
 
 async def _by_due_day(request: PageRequest, filters: ChargeFilters) -> list[ChargeFilters]:
-    """By due date a file's charges come day by day: each day is one range of its index, where a page over all days at
-    once would read the beginning of each of them."""
+    """Returns the filters of a file's parts, one for each due date if the list is read by due date: the charges of one
+    day are one range of the index, while a page over all days would read the beginning of each day's range."""
     if not walks_due_dates(filters):
         return [filters]
     days = await request.reads.ask(lambda conn: due_days(conn, request.owner, filters))
@@ -82,7 +82,8 @@ async def _with_whom(conn: Connection, docs: Sequence[ChargeDoc], request: PageR
 
 
 async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
-    """`counts` by status whatever status is asked for, None when they take too long; `shown` of what is asked for."""
+    """Returns `counts` by status without regard to the status filter, and `shown`, the totals of the statuses asked
+    for; `counts` is None when counting takes too long."""
     wanted = replace(filters, statuses=())
     counts = await counted(request, lambda conn: current_sums(conn, request.owner, wanted, now=request.account_now))
     if counts is None:
@@ -93,7 +94,8 @@ async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, 
 
 
 async def search(request: PageRequest) -> Response[Any]:
-    """On to the charge, or to the list of those that have what was typed; a page that says so when none has."""
+    """Redirects to the charge that was typed, or to the list of charges that match; without a match, answers a page
+    that says so."""
     asked = ListQuery(request.http, ("q",))
     text = read_text(asked, "q")
     found = None
@@ -109,7 +111,8 @@ async def search(request: PageRequest) -> Response[Any]:
 
 
 async def _looked_through(request: PageRequest, text: str) -> Mapping[str, object]:
-    """The newest charges of the amount that was typed, or of payers with these words; by name for who may read them."""
+    """Returns the newest charges of a typed amount, or of payers with the typed words in their name. The search by name
+    is for people who see payers unmasked."""
     amount_cents = typed_amount(text)
     find: Callable[[Connection], Awaitable[list[ChargeDoc]]] | None = None
     if amount_cents is not None:

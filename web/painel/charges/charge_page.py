@@ -1,4 +1,4 @@
-"""One charge: what it is, what became of it, what was paid for it and sent back, and what can be done to it."""
+"""The page of one charge: its data, its history, its payments and refunds, and the actions on it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -50,7 +50,7 @@ _REFUNDS_MAX = 20
 
 
 class TimelineEntry(Struct, frozen=True):
-    """Something of a charge's life. `sort`: charge | mail | webhook; `chip` is a state beside it."""
+    """A line of a charge's history. `sort`: charge | mail | webhook; `chip` is a state shown beside the line."""
 
     at: datetime
     sort: str
@@ -68,7 +68,7 @@ def _for_payer(request: PageRequest, doc: ChargeDoc) -> dict[str, str]:
 
 
 async def show_boleto(request: PageRequest) -> Response[bytes]:
-    """The boleto as a PDF, whatever became of it."""
+    """Answers the boleto as a PDF, whatever the status of its charge."""
     async with session(request.pool) as conn:
         boleto = await boleto_to_print(
             conn,
@@ -97,7 +97,7 @@ async def show_charge(
     paying: Filled | None = None,
     cancel_fault: str = "",
 ) -> Response[Any]:
-    """The charge's page; with a form that could not be taken as it was filled in."""
+    """Answers the page of the charge; a form that could not be accepted is shown as it was filled in."""
     charge_id = request.id("charge_id")
     owner = request.owner
     doc = await charge_of(request, charge_id)
@@ -153,7 +153,7 @@ def _asked_again(asked: SecondCopyRequest | None) -> list[TimelineEntry]:
 
 
 def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
-    """What was agreed beside the amount, and what the boleto costs today."""
+    """Returns the terms agreed beside the amount, and the amount due today."""
     if doc.terms is None or doc.due_date is None:
         return {"conditions": (), "asked": None}
     due, today = parse_day(doc.due_date), now.astimezone(SAO_PAULO).date()
@@ -164,7 +164,7 @@ def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
 
 
 async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
-    """The account's charge as it is this moment, expired first if its time has passed."""
+    """Returns the account's charge as it is now, after expiring it if its time has passed."""
     async with session(request.pool) as conn:
         (doc,) = await charges_by_id(conn, [(charge_id, request.owner)])
     if doc is not None and doc.overdue(iso(request.account_now)):
@@ -207,7 +207,7 @@ def _mailed(mails: Sequence[Written], view: PayerView) -> list[TimelineEntry]:
 
 
 def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[TimelineEntry]:
-    """Each attempt of each webhook; one that was not tried yet stands where it was written."""
+    """Returns a line for each attempt of each delivery. A delivery not attempted yet has a line at its creation."""
     opens = request.may(f"GET {request.here('/webhooks/entregas/{delivery_id:str}')}")
     lines = []
     for each in deliveries:

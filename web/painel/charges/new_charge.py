@@ -1,7 +1,7 @@
-"""A new charge: PIX, or a boleto with or without PIX, of whichever section's mode.
+"""The form of a new charge: PIX, or a boleto with or without PIX, in the mode of the section.
 
-The charge is composed, written and registered as the API does it. A form that could not be taken is shown again as it
-was filled in; one that is sent again leads to the charge it made.
+The charge is composed, stored and registered as by the API. A form that could not be accepted is shown again as it was
+filled in; a form that is sent again leads to the charge that it created.
 """
 
 import asyncio
@@ -60,15 +60,15 @@ STATE_WORDS: Final = {each: each for each in sorted(STATES)}
 CNPJ_SIGNS: Final = 14
 _FORMS: Final = ("pix", "boleto")
 SWITCH: Final = "trocar"
-"""The buttons that lead to another shape of the form, with what was typed."""
+"""The buttons that switch between the form's PIX and boleto shapes and keep what was typed."""
 ADDRESS: Final = ("zip_code", "street", "number", "city", "state")
-# What only the other shape of the form asks for.
+# Fields of the other shape of the form, which a shape carries as hidden fields.
 _CARRIED: Final = {
     "pix": ("kind", "due_date", "integrador_code", *ADDRESS, *FIELDS, *DEFAULTS),
     "boleto": ("lifetime",),
 }  # fmt: skip
 _DAYS_TO_PAY = 7
-# What a bank, a partner or the account's own state says no to is said above the form, and it can be sent again.
+# Refusals by the bank, or for the state of the account or the service: shown above the form, which can be sent again.
 _SAID_ON_FORM: Final = frozenset({
     Code.BANK_UNAVAILABLE, Code.PIX_AVULSO_SUSPENDED, Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED,
     Code.SERVICE_UNAVAILABLE,
@@ -127,15 +127,16 @@ async def create(request: PageRequest) -> Response[Any]:
 
 
 def asked_by(request: PageRequest) -> bytes:
-    """The fingerprint of what a form asks for: one that was changed is told from one that is sent again. Keyed, because
-    it outlives the payer's data that it is made of."""
+    """Returns the fingerprint of what a form asks for, which tells a changed form from one that is sent again. The
+    fingerprint is keyed, because it outlives the payer's data that it is computed from."""
     asked = json.dumps(sorted(request.given(but={"csrf", "once"})))
     return sha256(request.seal.blind(asked).encode()).digest()
 
 
 async def made_before(request: PageRequest, filled: Filled) -> UUID | None:
-    """What this form made when it was sent before; None, said in `filled`, when it asked for something else then: a
-    page that a browser keeps for the way back. AlreadySent when it is not known what was made, or nothing was."""
+    """Returns what this form created when it was sent before. None, with a fault in `filled`, when it asked for
+    something else then: the browser's back button shows a page with the same form id. AlreadySent when the form
+    created nothing, or what it created is not known."""
     made = await _made(request)
     if made is None:
         raise AlreadySent
@@ -146,7 +147,7 @@ async def made_before(request: PageRequest, filled: Filled) -> UUID | None:
 
 
 async def found_before(request: PageRequest) -> UUID | None:
-    """What the request's key has made; None when that is nothing."""
+    """Returns the id of what the request's key has created; None when it has created nothing."""
     made = await _made(request)
     return None if made is None else made.resource_id
 
@@ -170,8 +171,8 @@ def check_approved(request: PageRequest) -> None:
 async def check_boletos(
     request: PageRequest, filled: Filled, integrador_code: str | None, *, kind: str = "boleto"
 ) -> None:
-    """Whether this account may issue boletos of this kind, for this partner. Refused(PIX_AVULSO_SUSPENDED) for a dual
-    charge while PIX without a boleto are suspended."""
+    """Checks that this account may issue boletos of this kind for this partner. Refused(MERCHANT_ADDRESS_REQUIRED)
+    without a complete address; Refused(PIX_AVULSO_SUSPENDED) for a dual charge while PIX avulso is suspended."""
     async with session(request.pool) as conn:
         if kind == DUAL and not request.test and await pix_suspended(conn):
             raise Refused(Code.PIX_AVULSO_SUSPENDED)
@@ -183,7 +184,7 @@ async def check_boletos(
 
 
 class PixFields(Struct, frozen=True):
-    """What the form says; its faults are in `filled`."""
+    """The values of the form for a PIX charge; faults are in `filled`."""
 
     amount_cents: int | None
     lifetime: str
@@ -193,7 +194,7 @@ class PixFields(Struct, frozen=True):
 
 
 class BoletoFields(Struct, frozen=True):
-    """What the form says; its faults are in `filled`."""
+    """The values of the form for a boleto; faults are in `filled`."""
 
     kind: str
     amount_cents: int | None
@@ -225,7 +226,7 @@ def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
 
 
 async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None:
-    """The charge's id; None when the form cannot be taken."""
+    """Creates the charge and returns its id; None when the form has faults."""
     asked = read_pix(request, filled)
     if filled.faults or asked.amount_cents is None:
         return None
@@ -260,7 +261,7 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
             amount=reais(amount_cents),
         ) as conn:
             if not await create_pix(conn, [compose_pix(creation, location)]):
-                # The form's key is new with its audit row: PIX is suspended, or the account was blocked this moment.
+                # The audit row was new, so the key is too. What is left: PIX is suspended, or the account was blocked.
                 if request.test:
                     raise Refused(Code.SERVICE_UNAVAILABLE)
                 raise Refused(Code.PIX_AVULSO_SUSPENDED if await pix_suspended(conn) else Code.KYC_REQUIRED)
@@ -271,7 +272,7 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
 
 
 async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | None:
-    """The id of the charge whose boleto the bank has registered; None when the form cannot be taken."""
+    """Creates the charge and returns its id once the bank has registered the boleto; None when the form has faults."""
     asked = read_boleto(request, filled)
     if not filled.faults:
         check_approved(request)
@@ -321,7 +322,7 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
 
 
 def pix_payer(request: PageRequest, filled: Filled) -> Mapping[str, str]:
-    """The payer's fields; none is required."""
+    """Returns the payer's fields, none of which is required."""
     found = {
         "name": filled.text("payer_name", NAME_MAX),
         "document": _document(request, filled, required=False),
@@ -332,7 +333,7 @@ def pix_payer(request: PageRequest, filled: Filled) -> Mapping[str, str]:
 
 
 def boleto_payer(request: PageRequest, filled: Filled) -> BoletoPayer | None:
-    """The payer as registered at the bank; None when something is missing or wrong."""
+    """Returns the payer as the bank will register them; None when a field is missing or wrong."""
     name = filled.text("payer_name", NAME_MAX, required=True)
     document = _document(request, filled, required=True)
     zip_code = filled.digits("zip_code", 8, "O CEP tem 8 dígitos.")

@@ -1,7 +1,7 @@
-"""Choosing who is to pay from those who were charged before, by name or by document, in the form of a charge itself:
-what was typed stays, and nothing needs a script.
+"""Choosing the payer from those charged before, by name or by document, inside the form of a charge: what was typed
+stays, and no script is needed.
 
-Whoever sees payers masked has no list to choose from: a mask is no name to charge.
+People who see payers masked get no list to choose from: a masked name cannot go into a charge.
 """
 
 from functools import partial
@@ -31,9 +31,10 @@ SEARCH: Final = "buscar"
 """The button that looks for payers."""
 QUERY: Final = "payer_query"
 _SEARCHED: Final = "payer_searched"
-"""What was looked for when the page was made: another text that is sent is a search, whichever button Enter pressed."""
+"""The text searched for when the page was made. If another text is sent, the form is a search, whichever button the
+Enter key pressed."""
 _CHOSEN: Final = "pagador"
-"""The button of a payer that was found; its value is the charge he stands in."""
+"""The button of a payer that was found; its value is the id of a charge to that payer."""
 _FOUND_BY_DOCUMENT: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
 _NO_SUCH_DOCUMENT: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
 _NO_SUCH_NAME: Final = (
@@ -42,7 +43,7 @@ _NO_SUCH_NAME: Final = (
 
 
 class PayerSearch(Struct, frozen=True):
-    """The form with what came of a search: payers to choose from, and what to say of it."""
+    """The form after a search: the payers to choose from, and the sentence about the result."""
 
     filled: Filled
     said: str = ""
@@ -50,12 +51,12 @@ class PayerSearch(Struct, frozen=True):
 
     @property
     def masks(self) -> dict[UUID, str]:
-        """The documents as everybody sees them."""
+        """The masked documents of the payers, by charge."""
         return {each.charge_id: masked(each.document) for each in self.found}
 
 
 async def search_of(request: PageRequest, filled: Filled) -> PayerSearch | None:
-    """What came of the search or the choice that was sent; None when the form was sent to be made."""
+    """Returns the result of the search or choice that was sent; None when the form was sent to create a charge."""
     chosen, query = request.field(_CHOSEN), request.field(QUERY).strip()[:NAME_MAX]
     if not (chosen or request.field(SEARCH) or query != request.field(_SEARCHED)):
         return None
@@ -84,7 +85,7 @@ async def _listed(request: PageRequest, query: str) -> PayerSearch:
 
 
 async def _chosen(request: PageRequest, filled: Filled, charge_id: UUID | None) -> PayerSearch:
-    """His name as his newest charge has it, and the address of the newest that has one."""
+    """Fills in the chosen payer: the data of their newest charge, and the address of the newest that has one."""
 
     async def known(conn: Connection) -> KnownPayer | None:
         if charge_id is None:
@@ -102,7 +103,7 @@ async def _chosen(request: PageRequest, filled: Filled, charge_id: UUID | None) 
 
 
 async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearch:
-    """The form as it was sent, with what is known of the payer whose document it has."""
+    """Fills in what is known of the payer with the typed document; the rest of the form stays as it was sent."""
     document = filled.document(
         DOCUMENT, letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
@@ -114,5 +115,5 @@ async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearc
 
 
 def _again(request: PageRequest, fields: dict[str, str]) -> Filled:
-    """The form as it was sent, but for these fields."""
+    """Returns the form as it was sent, except for the values in `fields`."""
     return Filled(shown=dict(request.given(but=("csrf", "once", SEARCH, _CHOSEN))) | fields)

@@ -1,7 +1,7 @@
-"""The form of a new charge filled from what was charged before: from one charge, or from a payer's newest ones.
+"""Fills the form of a new charge from earlier ones: from one charge, or from a payer's newest charges.
 
-Whoever does not see payers as they are gets nothing of them. A document is masked for everybody: a form that was filled
-from a charge shows it masked and carries the charge's id, and what is sent with the masked text means that charge's.
+For people who see payers masked, no payer's data is filled in. A document is masked for everybody: a form filled from a
+charge shows the document masked and carries the charge's id. If the mask is sent, it means that charge's document.
 """
 
 from datetime import date, datetime
@@ -21,17 +21,18 @@ from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
 
 FROM: Final = "de"
-"""The charge a form was filled from: in the address of the empty form, and in the form."""
+"""The charge that a form was filled from: a parameter of the form's address, and a field of the form."""
 PAYER_FROM: Final = "payer_from"
-"""The charge the payer was taken from, where he was chosen from the list."""
+"""The charge that the payer was taken from, when the payer was chosen from the list."""
 SECOND_COPY: Final = "second_copy"
-"""The box that has the page of that charge, an expired boleto, lead to the new one."""
+"""The box that makes the payer's page of the old charge, an expired boleto, lead to the new charge."""
 DOCUMENT: Final = "payer_document"
 
 
 def payer_fields(payer: KnownPayer | None, view: PayerView, document: str | None = None) -> dict[str, str]:
-    """The fields of the form's payer, each one: what is left of somebody else would go to the wrong place. Without
-    `document` the payer's own is shown, masked. Empty for whoever sees payers masked: a mask is no name to charge."""
+    """Returns all fields of the form's payer, empty ones too: a field left over from another payer would be wrong.
+    Without `document` the payer's own is shown, masked. No fields for people who see payers masked: a masked name
+    cannot go into a charge."""
     if payer is None or not view.whole:
         return {}
     if document is None and payer.document and well_formed(payer.document, letters=True):
@@ -50,7 +51,7 @@ def payer_fields(payer: KnownPayer | None, view: PayerView, document: str | None
 
 
 def charge_fields(doc: ChargeDoc) -> dict[str, str]:
-    """The form's other fields; due date and reference are each charge's own."""
+    """Returns the other fields of the form; the due date and the reference belong to one charge and are not copied."""
     fields = {"amount": amount(doc.amount_cents), "description": doc.description or "", "due_date": ""}
     if doc.expires_at is not None and doc.boleto is None:
         lived = datetime.fromisoformat(doc.expires_at) - datetime.fromisoformat(doc.created_at)
@@ -61,12 +62,12 @@ def charge_fields(doc: ChargeDoc) -> dict[str, str]:
 
 
 def reissue_fields(doc: ChargeDoc, due_on: date) -> dict[str, str]:
-    """Of the answer to a request for a second copy, which is the same debt with another day to pay."""
+    """Returns the fields for the answer to a request for a second copy: the same debt with a new due date."""
     return {"external_id": doc.external_id or "", "due_date": due_on.isoformat(), SECOND_COPY: "yes"}
 
 
 async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc, dict[str, str]]:
-    """The charge and the fields it fills; 404 when it is not this account's and mode's."""
+    """Returns the charge and the fields that it fills; 404 for a charge of another account or mode."""
     doc = await charge_of(request, charge_id)
     async with session(request.pool) as conn:
         payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
@@ -74,7 +75,7 @@ async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc,
 
 
 async def with_known_document(request: PageRequest, filled: Filled) -> None:
-    """A masked document that was left as it was filled in means the document of the charge it came from."""
+    """Takes a masked document that was left as filled in for the document of the charge that it came from."""
     charge_id = parse_id(request.field(PAYER_FROM) or request.field(FROM))
     if charge_id is None or not request.payers.whole:
         return

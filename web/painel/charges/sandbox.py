@@ -1,4 +1,4 @@
-"""The test section's tools: the clock of the sandbox, and what can be made to happen to a test charge.
+"""The tools of the test section: the clock of the sandbox, and the forms that pay, expire or fail a test charge.
 
 They do what the API's sandbox tools do, through the same commands (api/routes/sandbox.py, docs/sandbox.md).
 """
@@ -28,7 +28,7 @@ from web.painel.page_request import PageRequest
 
 _DAY_S: Final = 86_400
 _UNITS: Final = {"days": (ADVANCE_S_MAX // _DAY_S, _DAY_S), "hours": (999, 3_600), "minutes": (9_999, 60)}
-"""Fields of the form: the maximum of each, and its seconds."""
+"""Fields of the form: the maximum of each, and the seconds of its unit."""
 # fmt: off
 SCENARIO_WORDS: Final = {
     "unavailable": "O banco não responde. Emitir ou alterar um boleto dá 502; um Pix é criado e registrado depois.",
@@ -45,7 +45,7 @@ async def show_clock(request: PageRequest) -> Response[Any]:
 
 
 async def advance(request: PageRequest) -> Response[Any]:
-    """On by days, hours and minutes together; the next page shows what has come of it."""
+    """Advances the clock by the sum of days, hours and minutes, and settles what is due by then."""
     filled = Filled(request)
     parts = {name: filled.whole(name, 0, x_max) or 0 for name, (x_max, _) in _UNITS.items()}
     by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
@@ -68,7 +68,7 @@ async def advance(request: PageRequest) -> Response[Any]:
 
 
 async def expire(request: PageRequest) -> Response[Any]:
-    """A pending charge's time is over now."""
+    """Expires a pending charge now."""
     charge_id = request.id("charge_id")
     await charge_of(request, charge_id)
     command = expiring(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
@@ -77,7 +77,7 @@ async def expire(request: PageRequest) -> Response[Any]:
 
 
 async def fail(request: PageRequest) -> Response[Any]:
-    """The bank refuses a pending charge for good; a boleto is written off there first."""
+    """Fails a pending charge, as if the bank had refused it for good; a boleto is written off at the bank first."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     if doc.boleto is None:
@@ -93,7 +93,7 @@ async def fail(request: PageRequest) -> Response[Any]:
 
 
 async def pay(request: PageRequest) -> Response[Any]:
-    """Money arrives as no payer should send it: another amount, several times, in any state of the charge."""
+    """Pays a charge as no payer should: with another amount, several times, or in any state of the charge."""
     charge_id = request.id("charge_id")
     doc = await charge_of(request, charge_id)
     filled = Filled(request)
@@ -138,7 +138,7 @@ async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
 
 
 def _in_words(ahead: timedelta) -> str:
-    """ "3 dias, 12 horas"; empty when it is not ahead."""
+    """ "3 dias, 12 horas"; empty when the clock is not ahead."""
     hours, rest_s = divmod(ahead.seconds, 3_600)
     minutes, seconds = divmod(rest_s, 60)
     counted = ((ahead.days, "dia"), (hours, "hora"), (minutes, "minuto"), (seconds, "segundo"))

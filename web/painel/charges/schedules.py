@@ -1,4 +1,4 @@
-"""Charge schedules: what is charged again and again, since when and how often, and what became of each number.
+"""Charge schedules: the list, the form of a new schedule, and the page of one with the outcome of each numbered charge.
 
 Production only, as for the API (contract section 13).
 """
@@ -58,7 +58,7 @@ from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant, payer_lines, with_scheduled
 
 _DAYS_BEFORE = "10"
-# From the path's last word to the command's change, the name in the audit log and what is said when it is done.
+# By the last word of the path: the command's change, the action in the audit log, and the key of the DONE message.
 _CHANGES: Final = {
     "pausar": ("pause", "schedule.paused", "pausada"),
     "retomar": ("resume", "schedule.resumed", "continuada"),
@@ -72,7 +72,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
-    """One, with what became of its numbers, the newest first."""
+    """Answers the page of one schedule with the outcome of its charges, the newest first."""
     found = await _schedule(request)
     schedule_id = UUID(found.schedule_id)
     async with session(request.pool) as conn:
@@ -90,7 +90,7 @@ async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any
 
 
 def _conditions(found: ScheduleProjection) -> list[str]:
-    """Fine, interest and discounts of each charge, as people say them."""
+    """Returns fine, interest and discounts of each charge, in words."""
     said = []
     for each in found.discounts or ():
         days = (
@@ -186,7 +186,7 @@ async def _create(request: PageRequest, new: NewSchedule) -> UUID:
 
 
 async def _change(request: PageRequest, word: str) -> Response[Any]:
-    """Granted too when the schedule is as asked already, as for the API."""
+    """Changes the schedule's status. As in the API, the change succeeds too if the schedule has that status already."""
     change, action, done = _CHANGES[word]
     found = await _schedule(request)
     async with request.change(action, subject=found.schedule_id) as conn:
@@ -195,7 +195,7 @@ async def _change(request: PageRequest, word: str) -> Response[Any]:
 
 
 def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
-    """What the form asks for; None when it cannot be taken."""
+    """Returns the schedule that the form asks for; None when the form has faults."""
     amount_cents = filled.cents("amount", PIX_CENTS_MAX if method == PIX else BOLETO_CENTS_MAX)
     frequency = filled.choice("frequency", FREQUENCIES)
     first = filled.day("first_due_date", first=_today(request) + timedelta(days=1))

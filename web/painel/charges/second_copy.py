@@ -1,4 +1,4 @@
-"""A payer's request for a second copy of an expired boleto: answered with a charge made from it, or put away."""
+"""A payer's request for a second copy of an expired boleto: answered with a new charge made from it, or dismissed."""
 
 from typing import Any
 from uuid import UUID
@@ -24,15 +24,15 @@ async def is_asked(request: PageRequest, charge_id: UUID) -> bool:
 
 
 async def answer(request: PageRequest, answered_by: UUID) -> bool:
-    """Have the page of the charge that the form was filled in from lead to the one it made; False when that is for
-    another payer, or no request waits. Sent again, nothing happens twice."""
+    """Makes the payer's page of the charge that filled the form lead to the charge that the form created. False when
+    the new charge is for another payer, or no request waits. A form sent again changes nothing."""
     charge_id = parse_id(request.field(prefill.FROM))
     if charge_id is None:
         return False
     async with transaction(request.pool) as conn:
         answered = await answer_second_copy(conn, charge_id, request.owner, answered_by=answered_by, now=request.now)
         if answered:
-            # The form's own row in the audit log is of the charge it made.
+            # A second audit row: the form's own row is about the charge that the form created.
             facts = {"charge": str(answered_by)}
             await write_down(
                 conn, request.entry(new_id(), "second_copy.answered", str(charge_id), **facts), now=request.now
@@ -41,7 +41,7 @@ async def answer(request: PageRequest, answered_by: UUID) -> bool:
 
 
 async def dismiss(request: PageRequest) -> Response[Any]:
-    """Put a payer's request for a second copy away."""
+    """Dismisses a payer's request for a second copy."""
     charge_id = request.id("charge_id")
     await charge_of(request, charge_id)
     async with request.change("second_copy.dismissed", subject=str(charge_id)) as conn:

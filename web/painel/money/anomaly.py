@@ -1,4 +1,4 @@
-"""The anomaly of one payment: what it is, and the note with which somebody resolves it."""
+"""The page of one payment's anomaly: what is wrong, and the note with which a person resolves the anomaly."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def resolve(request: PageRequest) -> Response[Any]:
 
 
 async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
-    async with session(request.pool) as conn:  # what was just resolved is shown
+    async with session(request.pool) as conn:  # the primary: a standby may not have the resolution yet
         found = await find_anomalous(conn, request.owner, request.id("payment_id"), seal=request.seal)
         if found is None:
             raise NotFoundException

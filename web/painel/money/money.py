@@ -1,4 +1,4 @@
-"""Money: the statement with the balance after each line and its days' closings, and the payments with what is odd."""
+"""The statement with the balance after each ledger entry, its daily closings, and the payments with their anomalies."""
 
 from calendar import monthrange
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from web.painel.rows import ListedPayment, cents, instant, listed_payments
 from web.painel.totals import counted
 from web.painel.xlsx_export import xlsx_answer
 
-_YEAR_LEAST = 2020  # PIX began in it
+_YEAR_LEAST = 2020  # the year in which PIX began
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "numero": lambda item: item.sequence,
     "quando": lambda item: instant(item.created_at),
@@ -79,7 +79,7 @@ _CLOSING_COLUMNS: Columns[Day] = {
 
 
 async def show_ledger(request: PageRequest) -> Response[Any]:
-    """Production only, as every balance here."""
+    """Answers the statement, which exists in production only, as every balance of the dashboard."""
     account_id, test = request.owner.account_id, request.owner.test
     balance_cents = await request.reads.ask(partial(find_balance, account_id=account_id, test=test))
     held = await request.reads.ask(partial(find_held_shares, account_id=account_id))
@@ -93,8 +93,8 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
 
 
 async def show_closings(request: PageRequest) -> Response[Any]:
-    """The days of a month that have begun, the newest first, each with what it began and ended with. Days are those of
-    São Paulo: a line of the last second of a day is in it."""
+    """Answers the days of a month up to today, the newest first, each with its opening and closing balance. Days are
+    those of São Paulo and include their last second."""
     read = await _closings(request)
     if read is None:
         return request.go(request.here("/extrato/dias"))
@@ -141,8 +141,8 @@ async def _closings_file(request: PageRequest, answer: FileAnswer) -> Response[A
 
 
 async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None:
-    """The first day of the month asked for, the first day there is anything to close, and the month's days from that
-    on, oldest first; None for what is no month of the account's."""
+    """Returns the first day of the month asked for, the first day on which the account has anything to report, and the
+    month's days from then up to today, oldest first; None for a month that has no such day."""
     today = request.now.astimezone(SAO_PAULO).date()
     given = parameter_in(request.http.scope, "mes") or ""
     first = _month(given) if given else today.replace(day=1)
@@ -158,7 +158,7 @@ async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None
 
 
 def _month(text: str) -> date | None:
-    """The first day of `YYYY-MM`; None for what is no month this service has known."""
+    """Returns the first day of `YYYY-MM`; None for any other text, and for a month before PIX began."""
     try:
         first = parse_day(f"{text}-01")
     except ValueError:
@@ -167,7 +167,7 @@ def _month(text: str) -> date | None:
 
 
 async def _ledger_totals(request: PageRequest, filters: LedgerFilters) -> Mapping[str, object]:
-    """`sums` by type, None when they take too long."""
+    """Returns `sums` by type of entry; None instead of them when reading takes too long."""
     sums = await counted(request, lambda conn: ledger_sums(conn, request.owner, filters))
     if sums is None:
         return {"sums": None}

@@ -1,4 +1,4 @@
-"""The key withdrawals go to, for an account's owners: ask for another, which waits a day, and cancel one that waits."""
+"""The payout key, to which withdrawals go: an owner asks for a change, which waits for a day, or cancels the change."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -38,7 +38,7 @@ GONE: Final = "Esta troca não espera mais. Veja como está agora."
 
 
 class ShownChange(Struct, frozen=True):
-    """A change that waits; key and document masked."""
+    """A change of key that waits to come into force; key and document are masked."""
 
     change: PayoutChange
     pix_key: str
@@ -46,7 +46,7 @@ class ShownChange(Struct, frozen=True):
 
 
 class ShownPayout(Struct, frozen=True):
-    """`pix_key` is empty without one; `owner` is the account's name where the document is its own."""
+    """The key in force: `pix_key` is empty without one; `owner` is the account's name if the document is its own."""
 
     approved: bool
     pix_key: str
@@ -56,11 +56,11 @@ class ShownPayout(Struct, frozen=True):
 
 
 async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
-    """Ask for what the form names; False when something is wrong with it, which `filled` then says."""
+    """Asks for the key that the form names; False when the form has faults, which are then in `filled`."""
     to = read_key(filled, request)
     if filled.faults:
         return False
-    # As they were typed: who asks for a key reads it whole once more.
+    # Unmasked: the owner reads the whole key once more before confirming.
     facts = {"Chave nova": to.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
     must_be_proven(request, "Trocar a chave Pix dos saques", facts)
     try:
@@ -76,7 +76,8 @@ async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
-    """No password is asked for: whoever stops a change may be in a hurry, and the key stays the one it was."""
+    """Cancels a change, without asking for the password: an owner who stops a change may be in a hurry, and the key in
+    force stays as it is."""
     change_id = parse_id(request.field("change_id"))
     if change_id is None:
         raise Refused(Code.VALIDATION_ERROR)
@@ -91,7 +92,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
 async def tell_of_key(
     conn: Connection, request: PageRequest, kind: str, change: PayoutChange, doer: Mapping[str, str]
 ) -> None:
-    """Mail it to all owners of the account."""
+    """Mails the change to all owners of the account."""
     facts = {"destination": f"{masked_key(change.pix_key)}, documento {_masked(change.document)}", **doer}
     if change.effective_at is not None:
         facts["effective"] = moment(change.effective_at)
@@ -99,7 +100,7 @@ async def tell_of_key(
 
 
 def read_key(filled: Filled, request: PageRequest) -> PayoutKey:
-    """What a form of either section names."""
+    """Returns the key that a form of either section names; faults are in `filled`."""
     pix_key = typed_pix_key(filled.value("pix_key"))
     document = filled.document("document", letters=request.settings.cnpj_with_letters, production=True, required=True)
     if not is_pix_key(pix_key):
@@ -112,7 +113,7 @@ def facts_of(to: PayoutKey) -> dict[str, str]:
 
 
 def say(filled: Filled, refused: Refused) -> None:
-    """What was refused, beside its field; raises what is no fault of the form."""
+    """Shows the refusal beside its field; raises a refusal that is not about the form."""
     if refused.code is not Code.VALIDATION_ERROR:
         raise refused
     for field in refused.fields or {}:

@@ -1,4 +1,4 @@
-"""Refunds: what was sent back, or is on its way, of whichever charge. They are asked for on a charge's own page."""
+"""The list of refunds of all charges, completed or pending. A refund is asked for on the page of its charge."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Reports for the merchant: conversion, what is open by its due date, each month's settlement; pages and files."""
+"""Reports for the merchant, as pages and files: conversion, unpaid boletos by due date, the closing of each month."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import date
@@ -30,8 +30,8 @@ Read = Callable[[Connection, PageRequest, ReportQuery], Awaitable[Sequence[Line]
 
 
 class Sheet(Struct, frozen=True):
-    """A report: `columns` has the heading on the page by that in the file, which never changes. The last line is the
-    sum when it is `summed`; `dated`: of the days asked for."""
+    """A report. `columns` maps each heading of the file, which never changes, to the heading on the page. `summed`: the
+    last line is the total. `dated`: the report covers the days asked for."""
 
     path: str
     title: str
@@ -41,7 +41,7 @@ class Sheet(Struct, frozen=True):
     dated: bool = False
     summed: bool = False
     money: bool = False
-    """Of production alone, and of whoever sees the statement."""
+    """In production only, and for the roles that see the statement."""
 
     async def show(self, request: PageRequest) -> Response[Any]:
         asked, wanted = _asked(request, self)
@@ -103,7 +103,7 @@ def shown(value: Field, asked: ReportQuery | None = None) -> str:
 
 
 def _asked(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, ReportQuery | None]:
-    """None where what is asked for cannot be read."""
+    """Returns the parameters and the query; None instead of the query when a parameter cannot be read."""
     asked = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
     today = request.account_now.astimezone(SAO_PAULO).date()
     first, last = read_days(asked, "de", "ate")

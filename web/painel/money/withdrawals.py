@@ -1,7 +1,7 @@
-"""Withdrawals: what can be sent to the account's own PIX key, the form that asks for it, and what became of each; and
-the owner's switch for the daily one.
+"""Withdrawals to the account's own PIX key: the balance that can be withdrawn, the form that asks for a withdrawal, the
+list with the outcome of each, and the owner's switch for the daily withdrawal.
 
-Production only. Through the commands that the API's calls go through; the id of the form is the key of what it makes.
+Production only. The forms run the same commands as the API; the form's id is the Idempotency-Key.
 """
 
 from hashlib import sha256
@@ -58,7 +58,7 @@ _COLUMNS: Columns[WithdrawalDoc] = {
     "falha": lambda doc: REFUND_FAILURES.get(doc.failure_code or "", doc.failure_code),
     "end_to_end_id": lambda doc: doc.end_to_end_id,
 }
-# Beside which field of the form a refusal is said.
+# The field of the form beside which each refusal is shown.
 _FAULTS: Final = {
     Code.WITHDRAWAL_BELOW_MINIMUM: "amount",
     Code.INSUFFICIENT_BALANCE: "amount",
@@ -70,7 +70,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def ask(request: PageRequest) -> Response[Any]:
-    """The wallet is debited now; a worker has the bank send it after a moment in which it can be cancelled."""
+    """Asks for a withdrawal. The wallet is debited now; a worker orders the withdrawal from the bank after a grace
+    period, in which it can be cancelled."""
     filled = Filled(request)
     amount_cents = await _amount(request, filled)
     description = filled.text("description", DESCRIPTION_CHARACTERS_MAX)
@@ -126,7 +127,7 @@ async def ask(request: PageRequest) -> Response[Any]:
 
 
 async def change_key(request: PageRequest) -> Response[Any]:
-    """Ask for another key; withdrawals go to this one until it is in force."""
+    """Asks for another payout key; withdrawals go to the present key until the new one is in force."""
     filled = Filled(request)
     if not await ask_for_another(request, filled):
         return await _page(request, ListQuery(request.http, ()), key=filled)
@@ -148,7 +149,8 @@ async def cancel(request: PageRequest) -> Response[Any]:
 
 
 async def switch_on(request: PageRequest) -> Response[Any]:
-    """Or change what stays. A day that was looked at already is not looked at again for it."""
+    """Turns the daily withdrawal on, or changes the amount that stays in the balance. A change does not make the daily
+    run look at the account a second time on the same day."""
     filled = Filled(request)
     keep_cents = 0 if filled.is_zero("keep") else filled.cents("keep", PIX_CENTS_MAX)
     if keep_cents is None:
@@ -172,7 +174,7 @@ async def switch_off(request: PageRequest) -> Response[Any]:
 
 
 def _whereto(payout: ShownPayout) -> dict[str, str]:
-    """As the form before says it."""
+    """Returns the destination in the words of the page with the form."""
     return {
         "Para a chave Pix": payout.pix_key,
         "Dono da chave": " ".join(filter(None, (payout.owner, payout.document))),
@@ -180,11 +182,12 @@ def _whereto(payout: ShownPayout) -> dict[str, str]:
 
 
 async def _amount(request: PageRequest, filled: Filled) -> int | None:
-    """What the form asks for: all there is now but for the fee, or the amount in it."""
+    """Returns the amount to withdraw: the whole present balance less the fee, or the amount typed into the form."""
     if not filled.has("all"):
         return filled.cents("amount", PIX_CENTS_MAX)
     if filled.value("amount"):
-        # One of the two was not meant, and only one of them can be taken back by asking once more.
+        # One of the two was not meant. Withdrawing everything by mistake cannot be undone; after withdrawing too little
+        # the rest can still be asked for.
         filled.wrong("amount", "Deixe em branco para sacar tudo, ou desmarque a caixa abaixo.")
         return None
     async with session(request.pool) as conn:
@@ -207,8 +210,8 @@ async def _page(
     key: Filled | None = None,
     status: int = 400,
 ) -> Response[Any]:
-    """`filled` is the form that asks, `daily` the one of the daily withdrawal, `key` the one of the key, as they were
-    sent. `status` is the answer's when something is wrong with one of them or the filters."""
+    """Answers the page with the forms as they were sent: `filled` asks for a withdrawal, `daily` is the daily
+    withdrawal's, `key` the payout key's. `status` is the response's when one of the forms has a fault."""
     assert not request.test, "the table has this page in production only"
     account_id = request.session.account_id
     async with session(request.pool) as conn:

@@ -1,4 +1,4 @@
-"""What the account's people did; in the staff's section, what staff did."""
+"""The audit log: actions of the account's people or, in the staff's section, of staff."""
 
 from readmodels.dashboard.audit import audit_page
 from readmodels.page import ListFilters, TimePosition

@@ -1,6 +1,6 @@
-"""The account's own registration: what it says, what is missing, what it opens, whom to ask.
+"""The account's own registration: its data, what is missing, what it allows, and whom to contact.
 
-Owners complete the address. What was approved is changed by the platform alone: the decision was made about it.
+Owners complete the address. Data that were approved are changed by the platform only, which decided about them.
 """
 
 from typing import Any, Final
@@ -42,7 +42,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def change_address(request: PageRequest) -> Response[Any]:
-    """By an owner, until the registration is approved."""
+    """Changes the address; for owners, until the registration is approved."""
     filled = Filled(request)
     address = address_of(filled)
     company = await _company(request)
@@ -58,7 +58,7 @@ async def change_address(request: PageRequest) -> Response[Any]:
 
 
 async def change_contact(request: PageRequest) -> Response[Any]:
-    """By an owner, at any time; payers see it at once."""
+    """Changes the contact; for owners, at any time. Payers see the new contact at once."""
     reached = Filled(request)
     try:
         contact = read_contact(reached.value("phone"), reached.value("contact_email"), whatsapp=reached.has("whatsapp"))
@@ -73,7 +73,7 @@ async def change_contact(request: PageRequest) -> Response[Any]:
 
 
 def address_of(filled: Filled) -> Address:
-    """As it was typed, the CEP bare."""
+    """Returns the address as it was typed, with the CEP as digits only."""
     given = {part: " ".join(filled.value(part).split()) for part in ADDRESS_PARTS}
     zip_code = given.pop("zip_code").replace("-", "").replace(".", "").replace(" ", "")
     return Address(**given, zip_code=zip_code)

@@ -1,4 +1,4 @@
-"""What became of each event at the merchant's address, and sending it again."""
+"""The webhook deliveries to the merchant's endpoint: their list, each one's attempts, and sending them again."""
 
 from typing import Any
 

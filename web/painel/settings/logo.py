@@ -1,4 +1,4 @@
-"""The account's logo, as payers see it: an owner sends it and takes it away. Staff do the same for a merchant
+"""The account's logo, as payers see it: an owner uploads it and removes it. Staff do the same for a merchant
 (web/plataforma/merchant/logo.py)."""
 
 import asyncio
@@ -28,11 +28,11 @@ _FAULTS: Final = {
 
 
 class LogoFault(Exception):
-    """What was sent is no logo; `args[0]` says why, to who sent it."""
+    """The file that was sent cannot be used as a logo; `args[0]` says why, to the person who sent it."""
 
 
 async def change(request: PageRequest) -> Response[Any]:
-    """By an owner, at any time; payers see it at once."""
+    """Changes the logo; for owners, at any time. Payers see the new logo at once."""
     try:
         logo = await read_sent(request)
     except LogoFault as fault:
@@ -51,7 +51,7 @@ async def remove(request: PageRequest) -> Response[Any]:
 
 
 async def read_sent(request: PageRequest) -> KeptLogo:
-    """The file of the form, decoded in a thread. LogoFault; Refused(RATE_LIMITED)."""
+    """Returns the file of the form, decoded in a thread. Raises LogoFault and Refused(RATE_LIMITED)."""
     sent = request.files.get("logo")
     if not sent:
         raise LogoFault(_FAULTS[""])

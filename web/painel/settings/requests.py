@@ -1,4 +1,4 @@
-"""What the account's programs asked of the API lately, of this page's mode; and one request by its id."""
+"""The log of recent API requests of the account's programs in this page's mode, and one request by its id."""
 
 from functools import partial
 from typing import Any

@@ -1,6 +1,6 @@
-"""The account's people, for its owners: invited, given a role, let in again, let go.
+"""The account's people, for its owners: invite them, change their roles, send them a new link, remove them.
 
-Nobody sees another's password: who is invited, or lost the password, is mailed a link.
+Nobody sees another person's password: a person who is invited, or has lost the password, is mailed a link.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def add(request: PageRequest) -> Response[Any]:
-    """Invite somebody. The answer is the same for an e-mail that signs in to another account: its reader is told so."""
+    """Invites a person. The page is the same for an e-mail that signs in to another account already; in that case the
+    mail to that address says so."""
     email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
     must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role(role)})
     try:
@@ -63,7 +64,7 @@ async def add(request: PageRequest) -> Response[Any]:
 
 
 async def invite_again(request: PageRequest) -> Response[Any]:
-    """Another mail of an invitation, whose link ran out; with the role and name it was made with."""
+    """Sends another mail for an invitation whose link has expired, with the role and the name of the invitation."""
     email, account_id = request.field("email"), request.session.account_id
     must_be_proven(request, "Enviar um convite de novo", {"E-mail": email})
     async with session(request.pool) as conn:
@@ -83,7 +84,7 @@ async def invite_again(request: PageRequest) -> Response[Any]:
 
 
 async def take_back(request: PageRequest) -> Response[Any]:
-    """The invitation: its link stops working."""
+    """Withdraws an invitation, whose link then stops working."""
     email = request.field("email")
     async with request.change("person.invitation_withdrawn", subject=email) as conn:
         if await withdraw(conn, account_id=request.session.account_id, email=email) is None:
@@ -96,7 +97,7 @@ async def set_role(request: PageRequest) -> Response[Any]:
     must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role(role)})
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
-            # First: an owner who becomes something else is told as well.
+            # Before the change, so that an owner who loses that role is mailed too.
             account_id, facts = request.session.account_id, {"person": email, "role": role, **request.doer}
             await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
@@ -106,7 +107,7 @@ async def set_role(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     if email == request.session.email:
         return request.go("/painel", done="perfil")
-    # What this person wrote down may do more than the role now opens (contract section 16).
+    # The person may know the secrets of credentials that may do more than the new role (contract section 16).
     may = {mode.test: grantable(role, mode) for mode in Mode}
     beyond = [each for each in left.credentials if not may[each.test].issuperset(each.scopes)]
     left = _Left(beyond, None if role == "owner" else left.key_change)
@@ -116,12 +117,12 @@ async def set_role(request: PageRequest) -> Response[Any]:
 
 
 async def send_link(request: PageRequest) -> Response[Any]:
-    """To a person who lost the password; the second factor too, when the box for it is ticked."""
+    """Mails a link to a person who lost the password; also turns the second factor off when that box is ticked."""
     email, account_id = request.field("email"), request.session.account_id
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer enviar o link.")
     if email == request.session.email:
-        # An open browser would take its owner's second factor away.
+        # Otherwise anybody at an open browser could turn off the second factor of its owner.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
     clears = request.field("factor") == "yes"
     facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
@@ -148,7 +149,7 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
     try:
         async with request.change("person.removed", subject=email) as conn:
-            # First: an owner who is removed is told as well.
+            # Before the removal, so that an owner who is removed is mailed too.
             account_id, facts = request.session.account_id, {"person": email, **request.doer}
             await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
@@ -162,7 +163,7 @@ async def remove(request: PageRequest) -> Response[Any]:
 
 
 async def revoke_known(request: PageRequest) -> Response[Any]:
-    """The credentials that were ticked, of those that somebody who was removed may have written down."""
+    """Revokes the ticked credentials, whose secrets a person who was removed may have kept."""
     chosen = request.fields("client_id")
     async with request.change("credential.revoked", subject=" ".join(chosen)[:_SUBJECT_MAX], count=len(chosen)) as conn:
         for client_id in chosen:
@@ -171,11 +172,11 @@ async def revoke_known(request: PageRequest) -> Response[Any]:
 
 
 class _Left(NamedTuple):
-    """What goes on of somebody who left, or is no owner any more."""
+    """What stays in force after a person was removed, or has another role."""
 
     credentials: Sequence[CredentialRow]
     key_change: PayoutChange | None
-    """Of the key withdrawals go to: one that this person asked for and that is to come."""
+    """A change of the payout key that this person asked for and that is not in force yet."""
 
 
 async def _left_by(conn: Connection, request: PageRequest, email: str) -> _Left:
@@ -195,7 +196,7 @@ def _role(given: str) -> str:
 
 
 async def count_invite(request: PageRequest) -> None:
-    """Mails to people of somebody's choosing have a bound; Refused(RATE_LIMITED)."""
+    """Counts one mail to an address of the account's choosing; Refused(RATE_LIMITED) when there were too many."""
     async with session(request.pool) as conn:
         await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
 

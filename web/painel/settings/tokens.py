@@ -1,4 +1,4 @@
-"""Credentials of programs: production and test apart, secrets shown once."""
+"""Credentials of programs, apart for production and test; a secret is shown once."""
 
 import secrets
 from collections.abc import Collection
@@ -42,8 +42,8 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
 
 async def name_ids(request: PageRequest) -> Response[Any]:
-    """For the documentation's examples: account_id, and the client_id of the newest test credential that works; never a
-    secret, which is not kept."""
+    """Answers the ids that the documentation's examples show: account_id, and the client_id of the newest test
+    credential that works. Secrets are not stored, so they cannot be answered."""
     async with session(request.pool) as conn:
         found = await credentials_of(conn, request.owner.account_id)
     working = [each.client_id for each in found if each.test and each.revoked_at is None]
@@ -82,7 +82,7 @@ async def create(request: PageRequest) -> Response[Any]:
 async def rotate(request: PageRequest) -> Response[Any]:
     credential = await _credential(request)
     if not _may_rotate(request, credential):
-        # The new secret would be a credential with scopes that this person may not grant.
+        # With the new secret this person would hold scopes that they may not grant.
         raise PermissionDeniedException
     if moves_money(credential.scopes, request.mode):
         facts = _to_confirm(credential.name or credential.client_id, credential.scopes)
@@ -126,7 +126,7 @@ def _to_confirm(name: str, scopes: Collection[str]) -> dict[str, str]:
 
 
 async def _tell(conn: Connection, request: PageRequest, kind: str, name: str, scopes: Collection[str]) -> None:
-    """All owners are mailed when somebody gets a secret of production; of one that moves money, with what it may do."""
+    """Mails all owners that a person was shown a production secret; if it can move money, with its money scopes."""
     if request.test:
         return
     if moves_money(scopes, request.mode):
@@ -154,7 +154,7 @@ async def _list(
 
 
 async def _credential(request: PageRequest) -> CredentialRow:
-    """The account's credential of this mode that still works; anything else is not there."""
+    """Returns the account's credential of this mode that is not revoked; 404 for any other."""
     client_id = request.text_of_path("client_id")
     if not client_id.isascii() or not client_id.isprintable():
         raise NotFoundException

@@ -53,8 +53,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def register(request: PageRequest) -> Response[Any]:
-    """A first address and its secret. For an account that has one the secret is new too, because none is shown twice;
-    those before sign along, 24 hours each."""
+    """Registers an endpoint and shows its secret. An account that has an endpoint already gets a new secret too,
+    because no secret is shown twice; each earlier one goes on signing for 24 hours."""
     url = request.field("url")
     try:
         await _check(request, url)
@@ -114,7 +114,7 @@ async def end_previous(request: PageRequest) -> Response[Any]:
 
 
 async def choose(request: PageRequest) -> Response[Any]:
-    """The two every endpoint hears of are always among them (contract section 8)."""
+    """Chooses the endpoint's event kinds; the two that every endpoint receives stay chosen (contract section 8)."""
     known = [EventKind(each) for each in request.fields("kind") if each in KINDS]
     async with request.change("webhook.kinds_chosen", kinds=" ".join(sorted(known))) as conn:
         await choose_kinds(conn, request.session.account_id, known)
@@ -122,7 +122,7 @@ async def choose(request: PageRequest) -> Response[Any]:
 
 
 async def go_on(request: PageRequest) -> Response[Any]:
-    """Open a lane that is paused, broken, or asked to wait: of this page's mode."""
+    """Opens the lane of this page's mode again when it is paused, has its breaker open, or was asked to wait."""
     async with request.change("webhook.resumed", wakes=[WEBHOOKS], test=request.test) as conn:
         await resume(conn, request.session.account_id, [request.test])
     return request.go(_BACK, done="retomada")
@@ -138,7 +138,7 @@ async def remove(request: PageRequest) -> Response[Any]:
 
 
 async def try_out(request: PageRequest) -> Response[Any]:
-    """A test event of its own: a real delivery, signed as every other."""
+    """Makes a test event for the endpoint: a real delivery, signed as every other."""
     assert request.test, "the table has this page in the test section only"
     async with request.change("webhook.tried", wakes=[WEBHOOKS]) as conn:
         if await endpoint_of(conn, account_id=request.session.account_id) is None:
@@ -158,7 +158,7 @@ async def try_out(request: PageRequest) -> Response[Any]:
 
 
 async def _tell(conn: Connection, request: PageRequest, kind: str, **facts: str) -> None:
-    """All owners are mailed of where their events go and who can sign them."""
+    """Mails all owners when the address of the endpoint or its secrets change."""
     told = {**facts, **request.doer}
     await tell_owners(conn, request.session.account_id, kind, told, now=request.now, seal=request.seal)
 

@@ -1,4 +1,4 @@
-"""What the staff ask of all cells at once: one that is away, or slow, is named, and the others answer."""
+"""Asks all cells concurrently for a page of the staff: cells that are away or slow are named, and the others answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,26 +15,26 @@ from web.painel.page_request import PageRequest
 
 T = TypeVar("T")
 CELLS_FIELD: Final = "celulas"
-"""The parameter by which a page is of all cells."""
+"""The parameter that makes a page cover all cells."""
 ANSWER_S: Final = 4.0
-"""A cell that takes longer counts as away: somebody waits for the page."""
+"""A cell that takes longer counts as away, because a person waits for the page."""
 
 
 def is_over_cells(request: PageRequest, asked: ListQuery) -> bool:
-    """Whether the page is to be of all cells, where there are several."""
+    """Whether the page is asked to cover all cells; never with one cell only."""
     return read_choice(asked, CELLS_FIELD, ["todas"] if request.cells else []) is not None
 
 
 class AnswersOfCells(Struct, Generic[T], frozen=True):
-    """`answers` by cell, home first; `away`: the names of those without one."""
+    """The answers of cells: `answers` with their cells, home first; `away` has the names of cells without an answer."""
 
     answers: Sequence[tuple[CellPages, T]]
     away: Sequence[str]
 
 
 async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Awaitable[T]]) -> AnswersOfCells[T]:
-    """What `ask` answers in each cell; it finds the pools of the cell in its `state`, and the number is entered. Raises
-    what it raises other than for a database that is away."""
+    """Returns the answers of `ask` in each cell. `ask` finds the cell's pools in its `state` and runs with the cell's
+    number as current. Raises what `ask` raises, except for a database that is away."""
 
     async def one(cell: CellPages) -> T | BaseException:
         try:

@@ -1,7 +1,7 @@
 """Home's staff choose the cell whose pages they work in, without another sign-in.
 
-The choice is a cookie that is worth nothing without the session, which stays home's (web/cells.py). It stands in the
-audit logs of both cells.
+The choice is stored in a cookie that is worth nothing without the session, which stays home's (web/cells.py). The audit
+logs of both cells record the choice.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ ENTERED: Final = "cell.entered"
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    """Reached while a cell is away too: it is a page of the session's own cell."""
+    """Answers the page of the choice. The session's own cell serves it, so it works while the chosen cell is away."""
     where_to = _where_to(parameter_in(request.http.scope, "para") or "")
     return request.show("plataforma/cells.html", {"where_to": where_to, "away": ""})
 
 
 async def choose(request: PageRequest) -> Response[Any]:
-    """On to the page named `para`, or the first one."""
+    """Stores the choice and redirects to the page named `para`, or to the first page."""
     cell = named(request.cells, request.field("celula"))
     where_to = _where_to(request.field("para"))
     if cell is None:
@@ -55,7 +55,7 @@ def named(cells: Sequence[CellPages], name: str) -> CellPages | None:
 
 
 async def _written_there(request: PageRequest, cell: CellPages) -> bool:
-    """In the other cell's audit log, before anything there is shown."""
+    """Writes to the other cell's audit log, before anything of that cell is shown; False while the cell is away."""
     if cell.state is None:
         return False
     try:

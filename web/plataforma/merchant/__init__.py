@@ -1,1 +1,1 @@
-"""What staff do about one merchant, on its page."""
+"""Actions of staff on the page of one merchant, and the list of merchants."""

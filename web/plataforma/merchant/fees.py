@@ -1,4 +1,4 @@
-"""What a merchant is charged, for the staff: terms of its own, or the platform's again; each with a reason."""
+"""A merchant's fees, for the staff: agree terms of its own, or return to the platform's; each with a reason."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ _FAULTS: Final = {
 
 
 async def agree(request: PageRequest) -> Response[Any]:
-    """Terms of the account's own, all of them: a field left empty is a fee that is not charged."""
+    """Sets all terms of the account: an empty field means that the fee is not charged."""
     filled = Filled(request)
     terms = FeeTerms(
         pix_bps=0 if filled.is_zero("pix_bps") else filled.percent("pix_bps", PIX_BPS_MAX) or 0,

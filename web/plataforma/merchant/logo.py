@@ -1,4 +1,4 @@
-"""A merchant's logo, for the staff: sent on its behalf, and taken away where it is somebody else's."""
+"""A merchant's logo, for the staff: uploaded on the merchant's behalf, and removed when it belongs to somebody else."""
 
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ async def change(request: PageRequest) -> Response[Any]:
 
 
 async def remove(request: PageRequest) -> Response[Any]:
-    """Nothing happens, and nothing is told, where there is none."""
+    """Removes the logo. Without a logo nothing changes, and the account's log has no entry."""
     account_id = request.id("account_id")
     async with request.change(REMOVED, subject=str(account_id)) as conn:
         if await remove_logo(conn, account_id):

@@ -1,7 +1,7 @@
-"""Merchants, for the staff: of the cell that is worked in, or by choice of all cells as one list.
+"""The list of merchants, for the staff: of the cell they work in or, by choice, of all cells as one list.
 
-An account's place in the list is when it was made and its id, and no two cells have an id in common. So one position is
-good for every cell: each is asked for the page that follows it, and the list's page are the first of all these rows.
+The list is ordered by creation time and id, and no two cells share an id. One position is therefore valid in every
+cell: each cell returns the page after it, and the first of all these rows are the page of the whole list.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from web.plataforma.cells.ask import CELLS_FIELD, ask_cells, is_over_cells
 
 _Page = tuple[Sequence[MerchantRow], TimePosition | None]
 _OVER: Final = "plataforma/merchants over cells"
-"""What positions of that list are bound to."""
+"""The name that cursors of the list over all cells are bound to."""
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -34,7 +34,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def _show_over(request: PageRequest, asked: ListQuery) -> Response[Any]:
-    """A cell that is away is named, and its merchants are missing."""
+    """Answers the list over all cells. The page names the cells that are away, whose merchants are missing."""
     filters = _filters(asked, request)
     cell_of: dict[UUID, CellPages] = {}
     shown: dict[str, Any] = {"asked": asked, "walked": None, "cell_of": cell_of, "away": [], "more": False}
@@ -56,7 +56,7 @@ async def _show_over(request: PageRequest, asked: ListQuery) -> Response[Any]:
         pages = [page for _, page in told.answers]
         if filters.text is None:
             return merged(pages, order, PAGE)
-        # A search has no pages: each cell answers what it finds, by name.
+        # A search has no further pages: the results of all cells are shown together, ordered by name.
         shown["more"] = any(len(rows) == FOUND_MAX for rows, _ in pages)
         return sorted((row for rows, _ in pages for row in rows), key=lambda row: (row.name.lower(), row.id)), None
 

@@ -1,4 +1,4 @@
-"""What staff looked at of a registration, and their notes about an account."""
+"""The review of a registration by staff, item by item, and their notes about an account."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ async def uncheck(request: PageRequest) -> Response[Any]:
 
 
 async def note(request: PageRequest) -> Response[Any]:
-    """The log says that one was written; its text stays with the account."""
+    """Stores a note. The audit log says that a note was written; the text is stored with the account only."""
     account_id, text = (await merchant_of(request)).account_id, request.field("note")
     try:
         async with request.change("merchant.noted", subject=str(account_id)) as conn:

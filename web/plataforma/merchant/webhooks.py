@@ -1,4 +1,4 @@
-"""A merchant's webhooks in production, for the staff: deliveries resumed, and a range of events sent again."""
+"""A merchant's webhooks in production, for the staff: resume deliveries, and send a range of events again."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ _NONE = "A conta não tem webhook cadastrado."
 
 
 async def go_on(request: PageRequest) -> Response[Any]:
-    """As the merchant's own button: what is held goes out slowly and in order."""
+    """Resumes deliveries like the merchant's own button: held deliveries are sent slowly and in order."""
     account_id = request.id("account_id")
     try:
         async with request.change("webhook.resumed", subject=str(account_id), wakes=[WEBHOOKS]) as conn:

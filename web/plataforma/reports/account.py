@@ -1,4 +1,4 @@
-"""The account a report is asked of, named as people name it: by name, document, e-mail or account_id."""
+"""The account that a report is about, which people name by its name, document, e-mail or account_id."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,12 +17,12 @@ from web.plataforma.cells.ask import ask_cells
 
 FIELD: Final = "conta"
 NAMES_MAX: Final = 200
-"""Names that the field offers while it is typed in: of more merchants it offers none, and a name is searched for."""
+"""The most names that the field suggests. With more merchants it suggests none, and a typed name is searched for."""
 
 
 class Picked(Struct, frozen=True):
-    """The account, or those that may be meant: each is a link to choose it by. `more`: there are others still. `cells`
-    has the cell of each, where several were asked."""
+    """The account, or the accounts that may be meant, each with a link to choose it. `more`: there are further ones.
+    `cells` has the cell of each account when several cells were asked."""
 
     account: MerchantRow | None = None
     meant: Sequence[MerchantRow] = ()
@@ -31,12 +31,12 @@ class Picked(Struct, frozen=True):
 
     @property
     def cell(self) -> CellPages | None:
-        """The account's."""
+        """The account's cell; None without an account, or when one cell was asked."""
         return None if self.account is None else self.cells.get(self.account.id)
 
 
 async def pick(conn: Connection, asked: ListQuery) -> Picked:
-    """What is said of a name that is of none, or of several, stands beside the field."""
+    """Finds the account that the field names; no account, or several, is a fault beside the field."""
     text = read_text(asked, FIELD)
     if text is None:
         return Picked()
@@ -45,7 +45,7 @@ async def pick(conn: Connection, asked: ListQuery) -> Picked:
 
 
 async def pick_over(cells: Sequence[CellPages], asked: ListQuery, away: list[str]) -> Picked:
-    """The same in all of these cells; `away` takes up the names of those that did not answer."""
+    """Does what `pick` does, in all of these cells; adds the names of cells that did not answer to `away`."""
     text = read_text(asked, FIELD)
     if text is None:
         return Picked()
@@ -63,7 +63,7 @@ async def pick_over(cells: Sequence[CellPages], asked: ListQuery, away: list[str
 
 
 def _pick(asked: ListQuery, text: str, found: Sequence[MerchantRow], *, more: bool) -> Picked:
-    # The whole name of one may be how another's begins.
+    # An exact name wins, because another account's name may begin with it.
     exact = [each for each in found if each.name.casefold() == text.casefold()]
     if len(exact) == 1 or len(found) == 1:
         return Picked(account=(exact or found)[0])
@@ -75,6 +75,6 @@ def _pick(asked: ListQuery, text: str, found: Sequence[MerchantRow], *, more: bo
 
 
 async def offered(conn: Connection) -> list[str]:
-    """Names for the field's list."""
+    """Returns the names that the field suggests."""
     names = await names_of_merchants(conn, limit=NAMES_MAX + 1)
     return list(dict.fromkeys(names)) if len(names) <= NAMES_MAX else []

@@ -1,4 +1,4 @@
-"""A report's values as the page writes them: cells, the total beside that of the period before, and a plot."""
+"""A report's values as the page shows them: table cells, the total beside the previous period's, and a plot."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from web.plataforma.labels import CELLS
 
 
 class Compared(Struct, frozen=True):
-    """One number of the total, as text. `was` and `change` are empty where nothing is compared."""
+    """One number of the total, as text. `was` and `change` are empty without a previous period to compare with."""
 
     heading: str
     now: str
@@ -22,12 +22,12 @@ class Compared(Struct, frozen=True):
 
 
 def heading(column: Column) -> str:
-    """As the page has it: a duration's unit stands in its cells."""
+    """Returns the column's heading on the page, without the unit of a duration, which the table's cells show."""
     return column.heading.removesuffix(" (s)") if column.kind is ColumnKind.SECONDS else column.heading
 
 
 def is_seen(column: Column) -> bool:
-    """A code that stands beside its words is for programs: it is in the file and not on the page."""
+    """Whether the page shows the column. A code beside its words is for programs: it is in the file only."""
     return column.name != "bucket"
 
 
@@ -36,7 +36,7 @@ def cells(report: Report, row: Row) -> list[str]:
 
 
 def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
-    """Of each column that has a total."""
+    """Returns the comparison for each column that has a total."""
     rows = []
     for column, value, old in zip(report.columns, now, was or (None,) * len(now), strict=True):
         if not column.kind.is_number or (value is None and old is None):
@@ -50,7 +50,7 @@ def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
 
 
 def _change(column: Column, value: int | None, old: int | None) -> str:
-    """In percent; of a percentage in points, because a percentage of one is misread."""
+    """Returns the change in percent; for a percentage in percentage points, because percent of percent is misread."""
     if value is None or old is None:
         return "–"
     if column.kind is ColumnKind.RATIO:
@@ -61,14 +61,14 @@ def _change(column: Column, value: int | None, old: int | None) -> str:
 
 
 def _signed(number: int, *, places: int) -> str:
-    """With so many decimal places: -45 of one is "−4,5"."""
+    """Returns the number as text with `places` decimal places: -45 with one place is "−4,5"."""
     sign = "+" if number > 0 else "−" if number < 0 else ""
     whole, rest = divmod(abs(number), 10**places)
     return f"{sign}{thousands(whole)},{rest:0{places}}"
 
 
 def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | None:
-    """None where there is nothing to see."""
+    """Returns the plot; None when all values are zero."""
     if not any(each.value for each in points):
         return None
     column = next(each for each in report.columns if each.name == report.plotted)
@@ -83,7 +83,7 @@ def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | Non
 
 
 def plot_head(report: Report, points: Sequence[Point]) -> tuple[str, str]:
-    """What is plotted, and its highest value."""
+    """Returns the heading of the plotted column and its highest value."""
     column = next(each for each in report.columns if each.name == report.plotted)
     return heading(column), _cell(column, max(each.value for each in points))
 

@@ -1,4 +1,4 @@
-"""Reports, for the staff: every one of readmodels/reports/reports.py as a page and as a file, over production only."""
+"""Reports, for the staff: each report of readmodels/reports/reports.py as a page and as a file, for production only."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -41,10 +41,10 @@ from web.plataforma.reports.figures import cells, compared, drawn, ends, heading
 from web.plataforma.reports.sources import AllCells, one_instant
 
 ROWS_MAX = 500
-"""On a page; the file has all of them."""
+"""Rows on a page; the file has all rows."""
 _FLUSH_BYTES = 64 * 1024
 _SHEET_ROWS = 500
-"""Written to a sheet at once."""
+"""Rows written to a sheet at a time."""
 _NAMES = ("de", "ate", FIELD, "por")
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
@@ -70,7 +70,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> Response[Any]:
-    """Of all cells, as one table; of an account, which is in one of them, from that one."""
+    """Answers the report over all cells as one table; a report about one account is read from the account's cell."""
     cells = AllCells(request.cells)
     picked = await pick_over(request.cells, asked, cells.away)
     wanted = _wanted(request, report, asked, picked)
@@ -123,7 +123,7 @@ _NOTHING: Final[dict[str, Any]] = {
 
 
 class _Tables(NamedTuple):
-    """A report for its rows, for their total, and for a plot of them."""
+    """The reports to read the rows from, their total, and a plot of them."""
 
     report: Report
     totals: Report
@@ -131,7 +131,7 @@ class _Tables(NamedTuple):
 
 
 async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
-    """The rows that a page has room for, their total beside that of the period before, and a plot."""
+    """Reads the rows that a page has room for, their total beside the previous period's, and a plot."""
     kept: list[Row] = []
     more = False
     report = of.report
@@ -145,7 +145,7 @@ async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
         total = await whole(of.totals, lend, wanted)
         earlier = await whole(of.totals, lend, before(wanted))
     else:
-        # Of now: what is shown is all there is, or as much of it as is read.
+        # A report of the present has no earlier period: its total is over the rows that were read.
         points, total, earlier = named(report, kept), total_of(report.columns, kept), None
     plot = drawn(report, points, today=wanted.today) if points else None
     return {
@@ -160,22 +160,22 @@ async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
 
 
 async def download(request: PageRequest) -> Response[Any]:
-    """The same rows, all of them, as CSV. It is read while it is sent: a page of rows at a time is held, and no
-    connection while the browser takes its time."""
+    """Answers all rows as CSV, read while the file is sent: the process holds a page of rows at a time, and no
+    connection while the browser reads slowly."""
     file = await _file(request)
     headers = {**PAGE_HEADERS, "Content-Disposition": file.named("csv")}
     return Stream(_lines(file.lend, file.report, file.wanted), media_type=CONTENT_TYPE, headers=headers)
 
 
 async def download_sheet(request: PageRequest) -> Response[Any]:
-    """The same as an Excel sheet, whose amounts are numbers."""
+    """Answers all rows as an Excel sheet, in which amounts are numbers."""
     file = await _file(request)
     columns = {each.heading: _field_of(at) for at, each in enumerate(file.report.columns)}
     return await xlsx_file(file.named("xlsx"), columns, _batches(file))
 
 
 class _File(NamedTuple):
-    """What is asked for as a file: `name` without its kind."""
+    """A report asked for as a file; `name` is the file's name without its extension."""
 
     report: Report
     wanted: ReportQuery
@@ -187,7 +187,8 @@ class _File(NamedTuple):
 
 
 async def _file(request: PageRequest) -> _File:
-    """Over all cells the rows are added first; the file's name says which cells are missing."""
+    """Reads which file is asked for. Over all cells, the rows are read and added up first, and the file's name says
+    which cells are missing."""
     report = _report(request)
     asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
     if is_over_cells(request, asked):
@@ -225,7 +226,7 @@ async def _batches(file: _File) -> AsyncIterator[Sequence[Sequence[Field]]]:
 
 
 async def _gathered(report: Report, wanted: ReportQuery) -> Report:
-    """The report with these rows, read already."""
+    """Returns the report with its rows already read."""
     found = [row async for row in report.rows(_no_connection, wanted)]
 
     async def rows(_: Lend, __: ReportQuery) -> AsyncIterator[Row]:
@@ -257,7 +258,7 @@ def _report(request: PageRequest) -> Report:
 
 
 def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Picked) -> ReportQuery | None:
-    """What is asked for; None where that cannot be reported (yet). What is wrong is said beside the field."""
+    """Returns the query; None when it is faulty or its account is not named yet. Faults are set beside the fields."""
     first, last = read_days(asked, "de", "ate")
     by = By(read_choice(asked, "por", list(BY)) or report.by)
     if asked.faults:
@@ -275,5 +276,5 @@ def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Pick
 
 
 def _file_query(asked: ListQuery, wanted: ReportQuery | None) -> str:
-    """The account by its id: a name may be another's tomorrow."""
+    """Returns the file's query string, with the account by its id: a name may be another account's tomorrow."""
     return asked.link_with(FIELD, str(wanted.account_id) if wanted and wanted.account_id else "")

@@ -1,4 +1,4 @@
-"""What a report is read from: all cells at once, as one table (readmodels/reports/over_cells.py)."""
+"""Reads a report from all cells as one table (readmodels/reports/over_cells.py)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,14 +16,15 @@ T = TypeVar("T")
 
 
 class AllCells:
-    """`away`: the names of those that did not answer; they are asked no more, and what is read is without them."""
+    """All cells as the source of a report. `away` has the names of cells that did not answer: they are not asked again,
+    and what is read is without them."""
 
     def __init__(self, cells: Sequence[CellPages]) -> None:
         self._cells = cells
         self.away: list[str] = []
 
     def report(self, report: Report) -> Report:
-        """The report over them, whose rows borrow no connection of whoever asks."""
+        """Returns the report over all cells; its rows use connections of the cells and ignore the caller's."""
 
         async def rows(_: Lend, wanted: ReportQuery) -> AsyncIterator[Row]:
             async def of_cell(cell: CellPages) -> CellRows:
@@ -35,10 +36,10 @@ class AllCells:
         return report._replace(columns=columns_over(report), rows=rows)
 
     async def page(self, report: Report, wanted: ReportQuery) -> "PageOfCells":
-        """All that a page shows of it: of each cell at one instant, so that rows add up to their total."""
+        """Reads all that a page shows. Each cell is read at one instant, so that rows add up to their total."""
         asked = [_Asked(report.remade is not None, wanted)]
         if report.dated:
-            # Of what is made anew a plot shows nothing, and totals need the means.
+            # Recomputed columns (`remade`) are not plotted, and totals need their parts for means only.
             means = any(isinstance(each.total, MeanOver) for each in report.columns)
             asked += [_Asked(False, by_bar(report, wanted))]
             asked += [_Asked(means, once(wanted)), _Asked(means, once(before(wanted)))]
@@ -60,7 +61,7 @@ class AllCells:
 
 
 class _Asked(NamedTuple):
-    """Rows, with the parts of what is made anew or without."""
+    """A query, with or without the parts from which columns are recomputed (`remade`)."""
 
     parts: bool
     query: ReportQuery
@@ -72,7 +73,7 @@ class _OfCell(NamedTuple):
 
 
 class PageOfCells:
-    """What all cells answered for one page: a report for its rows, for their total and for a plot of them."""
+    """The answers of all cells for one page: the report for its rows, for their total and for a plot of them."""
 
     def __init__(self, report: Report, parts: bool, means: bool, answers: Sequence[_OfCell]) -> None:
         self._answers = answers
@@ -91,7 +92,7 @@ class PageOfCells:
 
 @asynccontextmanager
 async def one_instant(pool: Pool) -> AsyncIterator[Connection]:
-    """Rows, their total, a plot and how current they are, each read by a statement of its own: totals are brought up to
-    date between two of these."""
+    """Lends a connection whose statements all see one instant. A page reads rows, total, plot and freshness by separate
+    statements, and the reports' totals may be updated between two of these."""
     async with session(pool) as conn, conn.transaction(isolation="repeatable_read", readonly=True):
         yield conn

@@ -1,1 +1,1 @@
-"""Sheets of charges, as spreadsheets write them."""
+"""Sheets of charges: reading .xlsx and CSV files, and the empty sheet to fill in."""

@@ -1,5 +1,5 @@
-"""An empty sheet of charges to fill in, as .xlsx and as CSV: the columns by their names, and nothing that is taken for
-a charge."""
+"""An empty sheet of charges to fill in, as .xlsx and as CSV: it has the column names and no row that would be read as a
+charge."""
 
 import io
 from functools import cache
@@ -60,7 +60,8 @@ def _file(content: bytes, kind: str, media_type: str) -> Response[Any]:
 
 @cache
 def workbook() -> bytes:
-    """Columns formatted so that a CPF keeps its zeros; the second sheet says what goes where."""
+    """Returns the empty workbook. Its columns have formats, so that a CPF keeps its zeros; its second sheet explains
+    each column."""
     import xlsxwriter  # as in xlsx_export.py
 
     made = io.BytesIO()

@@ -1,5 +1,5 @@
-"""Why a file is no sheet of charges."""
+"""The exception for a file that cannot be read as a sheet of charges."""
 
 
 class SheetFault(Exception):
-    """The sheet as a whole cannot be read; why, for whoever sent it."""
+    """The sheet as a whole cannot be read; the text says why, to the person who sent it."""

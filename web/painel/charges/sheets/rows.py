@@ -1,8 +1,8 @@
-"""A spreadsheet of charges, an .xlsx or saved as CSV: its rows as the fields of the form of a new charge.
+"""Reads a spreadsheet of charges, .xlsx or CSV: each row becomes the fields of the form of a new charge.
 
-Takes what spreadsheets write here: of a CSV `;` or `,` between fields, UTF-8 or Windows' Latin-1, amounts as 1.234,56
-or 1234.56, days as 31/12/2026, 31/12/26 or 2026-12-31; of an .xlsx the same as text, or as numbers and days. What a
-row means, and what is wrong with it, is the form's to say.
+Accepts what spreadsheets write in Brazil. A CSV may have `;` or `,` between fields, UTF-8 or Windows' Latin-1, amounts
+as 1.234,56 or 1234.56, days as 31/12/2026, 31/12/26 or 2026-12-31; an .xlsx may have the same as text, or numbers and
+days. The form of a new charge decides what a row means and what is wrong with it.
 """
 
 import csv
@@ -22,7 +22,7 @@ from web.painel.charges.sheets.workbook import TEXT_MAX, Value, is_workbook, rea
 
 BYTES_MAX: Final = 128 * 1024
 ROWS_MAX: Final = 100
-# The sheet's column, and the form's field: errors are told by the former.
+# Each column of the sheet, and its field in the form; faults name the column.
 COLUMNS: Final[dict[str, str]] = {
     "tipo": "kind", "valor": "amount", "vencimento": "due_date", "validade_dias": "lifetime",
     "referencia": "external_id", "descricao": "description", "nome": "payer_name", "documento": "payer_document",
@@ -33,7 +33,7 @@ COLUMNS: Final[dict[str, str]] = {
     "desconto_2": "discount_second", "desconto_2_ate": "discount_second_until",
     "desconto_3": "discount_third", "desconto_3_ate": "discount_third_until",
 }  # fmt: skip
-# What a sheet says in a column of its own, the form says in a field and its kind.
+# Columns for an amount in reais beside one for a percentage; the form has one field for both, and a field for the kind.
 IN_REAIS: Final = {"fine_amount": "fine", "interest_amount": "interest"}
 _DISCOUNT_KINDS: Final = {
     "": "amount", "r": "amount", "reais": "amount", "valor": "amount", "percentual": "percent",
@@ -70,14 +70,14 @@ _LIFETIME_DAYS: Final = "7"
 
 
 class SheetRow(Struct, frozen=True):
-    """`number` is the line as a spreadsheet counts it, headings included; `fields` are the form's."""
+    """A row: `number` is its line as a spreadsheet counts it, headings included; `fields` are those of the form."""
 
     number: int
     fields: dict[str, str]
 
 
 def read_sheet(raw: bytes) -> list[SheetRow]:
-    """The rows that are not empty, at most ROWS_MAX; SheetFault otherwise."""
+    """Returns the rows that are not empty, at most ROWS_MAX; SheetFault for a sheet that cannot be read."""
     if len(raw) > BYTES_MAX:
         raise SheetFault(f"O arquivo passa de {BYTES_MAX // 1024} KB: divida-o.")
     workbook = is_workbook(raw)
@@ -101,8 +101,8 @@ def _filled(line: Sequence[Value]) -> bool:
 
 
 def _check_widths(lines: Sequence[Sequence[Value]], at: int) -> None:
-    """SheetFault for a row with more fields than there are headings: something in it was divided, such as 10,50 where
-    commas are between fields, and all behind that stands in the columns of others."""
+    """Raises SheetFault for a row with more fields than there are headings: a value was split, such as 10,50 where
+    commas separate fields, and all later values are in the wrong columns."""
     for number, line in enumerate(lines[at + 1 :], at + 2):
         if len(line) > len(lines[at]) and _filled(line):
             raise SheetFault(
@@ -119,14 +119,14 @@ def _read_csv(raw: bytes) -> list[list[str]]:
     except csv.Error as error:
         raise SheetFault("O arquivo não é um CSV: há aspas que não fecham.") from error
     for number, line in enumerate(lines, 1):
-        # The time to take accents off grows with the square of their number, and nothing else runs meanwhile.
+        # Unicode normalization takes time quadratic in the number of accents, and holds the GIL meanwhile.
         if any(len(each) > TEXT_MAX for each in line):
             raise SheetFault(f"Um campo da linha {number} tem mais de {TEXT_MAX} caracteres.")
     return lines
 
 
 def _text(raw: bytes) -> str:
-    """UTF-8 with or without a mark, or what Windows writes: text that is no UTF-8 is that."""
+    """Decodes UTF-8, with or without a byte order mark; text that is not UTF-8 is taken for Windows' cp1252."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -173,14 +173,14 @@ def _fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
         fields[name] = iso_day(fields[name])
     days = fields["lifetime"] or _LIFETIME_DAYS
     fields["lifetime"] = str(int(days) * 86_400) if _DAYS.fullmatch(days) else days
-    # What a spreadsheet, or this dashboard's own files, put before text that is no number.
+    # An apostrophe, which spreadsheets and this dashboard's own files put before digits that are text.
     for name in ("external_id", "payer_document", "zip_code", "number", "payer_phone"):
         fields[name] = fields[name].removeprefix("'").strip()
     return fields
 
 
 def _cell(column: str, value: Value) -> str:
-    """A number or a day of a workbook as the form takes it from a person."""
+    """Returns the text that a person would type into the form for the cell's number or day."""
     match value:
         case str():
             return value.strip()
@@ -188,10 +188,10 @@ def _cell(column: str, value: Value) -> str:
             return value.isoformat() if column in DAY_COLUMNS else value.strftime("%d/%m/%Y")
     text = f"{value.normalize():f}"
     if column in AMOUNT_COLUMNS:
-        # Not by rounding, which fails of what has too many digits: what is no amount the form refuses.
+        # Not rounded: rounding would fail with too many digits, and the form refuses what is no amount.
         whole = len(text.partition(".")[2]) <= _CENT_PLACES
         return (f"{value:.{_CENT_PLACES}f}" if whole else text).replace(".", ",")
-    # What a sheet takes for a number has lost the zeros it began with.
+    # A spreadsheet that took a document or CEP for a number has dropped its leading zeros.
     for length in _DIGITS.get(column, ()):
         if length - _ZEROS_LOST_MAX <= len(text) <= length and text.isdigit():
             return text.zfill(length)

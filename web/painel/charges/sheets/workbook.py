@@ -1,8 +1,8 @@
-"""The cells of an .xlsx file, as Excel, LibreOffice and Google write it: text, numbers and days of its first sheet.
+"""Reads the cells of an .xlsx file, as Excel, LibreOffice and Google write it: text, numbers, days of the first sheet.
 
-The file is somebody's, and a workbook is a ZIP of XML: before openpyxl reads it, everything in it is bounded, and what
-a sheet of charges does not need is refused: macros, other compressions, document types (and so entities of any kind).
-Formulas count as what the program that saved them computed; nothing is computed here.
+The file is untrusted, and a workbook is a ZIP of XML. Before openpyxl reads the file, everything in it is bounded, and
+what a sheet of charges does not need is refused: macros, other compressions, document types (and so all entities).
+A formula has the value that was computed by the program that saved the file; nothing is computed here.
 """
 
 import io
@@ -17,19 +17,20 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 from web.painel.charges.sheets.fault import SheetFault
 
 Value = str | Decimal | date
-"""What a cell holds; an empty one is ''."""
+"""The value of a cell; '' for an empty cell."""
 PARTS_MAX: Final = 200
 UNPACKED_MAX: Final = 2 * 1024 * 1024
 """Bytes of all parts together: a sheet of a hundred charges has some 100 KB of them, its styles a few hundred."""
 LINES_MAX: Final = 20_000
-"""Empty ones included: sheets go on for as long as something was formatted."""
+"""Empty lines included: a sheet extends as far as any cell was formatted."""
 COLUMNS_MAX: Final = 40
 TEXT_MAX: Final = 4_096
-"""Signs in a cell: as many as a field of the form takes. A text is in the file once, however many cells name it."""
+"""Characters in a cell: as many as a field of the form takes. The file has a text once, however many cells refer to it,
+so the size of the file does not bound them."""
 FORMAT_MAX: Final = 255
-"""Signs of a number's format, as in Excel: it is looked through for each cell."""
+"""Characters of a number format, as in Excel. The format is searched for each cell, so its length must be bounded."""
 _SIGNIFICANT: Final = 15
-"""Digits: what Excel keeps and shows; 0.1+0.2 is 0.3 to whoever typed it."""
+"""Digits that Excel keeps and shows: 0.1+0.2 is 0.3 to the person who typed it."""
 _ZEROS: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
 _LITERAL: Final = re.compile(r'\\.|"[^"]*"')
 _OLE: Final = b"\xd0\xcf\x11\xe0"
@@ -38,17 +39,17 @@ _OTHER_KINDS: Final = {
     "xl/workbook.bin": "Isto é uma planilha binária (.xlsb): salve-a como .xlsx ou como CSV.",
     "content.xml": "Isto é uma planilha do LibreOffice (.ods): salve-a como .xlsx ou como CSV.",
 }
-# What openpyxl says of styles and extensions it leaves out would put a merchant's cells into our logs.
+# openpyxl's warnings about styles and extensions that it leaves out would write a merchant's cells into our log.
 warnings.filterwarnings("ignore", category=UserWarning, module="openpyxl")
 
 
 def is_workbook(raw: bytes) -> bool:
-    """Whether it is to be read here: a ZIP, or the old format, which is told of."""
+    """Whether the file is read here: a ZIP, or the old .xls format, for which read_workbook has a fault of its own."""
     return raw[:4] in (b"PK\x03\x04", _OLE)
 
 
 def read_workbook(raw: bytes) -> list[list[Value]]:
-    """The lines of the first sheet that is shown, from the top; SheetFault with the reason otherwise."""
+    """Returns the lines of the first visible sheet, from the top; SheetFault with the reason when it cannot be read."""
     if raw[:4] == _OLE:
         raise SheetFault("Isto é um .xls antigo, ou tem senha: salve como .xlsx sem senha, ou como CSV.")
     formulas = _checked(raw)
@@ -62,7 +63,7 @@ def read_workbook(raw: bytes) -> list[list[Value]]:
 
 
 def _checked(raw: bytes) -> bool:
-    """Whether a sheet has formulas. SheetFault for what is not opened at all."""
+    """Returns whether a sheet has formulas; SheetFault for a file that must not be opened."""
     try:
         with ZipFile(io.BytesIO(raw)) as book:
             parts = book.infolist()
@@ -80,7 +81,7 @@ def _checked(raw: bytes) -> bool:
             for part in parts:
                 if part.flag_bits & 1 or part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                     raise SheetFault(_UNREADABLE)
-                # Whatever it is called: a sheet is the part that the workbook names. Without NULs UTF-16 reads alike.
+                # Every part is searched, because any part may be a sheet. Without NULs, UTF-16 reads like ASCII.
                 text = book.read(part).replace(b"\0", b"")
                 if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
                     raise SheetFault(_UNREADABLE)
@@ -88,21 +89,21 @@ def _checked(raw: bytes) -> bool:
             return formulas
     except SheetFault:
         raise
-    # A ZIP that is none fails in any of a dozen ways.
+    # zipfile raises any of a dozen exceptions for a broken ZIP.
     except Exception as error:
         raise SheetFault(_UNREADABLE) from error
 
 
 def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
-    """`values`: what formulas came to; else the formulas themselves."""
-    import openpyxl  # nine megabytes of each process, and most never read a workbook
+    """Yields the lines of the sheet: with the results of formulas if `values`, else with the formulas themselves."""
+    import openpyxl  # takes 9 MB of each process, and most processes never read a workbook
 
     try:
         book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=values, keep_links=False)
         sheet = next((each for each in book.worksheets if each.sheet_state == "visible"), None)
         if sheet is None:
             raise SheetFault("A planilha não tem nenhuma folha visível.")
-        # What the file says of its size is not always so.
+        # The dimensions that the file states are not always right.
         sheet.reset_dimensions()
         for at, cells in enumerate(sheet.iter_rows(max_col=COLUMNS_MAX + 1), 1):
             if at > LINES_MAX:
@@ -113,7 +114,7 @@ def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
             yield line[:COLUMNS_MAX]
     except SheetFault:
         raise
-    # And so does a workbook.
+    # openpyxl too raises many different exceptions for a broken workbook.
     except Exception as error:
         raise SheetFault(_UNREADABLE) from error
 
@@ -146,8 +147,8 @@ def _shown_as(cell: Any) -> str:
 
 
 def _day(value: date, shown_as: str) -> Value:
-    """A month alone, as Excel keeps what was typed as nov/2026, is text: its first day is no word of whoever typed it,
-    and would be a due date."""
+    """Returns the day; text for a month alone, as Excel stores a typed nov/2026. Excel stores the first of that month,
+    which nobody typed and which would become a due date."""
     signs = set(_LITERAL.sub("", shown_as).casefold())
     if {"m", "y"} <= signs and "d" not in signs:
         return f"{value:%m/%Y}"
@@ -155,7 +156,8 @@ def _day(value: date, shown_as: str) -> Value:
 
 
 def _number(value: Decimal, shown_as: str) -> Value:
-    """In percent it is as many hundredths; a format of zeros alone (CEP, CPF, 00123) is text of so many digits."""
+    """Returns the number as the sheet shows it: times 100 in a percent format, and text with leading zeros in a format
+    of zeros alone (CEP, CPF, 00123)."""
     if "%" in shown_as:
         return value * 100
     digits = _LITERAL.sub("", shown_as).count("0")
