@@ -20,5 +20,5 @@ SELECT EXISTS (SELECT FROM dashboard_user WHERE email = :email) AS known;
 SELECT count(*) AS accounts FROM account;
 
 -- name: numbers
--- The numbers of all cells; only the home cell stores them.
+-- The numbers of the other cells; only the home cell stores them.
 SELECT number FROM cell;
