@@ -9,7 +9,8 @@ SELECT (least(a.created_at, (
 FROM account a WHERE a.account_id = :account_id;
 
 -- name: outcomes
--- A row for each of these days, method and status; charges that changed since the totals were brought up to date are moved.
+-- Sums the kept totals of these days by status; behind_spans corrects them for charges that changed since the totals
+-- were folded.
 SELECT CASE :by WHEN 'month' THEN date_trunc('month', day)::date ELSE day END AS day,
        sum(charges)::bigint AS issued, sum(cents)::bigint AS issued_cents,
        coalesce(sum(charges) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid,
