@@ -51,7 +51,8 @@ def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
 
 class Acting:
     """A bank that plays a scenario. unavailable: the first two attempts do nothing. slow: each call takes 3 s longer.
-    lost_reply: the first attempt is performed, but its answer is lost. refuse: every call is rejected."""
+    lost_reply: the first attempt is performed, but its answer is lost. refuse: a call whose rule has a refusal is
+    rejected."""
 
     def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
         self._scenario = scenario

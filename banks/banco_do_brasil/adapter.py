@@ -1,5 +1,4 @@
-"""Banco do Brasil as configured by settings: its hosts, our applications there, the agreement, the callbacks it
-sends."""
+"""Banco do Brasil as configured by settings: its hosts, our applications there, the agreement, its callbacks."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

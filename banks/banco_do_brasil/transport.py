@@ -1,5 +1,4 @@
-"""The HTTP transport of Banco do Brasil's APIs: OAuth by scope set, the application key in the query, answers as
-values.
+"""The HTTP transport of Banco do Brasil's APIs: OAuth by scope set, application key in the query, answers as values.
 
 An answer that arrived whole is `Heard`, whatever it says; everything else is `Unknown`. `refusal` distinguishes the
 bank's own no, in any of its APIs' shapes, from the gateway's errors about our request.

@@ -1,5 +1,4 @@
-"""The simulated bank's boletos over HTTP: Banco do Brasil's variant of API Cobrancas v2, and the locations of hybrid
-boletos.
+"""The simulated bank's boletos over HTTP: Banco do Brasil's API Cobrancas v2, and the locations of hybrid boletos.
 
 OAuth, application key and faults are those of banks/simulated/wire.py. Except for three, the codes of refusals are
 invented, because the real ones are not published: no client may depend on them. `quirks` holds any of "no_qr" (a hybrid

@@ -16,7 +16,7 @@ CREATE TABLE payment (
     test             boolean NOT NULL,
     settles          boolean NOT NULL,
     charge_id        uuid NOT NULL,
-    -- The receipt, booked once: the endToEndId, or the boleto's number and the total that the bank reported.
+    -- The receipt, booked once: the endToEndId, or the boleto's number and its total with this payment.
     source           text NOT NULL,
     method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
     anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),

@@ -16,8 +16,8 @@ CREATE TABLE dashboard_user (
     -- The 30-second step of the last accepted code: neither this code nor an earlier one is accepted again.
     totp_step      bigint NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL,
-    -- For staff: when a colleague gave them the role. With less than a day in the role a person does not count as the
-    -- second member of staff in a two-person decision. NULL: the operator gave the role.
+    -- For staff: when a colleague gave them the role. With less than a day in the role, a person may be neither the
+    -- first nor the second in a decision that needs two members of staff. NULL: the operator gave the role.
     role_given_at  timestamptz,
     CONSTRAINT dashboard_user_role_check CHECK (CASE
         WHEN account_id IS NULL THEN role IN ('admin', 'operations', 'finance', 'support')
