@@ -4,10 +4,10 @@
     ...
     found = await find_charges(conn, charge_ids=[...])
 
-`:name` parameters become asyncpg's `$n`; `:charges.charge_id::uuid[]` is the array of that attribute of each of the
-argument `charges`, for statements that write many rows. A row type is a msgspec Struct whose fields are the statement's
-columns, in order, or the type of its only column, which is never NULL then. tests/integration/readmodels/test_sql.py
-prepares every statement against a migrated database and compares, so a typo never outlives the test run.
+`:name` parameters become asyncpg's `$n`. For statements that write many rows, `:charges.charge_id::uuid[]` is the array
+of the attribute `charge_id` of all elements of the argument `charges`. A row type is a msgspec Struct whose fields are
+the statement's columns, in order, or the type of its only column, which must never be NULL. test_sql.py in
+tests/integration/readmodels prepares every statement against a migrated database and compares parameters and rows.
 
 The statement of a list is written once and becomes one statement for each order and each set of filters, so that each
 combination has its own plan. `sql.list_of` binds all of them; a call picks one by its order and filters:

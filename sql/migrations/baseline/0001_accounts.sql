@@ -7,7 +7,7 @@ CREATE TABLE account (
     city        text NOT NULL,
     -- NULL until the registration is complete; boletos need it (MERCHANT_ADDRESS_REQUIRED).
     address     jsonb,
-    -- blocked: was approved, and may issue nothing more until it is approved again.
+    -- blocked: the account was approved, and may issue nothing until it is approved again.
     kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
     kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
     kyc_at      timestamptz,

@@ -81,7 +81,7 @@ CREATE TABLE caught_mail (
 );
 CREATE INDEX caught_mail_at ON caught_mail (caught_at, mail_id);
 
--- Shown in the dashboard and sent by e-mail to a merchant's people.
+-- Notices, shown in the dashboard and mailed to a merchant's people.
 CREATE TABLE notice (
     notice_id    uuid PRIMARY KEY,
     account_id   uuid NOT NULL REFERENCES account,

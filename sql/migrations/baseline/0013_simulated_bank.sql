@@ -61,7 +61,7 @@ CREATE TABLE simulated_pix (
     -- When to call the receiver's callback next; NULL if it was called or none is registered.
     tell_at         timestamptz,
     tell_attempts   integer NOT NULL DEFAULT 0,
-    -- Listed without what a list must have, for tests of those who read it.
+    -- Listed in an unreadable form, for tests of list readers.
     garbled         boolean NOT NULL DEFAULT false,
     -- For a cobv: parts of the amount by its terms on that day.
     interest_cents  bigint NOT NULL DEFAULT 0 CHECK (interest_cents >= 0),
@@ -129,7 +129,7 @@ CREATE TABLE simulated_boleto (
     written_off_at   timestamptz,
     -- When it settles or was written off; the boleto does not change after that.
     moved_at         timestamptz,
-    -- Listed without what a list must have, for tests of those who read it.
+    -- Listed in an unreadable form, for tests of list readers.
     garbled          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (world, number)
 ) WITH (

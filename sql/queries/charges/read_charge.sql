@@ -163,7 +163,7 @@ WHERE c.account_id = :account_id AND c.test = :test AND c.status = 'pending' AND
   AND r.created_at >= :created_from AND r.created_at < :created_to;
 
 -- name: summary_by_due
--- The same along read_charge_due.
+-- The same by due date (index read_charge_due).
 SELECT status, count(*) AS count, sum(amount_cents)::bigint AS amount_cents FROM read_charge
 WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from AND :due_to
   AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
