@@ -1,7 +1,7 @@
-"""Boletos at a bank: what is registered, and what the bank says of it. The methods are in banks/protocol.py.
+"""Boletos at a bank: the data of a registration and the bank's answers. The methods are in banks/protocol.py.
 
-A boleto is known by its number, chosen by us within the agreement with the bank and used once for ever, so that
-asking twice registers once. Days are days in São Paulo.
+A boleto is identified by its number. We choose it within the agreement with the bank and never reuse it, so that a
+repeated registration registers one boleto. Days are days in São Paulo.
 """
 
 from datetime import date, datetime
@@ -12,14 +12,14 @@ from msgspec import Struct
 from banks.received import ReceivedPix
 from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
 
-# Codes of `Refused` that are ours and not the bank's.
+# Codes of `Rejected` that are ours and not the bank's.
 NUMBER_TAKEN: Final = "NUMBER_TAKEN"
-"""Another boleto has this number: take the next one."""
+"""Another boleto has this number: the caller takes the next one."""
 LINE_MISMATCH: Final = "LINE_MISMATCH"
 PIX_REFUSED: Final = "PIX_REFUSED"
 STANDS_AT_BANK: Final = frozenset({LINE_MISMATCH, PIX_REFUSED})
-"""Refusals of a registration after which the boleto does stand at the bank: it must not reach the payer, and is to be
-written off."""
+"""Refusals of a registration after which the boleto exists at the bank all the same: it must not reach the payer, and
+must be written off."""
 PAID: Final = "PAID"
 WRITTEN_OFF: Final = "WRITTEN_OFF"
 NOT_FOUND: Final = "NOT_FOUND"
@@ -39,37 +39,38 @@ class Agreement(Protocol):
 
     @property
     def printed_bank_code(self) -> str:
-        """With its check digit: "001-9"."""
+        """The bank's code with its check digit: "001-9"."""
         ...
 
     @property
     def printed_account(self) -> str:
-        """Agency and beneficiary's code: "0452-9 / 123873-5"."""
+        """The agency and the beneficiary's code: "0452-9 / 123873-5"."""
         ...
 
     @property
     def carteira(self) -> str: ...
 
     def number(self, control: int) -> str:
-        """The nosso numero by which the bank knows the boleto with this control number, which is used once for ever."""
+        """The nosso numero of the boleto with this control number, which is never reused."""
         ...
 
     def printed_number(self, number: str) -> str:
-        """The nosso numero as it stands on the boleto; ValueError when it is no number of ours."""
+        """The nosso numero as printed on the boleto; ValueError if it is no number of ours."""
         ...
 
     def seu_numero(self, external_id: str | None, *, control: int) -> str:
-        """What the boleto is called by its merchant, in the letters the bank takes."""
+        """The merchant's reference of the boleto, in the characters the bank accepts."""
         ...
 
     def codes(self, number: str, *, due_on: date, amount_cents: int) -> tuple[str, str]:
-        """Barcode and line that the boleto must have; ValueError for a number that is none of ours or a day that no
-        barcode carries."""
+        """The barcode and the line that the boleto must have; ValueError for a number that is none of ours or a day
+        that a barcode cannot express."""
         ...
 
 
 class BoletoPayer(Struct, frozen=True, kw_only=True):
-    """Who is to pay, in any letters: each adapter folds them to what its bank takes. Document and zip code bare."""
+    """The payer of a boleto, in any characters: each adapter folds them to what its bank accepts. Document and zip code
+    are without punctuation."""
 
     name: str
     document: str
@@ -80,15 +81,15 @@ class BoletoPayer(Struct, frozen=True, kw_only=True):
     zip_code: str
     email: str | None = None
     phone: str | None = None
-    """For our own mails: banks are not told, or they would write to him as well."""
+    """For our own mails: banks do not get it, or they would write to the payer as well."""
 
 
 class NewBoleto(Struct, frozen=True, kw_only=True):
-    """A boleto to register. `hybrid`: it carries a QR Code too, and either way of paying closes the other."""
+    """A boleto to register. `hybrid`: it has a QR Code too; a payment by line or by QR Code closes the other."""
 
     number: str
     seu_numero: str
-    """Ours, for people to read: 1 to 15 of `A-Z 0-9 - '` and blank."""
+    """Our reference, for people to read: 1 to 15 of `A-Z 0-9 - '` and blank."""
     amount_cents: int
     issued_on: date
     due_on: date
@@ -106,10 +107,10 @@ class RegisteredBoleto(Struct, frozen=True, kw_only=True):
 
 
 class BoletoState(Struct, frozen=True, kw_only=True):
-    """A boleto as the bank has it.
+    """A boleto's state at the bank.
 
-    `in_between`: money may be on its way (announced, scheduled, at a notary): neither open nor paid, ask again later.
-    An open boleto stays open past its due date.
+    `in_between`: money may be on its way (announced, scheduled, at a notary). The boleto is neither open nor paid; the
+    caller asks again later. An open boleto stays open past its due date.
     """
 
     number: str
@@ -118,31 +119,31 @@ class BoletoState(Struct, frozen=True, kw_only=True):
     amount_cents: int
     due_on: date
     line: str
-    """As the bank has it now: a new due date makes a new line, the old one may stay payable."""
+    """The bank's present line: a new due date makes a new line, and the old line may stay payable."""
     barcode: str
     registered_on: date
     fine_from: date | None = None
-    """The day its fine begins on, if it has one."""
+    """The day on which its fine begins, if it has one."""
     late_days: int = 0
-    """How long after its due date it is taken."""
+    """For how many days after its due date payments are accepted."""
     paid_cents: int = 0
-    """All that was received so far: grows when a boleto is paid again."""
+    """The total received so far: grows if the boleto is paid again."""
     paid_on: date | None = None
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
     paid_by_pix: bool = False
-    """The last money came so."""
+    """Whether the latest payment was a PIX."""
     pix: tuple[ReceivedPix, ...] = ()
-    """Those that paid it, as far as the bank lists them: they say who sent what, never how much there is in all."""
+    """The PIX that paid it, as far as the bank lists them: they tell who sent how much, but not the boleto's total."""
     txid: str | None = None
-    """Of the hybrid boleto's PIX side: known once it was paid by PIX."""
+    """The txid of the hybrid boleto's PIX side: known once it was paid by PIX."""
     qr_code: str | None = None
-    """Known once it was paid by PIX; before that, registering tells it."""
+    """Known once it was paid by PIX; before that, only the answer to the registration has it."""
 
     def follows(self, terms: PaymentTerms | None) -> bool:
-        """Whether the days that count from the due date are those of this one. What the bank does not show is
-        believed."""
+        """Whether the beginning of the fine and the last payable day match the present due date. Values that the bank
+        does not show are assumed to match."""
         if terms is None:
             return True
         fine = terms.fine is None or self.fine_from in (None, fine_begins(self.due_on))
@@ -150,8 +151,8 @@ class BoletoState(Struct, frozen=True, kw_only=True):
 
 
 class PaidBoleto(Struct, frozen=True, kw_only=True):
-    """A boleto in the bank's list of what was paid. The list names neither payer nor way: `find_boleto` before
-    booking."""
+    """A boleto in the bank's list of paid boletos. The list names neither the payer nor the means of payment, so
+    `find_boleto` is called before booking."""
 
     number: str
     amount_cents: int
@@ -161,6 +162,7 @@ class PaidBoleto(Struct, frozen=True, kw_only=True):
 
 
 class NotYet(Struct, frozen=True):
-    """The bank changes a boleto only some time after its registration: ask at `retry_at`, or later when it is None."""
+    """The bank changes a boleto only some time after its registration. The caller asks again at `retry_at`, or at a
+    later time of its own choice if that is None."""
 
     retry_at: datetime | None

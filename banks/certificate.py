@@ -1,4 +1,4 @@
-"""Our certificate, for banks that ask for one, and until when they take it."""
+"""Our client certificate, for banks that ask for one, and when it expires."""
 
 import ssl
 from datetime import datetime
@@ -16,8 +16,8 @@ certificate_ends = Gauge(
 
 
 def client_tls(settings: Settings) -> ssl.SSLContext:
-    """Verified as usual, and with our certificate where there is one: for tokens too. ValueError when it cannot be
-    read."""
+    """Return a TLS context that verifies the bank as usual and shows our certificate if there is one, also for token
+    requests. ValueError if the certificate cannot be read."""
     context = ssl.create_default_context()
     if settings.bank_certificate is None:
         return context
@@ -25,7 +25,7 @@ def client_tls(settings: Settings) -> ssl.SSLContext:
         context.load_cert_chain(
             settings.bank_certificate,
             settings.bank_certificate_key,
-            # Given in any case: without it OpenSSL would ask at the terminal.
+            # Always given, even without a password: otherwise OpenSSL would ask for one at the terminal.
             lambda: settings.bank_certificate_password,
         )
     except OSError as error:
@@ -34,7 +34,7 @@ def client_tls(settings: Settings) -> ssl.SSLContext:
 
 
 def certificate_ends_at(settings: Settings) -> datetime | None:
-    """Of ours, which comes before its chain; None where there is none."""
+    """Return when our certificate, the first in the file, expires; None if there is none."""
     if settings.bank_certificate is None:
         return None
     from cryptography.x509 import load_pem_x509_certificates

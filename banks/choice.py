@@ -1,4 +1,4 @@
-"""Which banks there are, and which serves which order. The only product file outside its package that knows a bank."""
+"""The table of banks, and the choice of the bank for an order. No other file outside a bank's package names a bank."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,18 +23,18 @@ from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 
 HintReader = Callable[[bytes], dict[str, str]]
-"""Of a callback's body: hints, by what each is known by, with the txid or boleto number to ask the bank for."""
+"""Reads a callback's body into hints: from what identifies a hint to the txid or boleto number to ask the bank for."""
 
 
 class BankEntry(NamedTuple):
     open: Callable[[Settings, aiohttp.ClientSession, Callable[[], datetime]], Bank]
     agreement: Callable[[Settings], Agreement]
     callbacks: Mapping[str, HintReader]
-    """By what follows the token in the path the bank calls: no two banks call the same path."""
+    """By the part of the callback path that follows the token; no two banks call the same path."""
     typed_number: Callable[[str], str | None]
-    """The number by which the bank knows a boleto, of digits as people have it."""
+    """Returns the bank's number of a boleto from the digits that a person typed; None if they are no such number."""
     control_number: Callable[[str], int | None]
-    """The number that we handed out, in the one by which the bank knows a boleto; None in somebody else's."""
+    """Returns our control number from the bank's number of a boleto; None if the number is not ours."""
 
 
 BANKS: Final[Mapping[str, BankEntry]] = {
@@ -58,34 +58,34 @@ class Banks(Struct):
     """By COMPE code."""
 
     def of(self, mode: Mode, code: str, *, ahead_s: int = 0) -> Bank:
-        """The bank of a production order; of a test order the sandbox's, so many seconds ahead of real time: it goes by
-        the clock of whom it serves, as their charges do."""
+        """Return the bank of a production order or, for a test order, the sandbox's bank with its clock `ahead_s`
+        seconds ahead of real time, like the clock of the account's sandbox."""
         return self.sandbox.ahead(ahead_s) if mode is Mode.SANDBOX else self.production[code]
 
 
 def agreement_of(settings: Settings, code: str) -> Agreement:
-    """Under which that bank's boletos are issued now."""
+    """Return the agreement under which boletos are issued at this bank now."""
     return BANKS[code].agreement(settings)
 
 
 def typed_numbers(bare: str) -> list[str]:
-    """The numbers of boletos that these digits may be, of a linha digitavel without its marks as well."""
+    """Return the boleto numbers that these digits may mean. The digits may be those of a linha digitavel, too."""
     with suppress(ValueError):
         bare = barcode_of_line(bare)
     return [number for entry in BANKS.values() if (number := entry.typed_number(bare)) is not None]
 
 
 def control_of(bank: str, number: str) -> int | None:
-    """The control number that we gave a boleto of this bank; None when the number is none of ours."""
+    """Return the control number of a boleto at this bank; None if its number is not ours."""
     return BANKS[bank].control_number(number)
 
 
 def open_banks(
     settings: Settings, pool: Pool, http: aiohttp.ClientSession, seal: Seal, traces: Traces | None = None
 ) -> Banks:
-    """The simulated bank's sandbox books, and the banks of production that BANKS names.
+    """Open the simulated bank with its sandbox books, and the production banks that the setting BANKS names.
 
-    ValueError for a code that is no bank's, or when the certificate we are to show cannot be read.
+    ValueError for an unknown code, or if our client certificate cannot be read.
     """
 
     def now() -> datetime:

@@ -1,5 +1,5 @@
-"""A page of a bank's list, such as of the PIX it received. Each item is read for itself: one that cannot be read is set
-aside and hides no other."""
+"""A page of a bank's list, such as of received PIX. Each item is parsed separately: an unreadable item is set aside and
+hides no other."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -11,21 +11,23 @@ Item = TypeVar("Item")
 
 ABOUT_CHARACTERS_MAX: Final = 64
 LATER_MAX: Final = 32
-"""Pages named behind the next one: a bank may claim to have any number."""
+"""The most pages listed beyond the next one: a bank may claim to have any number of pages."""
 _DIGEST_DIGITS: Final = 32
 
 
 class UnreadableItem(Struct, frozen=True):
-    """`about` is the item's own identifier, or a digest of it when it has none that can be read. `item` is what the
-    bank said, and may name a person: it is kept sealed and never logged."""
+    """An item of a bank's list that cannot be parsed. `about` is the item's own identifier, or a digest of the item if
+    it has no readable identifier. `item` is the bank's text, which may name a person: it is kept sealed and never
+    logged."""
 
     about: str
     item: bytes
 
 
 class BankPage(Struct, Generic[Item], frozen=True, kw_only=True):
-    """`following` is what to ask the next page with; None after the last. `pages` is how many there are in all, and
-    `later` what to ask those behind the next one with, in their order, where the bank tells it."""
+    """One page of a list. `following` is the `after` of the next page, None after the last page. If the bank tells
+    them, `pages` is the total number of pages, and `later` holds the `after` values of the pages beyond the next one,
+    in order."""
 
     items: list[Item]
     unreadable: list[UnreadableItem] = []
@@ -35,13 +37,13 @@ class BankPage(Struct, Generic[Item], frozen=True, kw_only=True):
 
 
 class TooWide(Struct, frozen=True):
-    """The bank does not list so much at once: ask for a shorter interval. `detail` is its own name for the reason."""
+    """The bank refuses to list so much at once; the caller asks for a shorter interval. `detail` is the bank's code."""
 
     detail: str
 
 
 def numbered_page(items: list[Item], unreadable: list[UnreadableItem], *, page: int, pages: int) -> BankPage[Item]:
-    """Page `page`, from 0, of a list of `pages` pages that are asked for by their numbers."""
+    """Return page `page` (from 0) of a list whose `pages` pages are requested by number."""
     further = range(page + 1, min(pages, page + 2 + LATER_MAX))
     return BankPage(
         items=items,
@@ -53,7 +55,7 @@ def numbered_page(items: list[Item], unreadable: list[UnreadableItem], *, page: 
 
 
 def unreadable_item(item: bytes, known_as: object) -> UnreadableItem:
-    """`known_as` is what stands where the identifier should: used when it is one."""
+    """Set an item aside. `known_as` is the value found in place of the identifier, used if it is a plausible one."""
     known = isinstance(known_as, str) and known_as.isalnum() and known_as.isascii()
     about = str(known_as) if known and len(str(known_as)) <= ABOUT_CHARACTERS_MAX else ""
     return UnreadableItem(about or f"sha256:{sha256(item).hexdigest()[:_DIGEST_DIGITS]}", item)

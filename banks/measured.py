@@ -1,4 +1,4 @@
-"""How long a bank takes for each operation, and what came of it."""
+"""Measures the duration and the outcome of each call to a bank."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ bank_call_seconds = Histogram(
     ["bank", "operation", "outcome"],
     buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30),
 )
-# Anything else is the bank's yes, or what it was asked for.
+# Any other answer counts as "done": the bank's yes, or the requested data.
 _OUTCOMES: Final[dict[type, str]] = {
     Rejected: "rejected",
     NotFound: "not_found",
@@ -30,7 +30,7 @@ _OUTCOMES: Final[dict[type, str]] = {
 
 
 class Tallied(Struct):
-    """Of one operation of a bank; each call is of one of the kinds, or an answer as any."""
+    """Counts of one operation of a bank. Calls that are neither rejected nor unknown count in `calls` only."""
 
     calls: int = 0
     rejected: int = 0
@@ -47,8 +47,9 @@ class Tallied(Struct):
 
 
 class CallTally:
-    """What this process counted since it was taken last, by bank and operation: metrics end with the process, and what
-    is taken from here is kept (workers/housekeeping/bank_calls.py). As many entries as banks have operations."""
+    """The calls that this process counted since the last `take`, by bank and operation. Metrics end with the process;
+    these counts are stored in the database (workers/housekeeping/bank_calls.py). At most one entry for each operation
+    of each bank."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[str, str], Tallied] = {}
@@ -62,13 +63,13 @@ class CallTally:
         return taken
 
     def give_back(self, taken: dict[tuple[str, str], Tallied]) -> None:
-        """It could not be kept."""
+        """Add counts back that could not be stored."""
         for key, each in taken.items():
             self._counted.setdefault(key, Tallied()).add(each)
 
 
 TALLY: Final = CallTally()
-"""One for a process, as its metrics are."""
+"""One for each process, like its metrics."""
 
 
 class MeasuredBank:
@@ -101,7 +102,7 @@ class _MeasuredApi:
 
 def _measured(bank: str, operation: str, ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def asked(*given: Any, **named: Any) -> Any:
-        began, outcome = time.perf_counter(), "unknown"  # also when the caller waits no longer
+        began, outcome = time.perf_counter(), "unknown"  # also if the caller cancels the call
         try:
             answer = await ask(*given, **named)
             outcome = _OUTCOMES.get(type(answer), "done")
@@ -117,7 +118,8 @@ def _measured(bank: str, operation: str, ask: Callable[..., Awaitable[Any]]) -> 
 def _traced(
     bank: str, operation: str, ask: Callable[..., Awaitable[Any]], traces: Traces
 ) -> Callable[..., Awaitable[Any]]:
-    """Each call within the order or hint it is made for. The bank is sent nothing of it (docs/decisions/0046)."""
+    """Trace each call as part of the order or hint that causes it. The bank gets no trace context
+    (docs/decisions/0046)."""
 
     async def asked(*given: Any, **named: Any) -> Any:
         with traces.call(f"bank {operation}", {"quita.bank": bank, "quita.operation": operation}) as span:

@@ -1,7 +1,7 @@
-"""The port to a bank: what can be asked, and answers that are values.
+"""The port to a bank: its operations, and their answers as values.
 
-`Done` and `Rejected` are the bank's own yes and no. Everything else - silence, a 5xx, a page of HTML, a yes
-with somebody else's data - is `Unknown`: it may have happened, and is asked again with the same identifiers.
+`Done` and `Rejected` are the bank's own yes and no. Everything else - silence, a 5xx, a page of HTML, a yes with other
+data - is `Unknown`: the operation may have happened, and is tried again with the same identifiers.
 """
 
 from datetime import date, datetime, timedelta
@@ -19,9 +19,9 @@ Value = TypeVar("Value")
 
 DESCRIPTION_CHARACTERS_MAX = 140  # solicitacaoPagador of API Pix
 RECEIVED_WIDTH_MAX = timedelta(days=5)
-"""The widest interval a bank is asked for PIX: GET /pix of Banco do Brasil takes no wider one."""
+"""The widest interval of a request for received PIX: GET /pix of Banco do Brasil accepts no wider one."""
 BOLETO_DAYS_MAX = 90
-"""The most days a bank is asked for paid boletos at once: wider ranges are refused."""
+"""The most days of a request for paid boletos: the bank refuses wider ranges."""
 
 
 class Done(Struct, Generic[Value], frozen=True):
@@ -29,24 +29,25 @@ class Done(Struct, Generic[Value], frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """No, for good: asking again changes nothing. `code` is the bank's own name for the reason."""
+    """A final no: asking again changes nothing. `code` is the bank's own name for the reason."""
 
     code: str
     message: str
 
 
 class NotFound(Struct, frozen=True):
-    """The bank has no such thing: a definite answer."""
+    """The bank's definite answer that the thing does not exist."""
 
 
 class Unknown(Struct, frozen=True):
-    """`detail` names what was seen (a status, a kind of error), never what was sent."""
+    """No definite answer: the operation may or may not have happened. `detail` names what was seen (a status, a kind of
+    error), never what was sent."""
 
     detail: str
 
 
 class Cob(Struct, frozen=True, kw_only=True):
-    """An immediate charge to register. The txid is ours (32 hex digits), so that asking twice makes one."""
+    """An immediate charge to register. We choose the txid (32 hex digits), so that a repeated request makes one cob."""
 
     txid: str
     amount_cents: int
@@ -56,14 +57,15 @@ class Cob(Struct, frozen=True, kw_only=True):
     location_id: int
     pix_key: str
     description: str | None = None
-    """Any text; each adapter folds it to what its bank takes."""
+    """Any text; each adapter folds it to the characters its bank accepts."""
     payer_name: str | None = None
     payer_document: str | None = None
 
 
 class Cobv(Struct, frozen=True, kw_only=True):
-    """A charge with a due date to register (API Pix, cobv). What it costs goes by its terms, counted from the effective
-    due date as those of a boleto are; it can be paid until their last day. The txid is ours, as that of a cob."""
+    """A charge with a due date to register (API Pix, cobv). The amount due follows from its terms, counted from the
+    effective due date like those of a boleto; it can be paid until their last day. We choose the txid, as for a
+    cob."""
 
     txid: str
     amount_cents: int
@@ -73,13 +75,13 @@ class Cobv(Struct, frozen=True, kw_only=True):
     pix_key: str
     payer_name: str
     payer_document: str
-    """The standard has no cobv without its payer."""
+    """The standard requires the payer of a cobv."""
     description: str | None = None
-    """As of a cob."""
+    """As in a cob."""
 
 
 class CobState(Struct, frozen=True, kw_only=True):
-    """A cob as the bank has it. `status`: ATIVA (also past its time), CONCLUIDA, REMOVIDA_PELO_..."""
+    """The bank's state of a cob. `status`: ATIVA (also after its expiry), CONCLUIDA, REMOVIDA_PELO_..."""
 
     txid: str
     status: str
@@ -91,59 +93,60 @@ class CobState(Struct, frozen=True, kw_only=True):
 
 
 class Location(Struct, frozen=True):
-    """An address for a QR Code, made ahead; `location` is host and path, at most 77 characters, no scheme."""
+    """The address in a QR Code, created in advance. `location` is host and path, at most 77 characters, no scheme."""
 
     location_id: int
     location: str
 
 
 class PixBank(Protocol):
-    """PIX that are received: charges, what came in, callbacks."""
+    """Receiving PIX: immediate charges, the list of received PIX, callbacks."""
 
     async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
-        """Register a cob. Asked again with the same txid it is registered once."""
+        """Register a cob. A repetition with the same txid registers nothing new."""
         ...
 
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown: ...
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected | Unknown:
-        """Take a cob back. Done when it is removed, however often asked; Rejected when it is paid, or when the bank
-        says no to one whose time is over."""
+        """Remove a cob. Done once it is removed, also if repeated; Rejected if it is paid, or if it has expired and the
+        bank refuses."""
         ...
 
     async def revise_cob(self, txid: str, expires_at: datetime) -> Done[None] | NotFound | Rejected | Unknown:
-        """Have a cob be payable until `expires_at`. Done when it is, however often asked; Rejected when it is over."""
+        """Change a cob's expiry to `expires_at`. Done once it has that expiry, also if repeated; Rejected if the cob is
+        no longer ATIVA."""
         ...
 
     async def create_locations(self, count: int) -> Done[list[Location]] | Rejected | Unknown:
-        """Up to `count` new locations, at least one. Those whose answer was lost are lost."""
+        """Create up to `count` locations, at least one. Locations whose answer was lost are lost."""
         ...
 
     async def received_page(
         self, since: datetime, until: datetime, after: str | None = None, *, returned: bool = False
     ) -> Done[BankPage[ReceivedPix]] | TooWide | Unknown:
-        """A page of the PIX received in the closed interval, at most RECEIVED_WIDTH_MAX wide, those without a txid
-        too; the first page, or the one `after` names. `returned`: only PIX of which something went back.
+        """Return a page of the PIX received in the closed interval, at most RECEIVED_WIDTH_MAX wide, including those
+        without a txid: the first page, or the page `after`. `returned`: only PIX with a devolucao.
 
-        Pages stand still while nothing is listed late. What is only adds to them: an item may be seen twice, and one
-        that moves between two pages that are asked for at once may be missed, until the list is asked for again.
+        Pages do not change unless the bank lists a PIX late, which only adds items. Then an item may be seen twice, and
+        an item that moves between two pages requested at the same time may be missed until the list is read again.
         """
         ...
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
-        """Have the bank POST `{url}/pix` when money arrives on the key."""
+        """Register a callback: the bank will POST to `{url}/pix` when money arrives on the key."""
         ...
 
 
 class CobvBank(Protocol):
-    """PIX charges with a due date. What they were paid with is listed with all other PIX."""
+    """PIX charges with a due date. Their payments are in the list of all received PIX."""
 
     async def create_cobv_location(self) -> Done[Location] | Rejected | Unknown:
-        """A new location, which takes a cobv and no cob. One whose answer was lost is lost."""
+        """Create a location for a cobv; it takes no cob. A location whose answer was lost is lost."""
         ...
 
     async def put_cobv(self, cobv: Cobv) -> Done[None] | Rejected | Unknown:
-        """Register a cobv. Asked again with the same txid it is registered once."""
+        """Register a cobv. A repetition with the same txid registers nothing new."""
         ...
 
     async def get_cobv(self, txid: str) -> CobState | NotFound | Unknown: ...
@@ -155,25 +158,26 @@ class CobvBank(Protocol):
     async def revise_cobv(
         self, txid: str, due_on: date, terms: PaymentTerms
     ) -> Done[None] | NotFound | Rejected | Unknown:
-        """Move the due date, and with it what the terms count from it. Done when it has that date, however often
-        asked; Rejected when it is over."""
+        """Change the due date, and the days that the terms count from it. Done once the cobv has that date, also if
+        repeated; Rejected if it is no longer ATIVA."""
         ...
 
 
 class TransferBank(Protocol):
-    """Money that goes out."""
+    """Outgoing money: devolucoes and transfers."""
 
     async def return_pix(self, asked: Return) -> Done[Sent] | Rejected | Unknown:
-        """Give a received PIX back. Asked again with the same id it is given back once; Done may be `processing`.
+        """Return a received PIX to its payer. A repetition with the same id returns it once; Done may be `processing`.
 
-        Rejected(PIX_UNKNOWN) when the bank knows no such PIX.
+        Rejected(PIX_UNKNOWN) if the bank knows no such PIX.
         """
         ...
 
     async def find_return(self, end_to_end_id: str, id: str) -> Sent | NotFound | Unknown: ...
 
     async def send_pix(self, asked: Transfer) -> Done[Sent] | Rejected | Unknown:
-        """Send a PIX to a key. As `return_pix`; Rejected(NO_TRANSFERS) by a bank that does no such thing for us."""
+        """Send a PIX to a key, once for each id, as `return_pix`. Rejected(NO_TRANSFERS) if the bank sends no PIX for
+        us."""
         ...
 
     async def find_transfer(self, id: str) -> Sent | NotFound | Unknown: ...
@@ -181,46 +185,47 @@ class TransferBank(Protocol):
     async def sent_page(
         self, since: datetime, until: datetime, after: str | None = None
     ) -> Done[BankPage[SentTransfer]] | TooWide | Rejected | Unknown:
-        """A page of the PIX sent to keys that were asked for in the closed interval, at most RECEIVED_WIDTH_MAX wide;
-        the first page, or the one `after` names. Empty at a bank that sends none for us; Rejected(NO_LIST) by one that
-        does not list them."""
+        """Return a page of the PIX to keys that were requested in the closed interval, at most RECEIVED_WIDTH_MAX wide:
+        the first page, or the page `after`. Empty if the bank sends none for us; Rejected(NO_LIST) if it has no such
+        list."""
         ...
 
 
 class BoletoBank(Protocol):
     async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
-        """Register a boleto. Asked again with the same number and boleto it is registered once.
+        """Register a boleto. A repetition with the same number and the same data registers nothing new.
 
-        The line is the one computed under the agreement, or it is Rejected. After a refusal whose
-        code is in `boletos.STANDS_AT_BANK` the boleto is to be written off; NUMBER_TAKEN asks for another number.
+        If the bank's line differs from the one computed under the agreement, the answer is Rejected. After a refusal
+        with a code in `boletos.STANDS_AT_BANK` the caller must write the boleto off; after NUMBER_TAKEN it takes
+        another number.
         """
         ...
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound | Unknown:
-        """What the bank says of a boleto; that may be 30 s old."""
+        """Return the bank's state of a boleto, which may be 30 s old."""
         ...
 
     async def redate_boleto(
         self, number: str, due_on: date, *, terms: PaymentTerms | None = None, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        """Move the due date of an open boleto, and with it what its `terms` count from it. Done when it has that date
-        and they follow it, however often asked.
+        """Change the due date of an open boleto, and the days that its `terms` count from it. Done once both are
+        changed, also if repeated.
 
-        Rejected with a code of banks/boletos.py: PAID, WRITTEN_OFF, NOT_FOUND. `registered_at` lets NotYet name a time.
+        Rejected with PAID, WRITTEN_OFF or NOT_FOUND (banks/boletos.py). With `registered_at`, NotYet can name a time.
         """
         ...
 
     async def write_off_boleto(
         self, number: str, *, registered_at: datetime | None = None
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        """Take an open boleto back. Done when it is written off, however often asked; else as `redate_boleto`."""
+        """Write an open boleto off. Done once it is written off, also if repeated; otherwise as `redate_boleto`."""
         ...
 
     async def paid_page(
         self, since: date, until: date, after: str | None = None
     ) -> Done[BankPage[PaidBoleto]] | TooWide | Unknown:
-        """A page of the boletos of our agreement paid on these days, both included, at most BOLETO_DAYS_MAX; the first
-        page, or the one `after` names. A boleto may be seen twice."""
+        """Return a page of our agreement's boletos paid from `since` to `until`, both included, at most BOLETO_DAYS_MAX
+        days: the first page, or the page `after`. A boleto may be listed twice."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""PIX that arrived, as a bank tells of it."""
+"""Received PIX, as a bank reports them."""
 
 from datetime import datetime
 from typing import Final
@@ -6,25 +6,26 @@ from typing import Final
 from msgspec import Struct
 
 BOLETO_HINT: Final = "boleto:"
-"""What a hint about a boleto is known by begins with; any other is about a PIX charge."""
+"""The prefix of `about` in a hint about a boleto; a hint without it is about a PIX charge."""
 
 
 class PixReturn(Struct, frozen=True, kw_only=True):
-    """Money of a received PIX that is back with its payer (devolucao): asked for by us, or begun by the bank (MED)."""
+    """A devolucao: money of a received PIX that was returned to its payer, requested by us or begun by the bank
+    (MED)."""
 
     id: str
-    """Chosen by whoever began it: of ours, the refund's id in hex."""
+    """Chosen by whichever side began it; in our devolucoes it is the refund's id in hex."""
     return_id: str | None
-    """The payment system's (rtrId)."""
+    """The payment system's id (rtrId)."""
     amount_cents: int
 
 
 class ReceivedPix(Struct, frozen=True, kw_only=True):
-    """Money that arrived. The document is bare, well formed, and None when the bank does not tell it."""
+    """A PIX that arrived. The document has no punctuation and is well formed, or None if the bank does not give it."""
 
     end_to_end_id: str
     txid: str | None
-    """None when it was paid to the key by hand, for no charge."""
+    """None if it was paid directly to the key, without a charge."""
     amount_cents: int
     paid_at: datetime
     payer_name: str | None = None
@@ -32,8 +33,8 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     interest_cents: int = 0
     fine_cents: int = 0
     discount_cents: int = 0
-    """Parts of the amount, as far as the bank tells them: of a charge with a due date."""
+    """Parts of the amount, as far as the bank tells them, for a charge with a due date."""
     boleto_number: str | None = None
-    """Of the boleto whose PIX side it paid: its money is that boleto's, which the bank lists as well."""
+    """The boleto whose PIX side it paid. The money belongs to that boleto, which the bank lists as paid as well."""
     returned: tuple[PixReturn, ...] = ()
-    """What of it has gone back."""
+    """Its completed devolucoes."""

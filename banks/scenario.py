@@ -1,4 +1,4 @@
-"""A bank that acts as a merchant's test asked for: header X-Sandbox-Bank (contract section 14), per order."""
+"""A bank that plays the scenario of a merchant's test: header X-Sandbox-Bank (contract section 14), per order."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,15 +19,15 @@ Answer = TypeVar("Answer")
 
 class _Rule(Struct, frozen=True):
     refusal: str | None = None
-    """The code of `refuse`; None: the bank does it all the same."""
+    """The code with which `refuse` rejects; None: the operation is performed all the same."""
     lasting: bool = False
-    """`unavailable` is not over after two attempts."""
+    """`unavailable` does not end after two attempts."""
 
 
-# For boletos, whose merchant waits for the bank, unavailable lasts for as long as the order is tried. So it does for
-# the payer of a test charge, whose own bank is the one that acts then.
+# For boletos, whose merchant waits for the bank, `unavailable` lasts as long as the order is tried. So it does for the
+# payment of a test charge, where the payer's bank plays the scenario.
 _BOLETO: Final = _Rule("4678420", lasting=True)
-# Methods that are not named here answer as the bank does.
+# Methods not listed here answer as the bank does.
 _RULES: Final = {
     "put_cob": _Rule("CobOperacaoInvalida"),
     "remove_cob": _Rule(),
@@ -45,12 +45,14 @@ _RULES: Final = {
 
 
 def acting(bank: Bank, scenario: str | None, *, attempt: int) -> Bank:
-    """`bank` for the `attempt`th (from 1) try of an order with this scenario."""
+    """Return `bank` as it acts at attempt number `attempt` (from 1) of an order with this scenario."""
     return bank if scenario is None else Acting(bank, scenario, attempt)
 
 
 class Acting:
-    """unavailable: nothing happens, twice. slow: 3 s. lost_reply: done, but unheard, once. refuse: no."""
+    """A bank that plays a scenario. unavailable: the first two attempts do nothing. slow: each call takes 3 s longer.
+    lost_reply: the first attempt is performed, but its answer is lost. refuse: a call whose rule has a refusal is
+    rejected."""
 
     def __init__(self, bank: Bank, scenario: str, attempt: int) -> None:
         self._scenario = scenario
@@ -61,7 +63,7 @@ class Acting:
         self.transfers = cast(TransferBank, _ActingPart(bank.transfers, self._act))
 
     async def pay(self, call: Callable[[], Awaitable[Answer]]) -> Answer | Rejected | Unknown:
-        """A payer's bank: it is beyond the port, so what it is to do comes along."""
+        """Play the scenario at the payer's bank. It is not behind the port, so the caller passes the call itself."""
         return await self._act(_BOLETO, call)
 
     async def _act(self, rule: _Rule, call: Callable[[], Awaitable[Answer]]) -> Answer | Rejected | Unknown:
@@ -78,7 +80,7 @@ class Acting:
 
 
 class _ActingPart:
-    """One of the bank's parts, whose methods with a rule act by it."""
+    """One part of the bank (pix, boletos, ...); its methods that have a rule play the scenario."""
 
     def __init__(self, part: object, act: Callable[[_Rule, Callable[[], Awaitable[Any]]], Awaitable[Any]]) -> None:
         self._part = part

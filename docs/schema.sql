@@ -1650,8 +1650,8 @@ CREATE OR REPLACE FUNCTION behind_spans(account_id uuid, test boolean, dated tex
  STABLE
 AS $function$
     WITH changed AS MATERIALIZED (
-        -- How many rows are behind is not known to the planner, which makes ready for a third of the journal: a hash table of
-        -- that size costs more than all of the rest. An array is as long as it is.
+        -- The planner does not know how few rows lie after the position and would prepare a hash table for a third of the
+        -- journal, which costs more than everything else here. An array has the size of its contents.
         SELECT unnest(array_agg(DISTINCT charge_id)) AS charge_id FROM journal j
         WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = $1 AND j.test = $2
           AND j.payload ? 'charge'
@@ -1659,7 +1659,7 @@ AS $function$
     SELECT CASE $3 WHEN 'due' THEN m.due_date ELSE (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date END,
            m.payment_method, m.status, m.charges, m.charges * m.amount_cents
     FROM changed CROSS JOIN LATERAL (
-        -- A look-up for each: a join might read every charge there is.
+        -- A look-up for each charge: a join might read all charges.
         (SELECT created_at, due_date, payment_method, status, amount_cents, 1::bigint AS charges FROM read_charge r
          WHERE r.charge_id = changed.charge_id AND r.account_id = $1 LIMIT 1)
         UNION ALL
@@ -1702,7 +1702,7 @@ CREATE OR REPLACE FUNCTION created_charge(payload jsonb)
 AS $function$
     SELECT c.created_at, c.amount_cents, c.due_date, c.status, c.payment_method, c.public_id, c.external_id,
            c.nosso_numero,
-           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+           -- A PIX charge's txid is its id in hex, so the charge is found by id; only others need the column.
            CASE WHEN c.payment_method <> 'pix' THEN c.txid END, c.integrador_code
     FROM jsonb_to_record(payload -> 'charge') AS c (
         created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
@@ -1724,7 +1724,7 @@ BEGIN
     IF parent NOT IN ('bank_order_done', 'bank_hint_done') AND ended_before > now() - interval '399 days' THEN -- clocks differ
         RAISE EXCEPTION 'months of % stay for 400 days', parent;
     END IF;
-    -- Another worker's detaching is waited for: what it took is not there any more.
+    -- Waits for another worker that is detaching, so that the loop below does not see months which that worker took.
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
         SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
@@ -1895,7 +1895,7 @@ BEGIN
         EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
                        parent || '_other', key, from_key, to_key, moved_max) INTO lying;
         CONTINUE WHEN lying > moved_max;
-        -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
+        -- Storage parameters are not inherited. Rows are only added, so autovacuum goes by a number of rows, not by a share.
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
                        'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
                        'autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000)', name, parent);
@@ -1964,8 +1964,8 @@ BEGIN
         PERFORM project_created(journal_ids);
     END IF;
     IF 'changed' = ANY (which) THEN
-        -- Fold what changed along each charge, then lay it over what changed before. The row that books the payment by which
-        -- a charge is paid has that payment's document once: the charge's names the row.
+        -- Merge the changes of each charge, then merge them over its earlier changes. The payment's document is stored once, in
+        -- the journal row that books the payment that settles the charge; the charge refers to that row.
         WITH delta AS (
             SELECT j.charge_id, j.account_id, max(j.version) AS version,
                    jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields,
@@ -1996,7 +1996,7 @@ BEGIN
         TABLE booked;
     END IF;
     IF 'funds' = ANY (which) THEN
-        -- What refunds leave of payments: folded along each payment, then laid over what others left.
+        -- The totals of payments after refunds: merged for each payment, then merged over its earlier changes.
         WITH delta AS (
             SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
                    (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
@@ -2023,7 +2023,7 @@ BEGIN
         TABLE created;
     END IF;
     IF 'refunds_ended' = ANY (which) THEN
-        -- A refund ends once, so nothing has to be folded.
+        -- A refund ends once, so there is nothing to merge.
         UPDATE read_refund r
         SET doc = r.doc || (j.payload -> 'refund'), status = j.payload #>> '{refund,status}'
         FROM journal j
@@ -2042,7 +2042,7 @@ BEGIN
         TABLE created;
     END IF;
     IF 'withdrawals_changed' = ANY (which) THEN
-        -- Fold what changed along each withdrawal, then lay it over its document.
+        -- Merge the changes of each withdrawal, then merge them over its document.
         WITH delta AS (
             SELECT j.account_id, (j.payload #>> '{withdrawal,withdrawal_id}')::uuid AS withdrawal_id,
                    jsonb_merge(j.payload -> 'withdrawal' ORDER BY j.version, j.journal_id) AS fields
@@ -2060,7 +2060,7 @@ BEGIN
             SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
                    j.recorded_at, j.journal_id
             FROM journal j
-            -- The feed begins where its oldest month does (migration 0004_feed).
+            -- Events of detached months are left out: the feed begins at feed_begin (migration 0004_feed).
             WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
               AND j.recorded_at >= (SELECT begins_at FROM feed_begin)
         )

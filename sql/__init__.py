@@ -4,23 +4,23 @@
     ...
     found = await find_charges(conn, charge_ids=[...])
 
-`:name` parameters become asyncpg's `$n`; `:charges.charge_id::uuid[]` is the array of that attribute of each of the
-argument `charges`, for statements that write many rows. A row type is a msgspec Struct whose fields are the statement's
-columns, in order, or the type of its only column, which is never NULL then. tests/integration/readmodels/test_sql.py
-prepares every statement against a migrated database and compares, so a typo never outlives the test run.
+`:name` parameters become asyncpg's `$n`. For statements that write many rows, `:charges.charge_id::uuid[]` is the array
+of the attribute `charge_id` of all elements of the argument `charges`. A row type is a msgspec Struct whose fields are
+the statement's columns, in order, or the type of its only column, which must never be NULL. test_sql.py in
+tests/integration/readmodels prepares every statement against a migrated database and compares parameters and rows.
 
-The statement of a list is written once and becomes one statement for each order and each set of filters, so that every
-one has its own plan. `sql.list_of` binds them all and picks by the order and the filters of a call:
+The statement of a list is written once and becomes one statement for each order and each set of filters, so that each
+combination has its own plan. `sql.list_of` binds all of them; a call picks one by its order and filters:
 
     -- name: page
-    -- both ways                            page_desc, and page_asc with {<}, {>=} and {DESC} turned round
+    -- both ways                            page_desc, and page_asc with {<}, {>=} and {DESC} reversed
     ...
-      AND status = :status -- when status   a line of those statements whose filter `status` is given
+      AND status = :status -- when status   this line is kept only in the statements with the filter `status`
 
-What is done to several tables is written once and becomes a statement for each, which `sql.for_each` binds:
+A statement for several tables is written once and becomes one statement for each table, which `sql.for_each` binds:
 
     -- name: empty
-    -- for each of read_charge, read_payment    a list that goes on in the next line begins it with two blanks
+    -- for each of read_charge, read_payment    a continuation line of this list begins with two blanks
     DELETE FROM {each};
 """
 
@@ -45,7 +45,7 @@ else:
 _STREAMED = 500
 _HEADER = re.compile(r"^-- name: (\w+)\n(-- both ways\n)?(?:-- for each of ([\w, ]+(?:\n--  [\w, ]+)*)\n)?", re.M)
 _WHEN = re.compile(r" -- when (\w+)$", re.M)
-# Quotes, comments and casts are left alone.
+# Matches quotes, comments and casts first, so that a `:name` inside them is not taken for a parameter.
 _PARAMETER = re.compile(r"'[^']*'|--[^\n]*|::\w+|:([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)*)")
 
 
@@ -55,8 +55,8 @@ class Statement(NamedTuple):
 
 
 def parse(source: str) -> dict[str, Statement]:
-    """Split a .sql file into its named statements, with each variant `page_desc+status+method` of a list's, and
-    `empty+read_charge` of what is done to several tables."""
+    """Split a .sql file into its named statements: each variant of a list (`page_desc+status+method`), and each table's
+    statement of a `for each of` (`empty+read_charge`)."""
     _, *blocks = _HEADER.split(source)
     found: dict[str, str] = {}
     for name, both_ways, each_of, body in zip(*(blocks[n::4] for n in range(4)), strict=True):
@@ -103,7 +103,7 @@ STATEMENTS: dict[str, Statement] = {
 
 
 class Spent:
-    """How many statements of a file were run in this process, and what they took with reading their rows."""
+    """How many statements of one .sql file this process ran, and the seconds they took, reading the rows included."""
 
     __slots__ = ("seconds", "statements")
 
@@ -116,20 +116,20 @@ class Spent:
         self.seconds += time.perf_counter() - began
 
     def taken(self) -> tuple[int, float]:
-        """What was counted since this was asked last."""
+        """Return the statements and seconds counted since the last call."""
         found = self.statements, self.seconds
         self.statements, self.seconds = 0, 0.0
         return found
 
 
 SPENT: dict[str, Spent] = {}
-"""By the file of the statement. Counted here and handed on once a second (runtime/metrics.py)."""
+"""Counters by the .sql file of the statement; runtime/metrics.py collects them once a second."""
 BOUND: dict[str, type[Any] | None] = {}
-"""What each bound statement is read into; walked by test_sql.py."""
+"""The row type of each bound statement; test_sql.py checks them all."""
 
 
 def run(name: str) -> Callable[..., Awaitable[str]]:
-    """Bind a statement whose rows, if any, are not wanted; the call answers PostgreSQL's command tag."""
+    """Bind a statement whose rows, if any, are discarded; the call returns PostgreSQL's command tag."""
     text, arguments, spent = _bind(name, None)
 
     async def call(conn: Connection, **given: Any) -> str:
@@ -143,7 +143,7 @@ def run(name: str) -> Callable[..., Awaitable[str]]:
 
 
 def count(name: str) -> Callable[..., Awaitable[int]]:
-    """Bind a statement that writes; the call answers how many rows it wrote."""
+    """Bind a statement that writes; the call returns how many rows it wrote."""
     execute = run(name)
 
     async def call(conn: Connection, **given: Any) -> int:
@@ -169,7 +169,8 @@ def many(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
 
 
 def stream(name: str, row: type[Row]) -> Callable[..., AsyncIterator[Row]]:
-    """Bind a statement to its rows, one after the other, in an open transaction: for more than memory should hold."""
+    """Bind a statement to its rows, read one by one from a cursor: for results too large for memory. Needs an open
+    transaction."""
     text, arguments, _ = _bind(name, row)
     read = _row_reader(row)
 
@@ -181,8 +182,8 @@ def stream(name: str, row: type[Row]) -> Callable[..., AsyncIterator[Row]]:
 
 
 def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
-    """Bind every variant of a list's statement to the rows it returns. A call names the `order` when it goes both ways;
-    a filter that is None is not given."""
+    """Bind every variant of a list's statement to the rows it returns. A call of a `both ways` statement names the
+    `order`; a filter that is None counts as not given."""
     ours = re.compile(rf"{re.escape(name)}(_desc|_asc)?(\+.*)?")
     variants = {each: _bind(each, row) for each in STATEMENTS if ours.fullmatch(each)}
     _, *filters = max(variants, key=len).split("+")
@@ -203,7 +204,7 @@ def list_of(name: str, row: type[Row]) -> Callable[..., Awaitable[list[Row]]]:
 
 
 def for_each(name: str, bind: Callable[[str], Bound]) -> dict[str, Bound]:
-    """Bind each variant of a statement `for each of` several tables, by the table."""
+    """Bind the statement of each table of a `for each of`; the result is keyed by table."""
     return {each.partition("+")[2]: bind(each) for each in STATEMENTS if each.startswith(f"{name}+")}
 
 
@@ -240,7 +241,7 @@ def _row_reader(row: type[Row]) -> Callable[[Any], Row]:
 
 
 def _bind(name: str, row: type[Any] | None) -> tuple[str, Callable[[dict[str, Any]], list[Any]], Spent]:
-    """The statement's text, what makes its arguments from a call's, and what counts it."""
+    """Return the statement's text, the function that orders a call's arguments for it, and its file's counter."""
     BOUND[name] = row
     text, parameters = STATEMENTS[name]
     readers = [_reader(parameter) for parameter in parameters]

@@ -1,8 +1,8 @@
-"""Bring a database to the newest schema: each file of sql/migrations once, in order; what each role may do; and the
-monthly partitions, which follow the calendar.
+"""Bring a database to the newest schema: apply each file of sql/migrations once, in order; grant each role its rights;
+and make the monthly partitions, which follow the calendar.
 
-The baseline is one transaction. Each file after it has its own and never waits long for a lock: every request that
-comes to a table queues behind whoever waits for a lock on it, so the file gives up, lets them pass, and tries again.
+The baseline is one transaction. Each later file has a transaction of its own and never waits long for a lock: while it
+waits, every request to that table queues behind it. So it gives up, lets the requests pass, and tries again.
 """
 
 import asyncio
@@ -30,13 +30,14 @@ MONTHLY: Final = (
 )  # fmt: skip
 """The tables partitioned by month (migration 0014_months)."""
 MONTHS_AHEAD: Final = timedelta(days=184)
-"""How far ahead months are made, at each start and by workers: half a year without either is survived."""
+"""How far ahead partitions are made, at each start and by workers: half a year without either does no harm."""
 _PROGRESS_S: Final = 2.0
 
 
 class Patience(Struct, frozen=True):
-    """How long a file waits for locks: `lock_s` a time, which is what requests may be held up; then it is put off for
-    `pause_s`, each time twice as long up to `pause_s_max`, and given up after `tries_max`: some twelve minutes."""
+    """How long a file waits for locks. Each try waits at most `lock_s`, which bounds how long requests are held up.
+    The pause between tries begins at `pause_s` and doubles up to `pause_s_max`; after `tries_max` tries (some twelve
+    minutes) the file is given up."""
 
     lock_s: float = 2.0
     pause_s: float = 1.0
@@ -48,11 +49,12 @@ PATIENCE: Final = Patience()
 
 
 class OutdatedDatabase(Exception):
-    """It has migrations that this version does not know, or as other files, so its tables may be of any shape."""
+    """The database has migrations that this version does not know or has as other text: its tables may have any
+    shape."""
 
 
 class MigrationBlocked(Exception):
-    """A file did not get its locks; whatever was applied before it stays, and a repeat goes on there."""
+    """A file did not get its locks. The files before it stay applied; the next run continues with this one."""
 
 
 class _Unfit(Struct, frozen=True):
@@ -83,9 +85,9 @@ async def migrate(
     patience: Patience = PATIENCE,
     tell: Tell = lambda _: None,
 ) -> list[str]:
-    """Apply what is missing, as the owner whom `database_url` names, and grant the others their rights (sql/roles.py);
-    the names of the files applied. `tell` hears what is done and what is waited for. Raises what asyncpg raises,
-    OutdatedDatabase, MigrationBlocked and CannotGrant."""
+    """Apply the missing files as the owner, whom `database_url` names, grant the other roles their rights
+    (sql/roles.py), and return the names of the applied files. `tell` is called with each step and each wait. Raises
+    OutdatedDatabase, MigrationBlocked, CannotGrant and whatever asyncpg raises."""
     conn = await Hosts(database_url).connect()
     try:
         async with _alone(conn, tell):
@@ -113,8 +115,8 @@ async def migrate(
 
 @asynccontextmanager
 async def _alone(conn: Connection, tell: Tell) -> AsyncIterator[None]:
-    """Of all who migrate this database. Asked again and again: a statement that waits for the lock holds a snapshot,
-    and CREATE INDEX CONCURRENTLY of the one who has the lock would wait for its end."""
+    """Hold the lock that lets one process at a time migrate this database. The lock is polled: a statement that waits
+    for it holds a snapshot, and CREATE INDEX CONCURRENTLY of the lock's holder would wait for that statement to end."""
     waited = False
     while not await conn.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
         if not waited:
@@ -129,11 +131,12 @@ async def _alone(conn: Connection, tell: Tell) -> AsyncIterator[None]:
 
 
 async def _applied(conn: Connection) -> dict[str, tuple[bytes | None, str | None]]:
-    """Of each file that was applied: its hash then, and what code must know to run after it."""
+    """Return, for each applied file, its hash when it was applied, and the file that code must know to run after it."""
     await conn.execute(
         "CREATE TABLE IF NOT EXISTS migration ("
         "name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now(), sha256 bytea, needs text);"
-        # Where it is older than the last column. Asked first: the ALTER alone locks out every /readyz.
+        # For a table made before `needs` existed. The check comes first because even an ALTER that changes nothing
+        # takes a lock that blocks every /readyz.
         "DO $$ BEGIN IF NOT EXISTS ("
         "SELECT FROM pg_attribute WHERE attrelid = 'migration'::regclass AND attname = 'needs'"
         ") THEN ALTER TABLE migration ADD COLUMN needs text; END IF; END $$"
@@ -199,8 +202,8 @@ async def _run_patiently(
 
 
 async def _run_outside(conn: Connection, file: MigrationFile, database_url: str, tell: Tell) -> None:
-    """Statement by statement; each may be run twice, so that a run that was cut off is gone on with. No lock timeout:
-    what these wait for holds up no request, and giving up would leave an index that is invalid."""
+    """Run a file statement by statement. Each statement may run twice, so an interrupted run can be repeated. There is
+    no lock timeout: requests do not queue behind these statements, and giving up would leave an invalid index."""
     for statement in file.statements:
         index = index_of(statement)
         if index is not None:
@@ -223,7 +226,7 @@ async def _run_outside(conn: Connection, file: MigrationFile, database_url: str,
 
 
 async def _tell_building(database_url: str, pid: int, what: str, tell: Tell) -> None:
-    """How far the index is, every two seconds, asked on another connection; until it is cancelled."""
+    """Report the progress of the index every two seconds, read on a second connection, until cancelled."""
     await asyncio.sleep(_PROGRESS_S)
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         conn = await Hosts(database_url).connect()
@@ -237,9 +240,10 @@ async def _tell_building(database_url: str, pid: int, what: str, tell: Tell) -> 
 
 
 async def _make_months(conn: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """However many rows lie in the default partitions: at a start no request waits while they are moved."""
+    """Make the monthly partitions ahead, and move the rows of the default partitions into them without a limit on their
+    number: during a start no request waits for the move."""
     for table in MONTHLY:
-        # Others may be writing. A worker tries again within the hour, and the default partition keeps the rows.
+        # Writers may hold the lock. A worker tries again within the hour; until then the default partition takes rows.
         with suppress(asyncpg.LockNotAvailableError):
             await conn.execute(
                 "SELECT make_months($1, (now() AT TIME ZONE 'UTC')::date, ((now() + $2) AT TIME ZONE 'UTC')::date)",

@@ -1,8 +1,8 @@
-"""The files of sql/migrations, and what the first line of each says of it (docs/operations/migrations.md).
+"""The files of sql/migrations, and the kind of each, which its first line names (docs/operations/migrations.md).
 
-`baseline/` makes an empty database. Each file after it is released once and never changed: `-- expand` adds what code
-of the release before does not mind; `-- contract after NAME` takes away what no code that knows the file NAME uses;
-`-- outside a transaction` holds statements that PostgreSQL runs in none.
+`baseline/` sets up an empty database. Each file after it is released once and never changed: `-- expand` adds what does
+not disturb the code of the release before; `-- contract after NAME` removes what no code that knows the file NAME uses;
+`-- outside a transaction` holds statements that PostgreSQL refuses to run inside one.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class MigrationFile(Struct, frozen=True):
     baseline: bool
     outside: bool = False
     needs: str | None = None
-    """Of a contract: the file that code must know to run on what is left."""
+    """For a contract: the file that code must know to run on the schema this one leaves."""
 
     @property
     def sha256(self) -> bytes:
@@ -35,12 +35,13 @@ class MigrationFile(Struct, frozen=True):
 
     @property
     def statements(self) -> list[str]:
-        """One by one, without comments. Functions are not looked into: files outside a transaction hold none."""
+        """The file's statements without comments. Splits at every semicolon, which would break a function's body; files
+        outside a transaction hold no functions."""
         return [" ".join(each.split()) for each in _COMMENT.sub("", self.text).split(";") if each.strip()]
 
 
 def read_migrations(folder: Path = MIGRATIONS) -> dict[str, MigrationFile]:
-    """By name, in the order in which they are applied."""
+    """Return the files by name, in the order in which they are applied."""
     paths = [*sorted((folder / "baseline").glob("*.sql")), *sorted(folder.glob("*.sql"))]
     found = [_read(path) for path in paths]
     return {each.name: each for each in found}
@@ -59,6 +60,6 @@ def _read(path: Path) -> MigrationFile:
 
 
 def index_of(statement: str) -> str | None:
-    """The index that a statement builds concurrently."""
+    """Return the index that the statement builds concurrently, or None."""
     found = _INDEX.match(statement)
     return found[1] if found else None

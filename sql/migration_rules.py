@@ -1,7 +1,8 @@
 """What a new file of sql/migrations may do to tables that are in use (docs/operations/migrations.md).
 
-Two things are guarded: nothing may hold a lock that stops reads or writes for longer than a moment, and the code of the
-release before must go on working on what the file leaves. A table that the same file makes is nobody's yet.
+Two rules are checked: no statement may hold a lock that blocks reads or writes for longer than a moment, and the code
+of the release before must go on working after the file. A table that the file itself creates is exempt: it has no
+users.
 """
 
 import re
@@ -15,7 +16,8 @@ _NAME: Final = r"(?:IF (?:NOT )?EXISTS )?(?:ONLY )?(\w+)"
 _MADE: Final = re.compile(rf"^CREATE (?:UNLOGGED )?TABLE {_NAME}")
 _ALTERED: Final = re.compile(rf"^ALTER TABLE {_NAME} ")
 _INDEXED: Final = re.compile(rf"^CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?\w+ ON {_NAME}")
-# A call in a default is worked out for each row, which rewrites the table; of the transaction's instant it is not.
+# A default that calls a function is computed for each row, which rewrites the table. now() is not: it is one value for
+# the whole transaction.
 _CALL: Final = re.compile(r"(?!NOW\b|COALESCE\b|NUMERIC\b|VARCHAR\b|CHAR\b)\b[A-Z_]\w*\s*\(")
 _COLUMN: Final = re.compile(
     r"\bADD (?:COLUMN )?(?!CONSTRAINT\b|PRIMARY\b|UNIQUE\b|CHECK\b|FOREIGN\b|NOT\b)(.*?)(?=, ADD\b|$)"
@@ -45,7 +47,7 @@ _OUTSIDE: Final = (
 
 
 def faults(files: Iterable[MigrationFile]) -> list[str]:
-    """What is wrong with these files, all of them in their order, in one line each with what to do."""
+    """Return one line for each fault of these files, with its remedy. `files` are all the files, in order."""
     known: set[str] = set()
     found: list[str] = []
     for file in files:

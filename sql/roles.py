@@ -1,8 +1,8 @@
-"""Three roles of the database: who owns the tables, what the API and the workers may do, and who only reads.
+"""Three roles of the database: the owner of the tables, the application (API and workers), and the reading role.
 
-The owner migrates, and is no process that answers requests. The application's role writes what statements write, and
-can change no row that is there for ever; the reading role is for reports and auditors, and sees nothing sealed and no
-hash that stands for a secret. What a role is given follows from the table below at each migration, and nothing else.
+The owner runs migrations; no process that answers requests uses it. The application's role has the rights that its
+statements need and cannot change a permanent row. The reading role is for reports and auditors and sees no sealed
+column and no hash of a secret. Each migration grants exactly what the table below says.
 """
 
 import base64
@@ -23,21 +23,21 @@ from sql import Connection
 
 
 class Rights(Struct, frozen=True):
-    """`app`: what the application does: S(elect), I(nsert), U(pdate), D(elete). `hidden`: the columns that the reading
-    role does not see; None: nothing of it."""
+    """The rights on one table. `app`: the application's, from S(elect), I(nsert), U(pdate), D(elete). `hidden`: the
+    columns that the reading role does not see; None: it sees nothing of the table."""
 
     app: str
     hidden: tuple[str, ...] | None = ()
 
 
 _KEPT: Final = Rights("SI")
-"""For ever: written once."""
+"""Permanent rows: written once, never changed or deleted."""
 _ROWS: Final = Rights("SIU")
 _ANY: Final = Rights("SIUD")
 _UNSEEN: Final = Rights("SIUD", None)
 
 RIGHTS: Final[Mapping[str, Rights]] = {
-    # What happened, and what follows from it alone: a rebuild replaces rows that differ.
+    # The journal and the read tables derived from it; a rebuild replaces read rows that differ.
     "journal": _KEPT,
     "seal": _KEPT,
     "audit": _KEPT,
@@ -62,7 +62,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "payout_change": _ROWS,
     "partner_share": _ROWS,
     "suspense": Rights("SIUD", ("payer_sealed",)),
-    # Written by the owner alone: the application may not release what is held.
+    # Written by the owner alone: the application must not release payouts held after a restore.
     "recovery": Rights("S"),
     # A creation that failed gives its key back.
     "idempotency": Rights("SIUD", ("fingerprint",)),
@@ -98,19 +98,19 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "bank_hint_done": _KEPT,
     "bank_reconciled": _ANY,
     "bank_unreadable": Rights("SIUD", ("item_sealed",)),
-    # The address ends in the word that keeps strangers from calling it.
+    # The address ends in the secret token of the callback.
     "bank_callback": Rights("SIUD", ("url",)),
     "bank_call_hour": _ANY,
     "pix_location": _ANY,
     "pix_pool": _ROWS,
     "lease": _ANY,
     "worker_heartbeat": _ANY,
-    # Webhooks: an address may hold a secret of the merchant's, an answer anything.
+    # Webhooks: an address may contain a merchant's secret, an answer may contain anything.
     "webhook_endpoint": Rights("SIUD", ("url", "secret_sealed")),
     "webhook_old_secret": Rights("SIUD", ("secret_sealed",)),
     "webhook_lane": _ANY,
     "webhook_delivery": _ANY,
-    # The partition that is claimed from is written by its own name.
+    # The partition of open deliveries; workers claim from it under its own name.
     "webhook_delivery_open": _ANY,
     "webhook_attempt": Rights("SIUD", ("answer",)),
     # Mails.
@@ -121,7 +121,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "caught_mail": _UNSEEN,
     "notice": _ROWS,
     "program_payout": _ROWS,
-    # Reports, verifications and the log of requests; its old days are dropped whole.
+    # Reports, verifications and the request log, whose old days are dropped as whole partitions.
     "report_position": Rights("SU"),
     "report_charge": _ANY,
     "report_cohort": _ANY,
@@ -141,11 +141,11 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "request_log": Rights("SI", ("sent", "answered")),
     "migration": Rights("S"),
     "sealing_key": Rights("SI", None),
-    # Cells: written by the owner alone, but for `quita rekey`.
+    # Cells: written by the owner alone, except that `quita rekey` updates sealed addresses.
     "this_cell": Rights("S"),
     "cell": Rights("SU", ("addresses_sealed", "next_sealed")),
     "number_block": Rights("S"),
-    # The simulated bank's books: no money.
+    # The simulated bank's books, which hold no real money.
     "simulated_location": _UNSEEN,
     "simulated_cob": _UNSEEN,
     "simulated_pix": _UNSEEN,
@@ -159,7 +159,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "simulated_devolucao": _UNSEEN,
     "simulated_transfer": _UNSEEN,
     "simulated_refund_rules": _UNSEEN,
-    # Views with documents, which name the payer sealed. Those for analysts (reporting_*) hold nothing that is hidden.
+    # Views with documents, which contain the sealed payer. The views for analysts (reporting_*) show no hidden column.
     "charge_view": Rights("S", None),
     "payment_view": Rights("S", None),
     "reporting_freshness": Rights("S"),
@@ -178,7 +178,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "reporting_webhooks_by_day": Rights("S"),
 }
 SEQUENCES: Final = {"boleto_control": "USAGE", "journal_journal_id_seq": "SELECT", "audit_number_seq": "SELECT"}
-"""Of the application. What numbers rows as they are written needs no right of its own."""
+"""The application's rights on sequences. A sequence behind an identity column needs no right of its own."""
 
 _PRIVILEGES: Final = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _ITERATIONS: Final = 4096  # PostgreSQL's own default
@@ -202,8 +202,8 @@ _settings = sql.many("roles.settings", str)
 
 
 async def grant_all(conn: Connection, *, app_url: str | None, report_url: str | None) -> None:
-    """Give the roles that these URLs name what they may, and make those that are not there. `conn` is the owner's, in a
-    transaction. A URL that is None, or of a role that has more already, changes nothing."""
+    """Grant the roles that these URLs name their rights, and create missing roles. `conn` is the owner's, in a
+    transaction. A URL that is None, or names a role that has the wider rights already, changes nothing."""
     given = {await _me(conn)}
     for url, acts in ((app_url, True), (report_url, False)):
         if url is None or (role := role_of(url)) in given:
@@ -217,8 +217,8 @@ async def grant_all(conn: Connection, *, app_url: str | None, report_url: str | 
 
 
 async def _set_defaults(conn: Connection, role: str) -> None:
-    """For its sessions behind a pooler; others ask for the same as they begin. Who made the role by hand may have kept
-    the right to do this."""
+    """Set the session settings as the role's defaults, for its sessions behind a pooler; other sessions set them when
+    they begin. The owner may lack the right to do so if an operator made the role by hand."""
     with suppress(asyncpg.InsufficientPrivilegeError):
         async with conn.transaction():
             await _run(conn, await _settings(conn, role=role, names=list(SETTINGS), values=list(SETTINGS.values())))
@@ -255,7 +255,7 @@ def _wanted(*, acts: bool) -> dict[str, list[str]]:
 
 
 def role_of(url: str) -> str:
-    """Whom a URL of PostgreSQL names; CannotGrant when it names nobody."""
+    """Return the role that a PostgreSQL URL names. Raises CannotGrant if it names none."""
     parts = urlsplit(url)
     role = unquote(parts.username or "") or parse_qs(parts.query).get("user", [""])[0]
     if not role:
@@ -266,7 +266,8 @@ def role_of(url: str) -> str:
 
 
 def _verifier(password: str) -> str:
-    """What PostgreSQL keeps of a password (RFC 5802): the password itself is in no log of statements."""
+    """Return the SCRAM verifier that PostgreSQL stores for a password (RFC 5802), so that no statement log contains the
+    password itself."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -1,7 +1,7 @@
 """The schema that the migrations make, as text: `DATABASE_URL=... python -m sql.snapshot > docs/schema.sql`.
 
-Tables, columns, indexes, functions and views as PostgreSQL's catalogue has them, in an order of their own names. A test
-compares the committed docs/schema.sql with it, so a change of a migration shows its effect in the same commit.
+Lists tables, columns, indexes, functions and views from PostgreSQL's catalogue, ordered by name. A test compares the
+committed docs/schema.sql with it, so the commit that changes a migration also shows its effect.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Banco do Brasil as settings name it: its hosts, our applications there, the agreement, the callbacks it sends."""
+"""Banco do Brasil as configured by settings: its hosts, our applications there, the agreement, its callbacks."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -18,14 +18,14 @@ from banks.banco_do_brasil.transport import Transport
 from banks.certificate import certificate_ends, certificate_ends_at, client_tls
 from runtime.settings import Settings
 
-# Where the bank issues tokens for each of its API hosts; any other bank on its wire does it on its own.
+# The token host for each of the bank's API hosts. Any other host (the simulated bank) issues its own tokens.
 _OAUTH: Final = {
     "api-pix.bb.com.br": "https://oauth.bb.com.br",
     "api-pix.hm.bb.com.br": "https://oauth.hm.bb.com.br",
     "api.hm.bb.com.br": "https://oauth.hm.bb.com.br",
 }
-# None of these hosts sends PIX by an API that we know: they take BANK_TRANSFERS_URL. The simulated bank has one.
-# Boletos are on another host than production's PIX, which asks for client certificates.
+# None of these hosts has an API for sending PIX that we know of, so transfers need BANK_TRANSFERS_URL; the simulated
+# bank has such an API. Boletos have another host than PIX, whose production host asks for client certificates.
 _BOLETOS: Final = {
     "api-pix.bb.com.br": "https://api.bb.com.br",
     "api-pix.hm.bb.com.br": "https://api.hm.bb.com.br",
@@ -52,9 +52,10 @@ def open_bank(
     *,
     detail_age_s: float = DETAIL_AGE_S,
 ) -> BancoDoBrasil:
-    """The bank at BANK_URL. The portal keeps PIX and boletos as applications of their own, with a token each.
+    """Open the bank at BANK_URL. In the bank's portal PIX and boletos are separate applications, each with its own
+    tokens.
 
-    ValueError when the certificate we are to show it cannot be read.
+    ValueError if our client certificate cannot be read.
     """
     host = urlsplit(settings.bank_url).hostname or ""
     oauth_url = f"{_OAUTH.get(host, settings.bank_url)}/oauth/token"
@@ -64,7 +65,7 @@ def open_bank(
         certificate_ends.labels(COMPE).set(ends_at.timestamp())
 
     def certificate_ended() -> str:
-        # The bank may hang up without a word, which looks like any other trouble of the network.
+        # If the certificate has expired, the bank may just close the connection, like any other network error.
         return f" (BANK_CERTIFICATE ended at {ends_at:%Y-%m-%d})" if ends_at is not None and ends_at <= now() else ""
 
     def transport(client_id: str, client_secret: str, app_key: str) -> Transport:

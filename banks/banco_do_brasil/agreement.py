@@ -14,9 +14,9 @@ COMPE: Final = "001"
 
 
 class ConvenioAgreement(Struct, frozen=True, kw_only=True):
-    """An agreement (banks/boletos.py) of seven digits, of type 4: control numbers are chosen by us.
+    """An agreement (banks/boletos.py) of seven digits and type 4: we choose the control numbers.
 
-    `agencia` and `conta` without check digits.
+    `agencia` and `conta` are without check digits.
     """
 
     bank: ClassVar[str] = COMPE
@@ -47,7 +47,8 @@ class ConvenioAgreement(Struct, frozen=True, kw_only=True):
 
 
 def boleto_codes(number: str, *, due_on: date, amount_cents: int, carteira: str = "17") -> tuple[str, str]:
-    """Barcode and line that a boleto must have; ValueError for a number that is none or a day no barcode carries."""
+    """Return the barcode and line that a boleto must have; ValueError for a malformed number or a day that a barcode
+    cannot express."""
     convenio, control = parse_number(number)
     code = barcode(
         bank=COMPE, free_field=free_field(convenio, control, carteira), due=due_on, amount_cents=amount_cents
@@ -56,7 +57,7 @@ def boleto_codes(number: str, *, due_on: date, amount_cents: int, carteira: str 
 
 
 def _checked(number: str) -> str:
-    """An agency or account with its check digit: modulo 11, weights 9 down to 2 again and again from the right, the
-    remainder itself; 10 is printed X."""
+    """Return an agency or account with its check digit: modulo 11, weights 9 down to 2 repeating from the right; the
+    digit is the remainder, and 10 is printed X."""
     remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(number))) % 11
     return f"{number}-{'X' if remainder == 10 else remainder}"

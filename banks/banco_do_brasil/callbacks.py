@@ -1,6 +1,6 @@
-"""What the bank's callbacks are about: hints, by what each is known by, with the charge or boleto to ask the bank for.
+"""Reads the bank's callbacks into hints: from what identifies a hint to the txid or boleto number to ask the bank for.
 
-Neither states nor amounts are read: a callback moves nothing (contract section 5).
+States and amounts are not read: a callback by itself changes nothing (contract section 5).
 """
 
 import re
@@ -11,17 +11,17 @@ import msgspec
 
 from banks.received import BOLETO_HINT
 
-# Ours are charge ids in hex. Boletos paid by PIX carry a txid that begins with BOLETO and come another way.
+# Our txids are charge ids in hex. A boleto paid by PIX has a txid that begins with BOLETO, and another callback.
 _TXID = re.compile(r"[0-9a-f]{32}")
 _BOLETO_NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _ITEMS_MAX: Final = 5_000
-"""More do not fit into the largest body the API accepts."""
+"""The largest body that the API accepts holds no more items."""
 
 
 def pix_hints(body: bytes) -> dict[str, str]:
-    """Of a callback `{"pix": [{"endToEndId", "txid", ...}]}` (or the bare array): endToEndId -> txid. What cannot be
-    read, or is about a txid that is none of ours, is left out."""
+    """Read a callback `{"pix": [{"endToEndId", "txid", ...}]}` (or the bare array) into endToEndId -> txid. Leaves out
+    unreadable items and items whose txid is not ours."""
     hints = {}
     for item in _items(body):
         txid = item.get("txid") if isinstance(item, dict) else None
@@ -35,10 +35,10 @@ def pix_hints(body: bytes) -> dict[str, str]:
 
 
 def boleto_hints(body: bytes) -> dict[str, str]:
-    """Of BAIXA OPERACIONAL, an array `[{"id": boleto's number, ...}]` or one of its items, whose keys may end in a
-    blank: a digest of the item -> number.
+    """Read a callback of BAIXA OPERACIONAL, an array `[{"id": boleto's number, ...}]` or one of its items, whose keys
+    may end in a blank, into `boleto:<number>:<digest of the item>` -> number.
 
-    The same item told again is the same hint; a payment called off, or another one, is another.
+    A repeated item gives the same hint; another payment, or a payment called off, gives another hint.
     """
     hints = {}
     for item in _items(body):

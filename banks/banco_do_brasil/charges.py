@@ -1,6 +1,6 @@
-"""What a cob and a cobv have in common on the wire: found and removed by txid, put at a location, whose it is.
+"""The common part of cob and cobv on the wire: finding and removing by txid, PUT with a location, the payer's data.
 
-After a request that was not plainly answered, GET by txid decides.
+After a request without a plain yes or no, GET by txid decides.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Place(Struct, frozen=True):
 
 
 class WireCharge(Struct, frozen=True):
-    """What both are read by."""
+    """The fields of a cob or cobv that are read."""
 
     txid: str
     status: str
@@ -51,7 +51,8 @@ class _Location(Struct, frozen=True):
 
 
 class ChargesOfKind(Generic[Charge]):
-    """Charges of one kind, over HTTP at `url` (".../pix/v2/cob"); `refused` is the standard's name for a no to one."""
+    """Charges of one kind, over HTTP at `url` (".../pix/v2/cob"). `refused` is the standard's error code for a refused
+    operation on this kind."""
 
     def __init__(
         self, transport: Transport, *, url: str, scopes: tuple[str, ...], shape: type[Charge], refused: str
@@ -78,13 +79,13 @@ class ChargesOfKind(Generic[Charge]):
         return NotFound() if nothing else unknown(heard)
 
     async def put(self, asked: Cob | Cobv, body: object) -> Charge | Rejected | Unknown:
-        """The charge as it is registered; asked again, once."""
+        """Register a charge and return it as registered; a repetition registers nothing new."""
         heard = await self.ask("PUT", asked.txid, body)
         if isinstance(heard, Heard) and heard.ok:
             put = read(heard, self._shape)
             if put is not None and _is_same(put, asked) and not _is_removed(put):
                 return put
-        # A lost answer, or a no to a txid that an earlier, lost attempt has put there: the bank knows.
+        # The answer was lost, or the no is due to an earlier attempt that did register this txid: GET tells.
         no = refusal(heard)
         found = await self.find(asked.txid)
         if isinstance(found, Unknown):
@@ -104,7 +105,7 @@ class ChargesOfKind(Generic[Charge]):
         return state_of(found) or Unknown("unreadable charge")
 
     async def remove(self, txid: str, is_over: Callable[[Charge], bool]) -> Done[None] | NotFound | Rejected | Unknown:
-        """`is_over` tells whether the time in which it can be paid has ended, which no status does."""
+        """Remove a charge. `is_over` tells whether it has expired, which the status does not show."""
         heard = await self.ask("PATCH", txid, {"status": REMOVED})
         if isinstance(heard, Heard) and heard.ok:
             patched = read(heard, self._shape)
@@ -117,14 +118,14 @@ class ChargesOfKind(Generic[Charge]):
             return Rejected(self.refused, "The charge is paid.")
         if _is_removed(found):
             return Done(None)
-        # A no to what can still be paid is asked again. Past its time a charge stays ATIVA, and which no the bank then
-        # says is not published: it would be asked for ever.
+        # A no to the removal of a payable charge is tried again. An expired charge stays ATIVA, and the bank's error
+        # code for it is not published, so there any no is final: otherwise the order would be tried for ever.
         no = refusal(heard)
         return no if no is not None and is_over(found) else unknown(heard)
 
 
 async def create_location(transport: Transport, api_url: str, kind: str) -> Location | Rejected | Unknown:
-    """A location that takes a charge of this kind: cob or cobv."""
+    """Create a location for a charge of this kind: cob or cobv."""
     heard = await transport.ask("POST", f"{api_url}/loc", LOCATIONS, body={"tipoCob": kind})
     if isinstance(heard, Heard) and heard.ok:
         made = read(heard, _Location)
@@ -135,7 +136,7 @@ async def create_location(transport: Transport, api_url: str, kind: str) -> Loca
 
 
 def state_of(charge: WireCharge) -> CobState | None:
-    """None when what was paid for it cannot all be read."""
+    """Return the state of a charge; None if its amount or one of its payments is unreadable."""
     received, unreadable = read_received(charge.pix or (), txid=charge.txid)
     cents = pix_cents(charge.valor.original)
     if cents is None or unreadable:
@@ -152,13 +153,13 @@ def state_of(charge: WireCharge) -> CobState | None:
 
 
 def _is_removed(charge: WireCharge) -> bool:
-    """By us, or by the bank itself (REMOVIDA_PELO_PSP): nobody can pay it."""
+    """Whether the charge was removed by us or by the bank itself (REMOVIDA_PELO_PSP) and so cannot be paid."""
     return charge.status.startswith("REMOVIDA_")
 
 
 def _is_same(found: WireCharge, asked: Cob | Cobv) -> bool:
-    """Whether it is the charge we asked for, and no other of this txid. Its time may differ: the bank counts from its
-    own moment, and a due date is moved."""
+    """Whether the charge found is the one we requested, and no other with this txid. Expiry and due date are not
+    compared: the bank counts from its own registration, and a due date may have been changed."""
     found_at = found.loc.id if found.loc is not None else None
     return (
         found.txid == asked.txid
@@ -169,7 +170,7 @@ def _is_same(found: WireCharge, asked: Cob | Cobv) -> bool:
 
 
 def said_of(description: str | None, name: str | None, document: str | None) -> dict[str, Any]:
-    """What a payer reads of a charge, and whose it is."""
+    """Return the part of the body with the text for the payer and the payer's name and document."""
     body: dict[str, Any] = {}
     text = safe_text(description or "", DESCRIPTION_CHARACTERS_MAX)
     if text:

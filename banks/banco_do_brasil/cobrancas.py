@@ -1,8 +1,8 @@
 """Banco do Brasil, API Cobrancas v2: registering, reading, changing and writing off boletos.
 
-Peculiarities: dates `dd.mm.aaaa`, numbers that never begin with 0, one change in a PATCH with every indicator named,
-404 for an empty list, and a detail that is up to 30 s old. Codes of most refusals are not published, so nothing is
-decided by them but "number used": any answer that is not plainly yes is decided by reading the boleto.
+Peculiarities: dates are `dd.mm.aaaa`, numbers have no leading zeros, a PATCH makes one change but names every
+indicator, an empty list is a 404, and a detail may be 30 s old. The codes of most refusals are not published, so the
+only code acted on is "number used"; after any other answer that is not plainly yes, reading the boleto decides.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ from domain.pix.br_code import is_br_code
 INFO = ("cobrancas.boletos-info",)
 REQUEST = ("cobrancas.boletos-requisicao",)
 TOO_YOUNG = timedelta(minutes=30)
-"""How old a boleto must be before the bank changes it or writes it off."""
+"""The bank changes a boleto or writes it off only this long after its registration."""
 DETAIL_AGE_S = 30.0
-"""The detail of a boleto, asked for again within this time, is the earlier answer."""
+"""Within this time the bank repeats its earlier answer to a request for a boleto's detail."""
 
 INDICATORS: Final = (
     "indicadorNovaDataVencimento", "indicadorNovoValorNominal", "indicadorAtribuirDesconto",
@@ -57,15 +57,15 @@ INDICATORS: Final = (
     "indicadorDispensarJuros", "indicadorCobrarMulta", "indicadorDispensarMulta", "indicadorNegativar",
     "indicadorAlterarSeuNumero", "indicadorAlterarEnderecoPagador", "indicadorAlterarPrazoBoletoVencido",
 )  # fmt: skip
-"""Every change a PATCH can name: one is "S", all others "N"."""
+"""Every change that a PATCH can name: one is "S", all others are "N"."""
 
-_CLOCKS = timedelta(minutes=1)  # between the bank's clock and ours
+_CLOCKS = timedelta(minutes=1)  # allowed difference between the bank's clock and ours
 _NUMBER_USED: Final = "4874915"
 _OPEN: Final = frozenset({1, 2, 3, 4, 8})
 _PAID: Final = frozenset({6, 10, 11, 12, 16})
 _WRITTEN_OFF: Final = 7
 _BY_PIX: Final = 61  # codigoCanalPagamento of the detail
-_REMEMBERED_MAX = 10_000  # boletos whose last reading is remembered
+_REMEMBERED_MAX = 10_000  # boletos whose latest read is remembered
 _EMV_CHARACTERS_MAX = 512
 
 _MONEY = re.compile(r'"?([0-9]{1,12})(?:\.([0-9]{1,2})0*)?"?')
@@ -88,14 +88,14 @@ class _Registered(Struct, frozen=True, rename="camel"):
 
 
 class _PixOfBoleto(Struct, frozen=True, rename="camel"):
-    """Of GET pix and of POST gerar-pix."""
+    """The answer to GET pix and to POST gerar-pix."""
 
     qr_code: _QrCode | None = None
 
 
 class _Detail(Struct, frozen=True):
-    """What we need of the detail, under the bank's own names. Money stays text: no float touches it. What a boleto
-    need not have may be null as well as absent."""
+    """The needed fields of the detail, under the bank's own names. Amounts are kept as raw JSON, so that they never
+    become floats. Optional fields may be null as well as absent."""
 
     codigoEstadoTituloCobranca: int
     numeroTituloCedenteCobranca: str
@@ -130,20 +130,20 @@ class _List(Struct, frozen=True, rename="camel"):
     proximo_indice: int | None = None
 
 
-_read_item = msgspec.json.Decoder(_Item, strict=False).decode  # as every answer is read
+_read_item = msgspec.json.Decoder(_Item, strict=False).decode  # not strict, as in transport.read
 
 
 class _Found(Struct, frozen=True):
     state: BoletoState
     payer_document: int | str
     fresh: bool
-    """False when the bank may have shown an earlier answer."""
+    """False if the bank may have repeated an earlier answer."""
 
 
 class Cobrancas:
-    """The boletos of one agreement (convenio of seven digits, type 4: numbers chosen by us).
+    """The boletos of one agreement (convenio of seven digits, type 4: we choose the numbers).
 
-    `api_url` is ".../cobrancas/v2"; `pix_received` answers the PIX of a txid that came until the end of a day;
+    `api_url` is ".../cobrancas/v2"; `pix_received` returns the PIX with a txid that arrived until the end of a day;
     `detail_age_s` is for tests.
     """
 
@@ -165,7 +165,7 @@ class Cobrancas:
         self._pix_received = pix_received
         self._now = now
         self._detail_age_s = detail_age_s
-        # When each boleto was last read afresh, by the loop's clock, oldest first.
+        # The loop time at which each boleto was last read freshly, oldest first.
         self._read_at: OrderedDict[str, float] = OrderedDict()
 
     async def register_boleto(self, boleto: NewBoleto) -> Done[RegisteredBoleto] | Rejected | Unknown:
@@ -179,7 +179,8 @@ class Cobrancas:
             if wrong := _line_differs(boleto, codes, made.codigo_barra_numerico, made.linha_digitavel):
                 return wrong
             return await self._with_pix(boleto, codes, _emv(made.qr_code))
-        # A lost answer, or a no to a number that an earlier, lost attempt of ours has used: the boleto itself tells.
+        # The answer was lost, or the no is due to an earlier attempt of ours that did use this number: reading the
+        # boleto tells.
         no = refusal(heard)
         found = await self._find(boleto.number)
         match found:
@@ -194,7 +195,7 @@ class Cobrancas:
                     return Rejected(WRITTEN_OFF, "The boleto was written off.")
                 return await self._with_pix(boleto, codes, None)
             case NotFound():
-                # Used, and not to be found: an answer that is older than the boleto.
+                # "Number used" but not found: the bank repeated an answer from before the registration.
                 return no if no is not None and no.code != _NUMBER_USED else unknown(heard)
             case Unknown():
                 return found
@@ -204,7 +205,7 @@ class Cobrancas:
         if not isinstance(found, _Found):
             return found
         state = found.state
-        # Money beside the boleto's amount may have come by PIX too, before what came last.
+        # If the total is not the boleto's amount, there were several payments, and earlier ones may have been PIX.
         if not state.paid_by_pix and state.paid_cents in (0, state.amount_cents):
             return state
         pix = await self._pix_of(number)
@@ -212,8 +213,8 @@ class Cobrancas:
         txid = qr.tx_id.strip() if qr is not None and qr.tx_id else None
         received: list[ReceivedPix] | Unknown = []
         if txid is not None and state.paid_on is not None:
-            # Cobrancas knows that PIX paid it, and their txid; only API Pix tells which ones. One question, back from
-            # the day of the last money: what came before was looked at in its time. Silence there costs nothing.
+            # Cobrancas knows that PIX paid it, and the txid; only API Pix lists the PIX themselves. One request for the
+            # days up to the latest payment is enough: earlier PIX were read when they arrived. Its failure is harmless.
             received = await self._pix_received(txid, state.paid_on)
         return msgspec.structs.replace(
             state, qr_code=_emv(qr), txid=txid, pix=() if isinstance(received, Unknown) else tuple(received)
@@ -230,12 +231,13 @@ class Cobrancas:
             )
             if not isinstance(moved, Done):
                 return moved
-        # The bank moves the due date alone: a fine would begin on its old day, and the days to pay late would end on
-        # another one than is printed.
+        # The bank moves only the due date: the fine would still begin on its old day, and the last payable day would
+        # differ from the printed one.
         for indicator, change in () if terms is None else moved_terms(terms, due_on):
             heard = await self._change(number, indicator, change)
             if not _plainly_done(heard):
-                # The due date alone is not what was agreed: after a no it is given back, after silence all is asked.
+                # A new due date without its terms is not success: after a no, reconciliation restores the old date;
+                # after silence, the whole change is tried again.
                 return refusal(heard) or unknown(heard)
         return Done(None)
 
@@ -253,8 +255,8 @@ class Cobrancas:
         self, since: date, until: date, after: str | None = None
     ) -> Done[BankPage[PaidBoleto]] | TooWide | Unknown:
         assert since <= until < since + timedelta(days=BOLETO_DAYS_MAX)
-        # The guide asks for the filter `boletoVencido` and does not say what leaving it out means: so first one list is
-        # paged through and then the other. A page is named by its list and index.
+        # The guide requires the filter `boletoVencido` and does not say what its absence means, so the two lists are
+        # paged one after the other. `after` is the list and the index.
         overdue, _, index = (after or "N:0").partition(":")
         query = {
             "indicadorSituacao": "B",
@@ -271,7 +273,7 @@ class Cobrancas:
         if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
             return Done(BankPage(items=[], following=other))
         if not isinstance(heard, Heard) or not heard.ok:
-            # Which no a range with too much in it gets is not published.
+            # The error code for a range with too many boletos is not published, so any 400 or 422 counts as that.
             refused = no is not None and isinstance(heard, Heard) and heard.status in (400, 422)
             return TooWide(no.code) if no is not None and refused else unknown(heard)
         page = read(heard, _List)
@@ -280,13 +282,13 @@ class Cobrancas:
         listed = page.boletos or ()
         items, unreadable = self._paid(listed)
         following = page.proximo_indice or 0
-        if following <= int(index):  # it does not say where: an index counts boletos
+        if following <= int(index):  # not given by the bank: an index counts boletos
             following = int(index) + len(listed)
         if page.indicador_continuidade != "S" or following <= int(index):
             return Done(BankPage(items=items, unreadable=unreadable, following=other))
-        # The bank names the next page alone, by an index that counts boletos. Those behind it seem to be as far apart:
-        # as many as were read are guessed, so that at most half of what is asked for lies behind the end. A page that
-        # the bank names otherwise is not taken for one.
+        # The bank names only the next page, by an index that counts boletos. Later pages are guessed at the same
+        # distance, as many as were read already, so that at most half of the requests go beyond the end. The caller
+        # uses a guessed page only if the bank names the same index.
         apart = following - int(index)
         guessed = min(int(index) // apart + 1, LATER_MAX)
         return Done(
@@ -309,7 +311,7 @@ class Cobrancas:
         as_wanted: Callable[[BoletoState], bool],
         registered_at: datetime | None,
     ) -> Done[None] | Rejected | NotYet | Unknown:
-        """What became of a change that was not plainly answered."""
+        """Return the outcome of a change that was not plainly confirmed, from reading the boleto."""
         no = refusal(heard)
         found = await self._find(number)
         if isinstance(found, NotFound):
@@ -317,7 +319,7 @@ class Cobrancas:
         if isinstance(found, Unknown):
             return found
         state = found.state
-        # A due date may have been this one before; what is written off stays so.
+        # A stale detail does not prove a new due date (an earlier one may have been the same); a write-off is final.
         if as_wanted(state) and (found.fresh or state.status != "open"):
             return Done(None)
         if state.status == "paid":
@@ -328,7 +330,7 @@ class Cobrancas:
             return unknown(heard)
         if (wait := self._too_young(state, registered_at)) is not None:
             return wait
-        # "Still open" after a no is a reason to believe it only when the bank has really looked.
+        # "Still open" confirms the no only if the detail is fresh.
         return no if found.fresh else Unknown("the detail may be old")
 
     def _too_young(self, state: BoletoState, registered_at: datetime | None) -> NotYet | None:
@@ -336,14 +338,15 @@ class Cobrancas:
         if registered_at is not None:
             retry_at = registered_at + TOO_YOUNG + _CLOCKS
             return NotYet(retry_at) if now < retry_at else None
-        # The detail tells the day only.
+        # The detail has only the day of registration.
         earliest = (now - TOO_YOUNG - _CLOCKS).astimezone(SAO_PAULO).date()
         return NotYet(None) if state.registered_on >= earliest else None
 
     async def _with_pix(
         self, boleto: NewBoleto, codes: tuple[str, str], emv: str | None
     ) -> Done[RegisteredBoleto] | Rejected | Unknown:
-        """The registered boleto, with a QR Code when it is to have one: an answer without it is not believed."""
+        """Return the registered boleto. A hybrid boleto must have a QR Code: if the answer lacks it, it is read or
+        generated."""
         if boleto.hybrid and emv is None:
             there = await self._pix_of(boleto.number)
             if isinstance(there, Unknown):
@@ -366,7 +369,7 @@ class Cobrancas:
         )
         if isinstance(heard, Heard) and heard.ok:
             return read(heard, _PixOfBoleto) or Unknown("unreadable pix of a boleto")
-        # Which no the bank says to a boleto without PIX is not published: any will do, gerar-pix has the last word.
+        # The error code for a boleto without PIX is not published, so any no counts as that; gerar-pix then decides.
         return NotFound() if refusal(heard) is not None or _empty_404(heard) else unknown(heard)
 
     async def _find(self, number: str) -> _Found | NotFound | Unknown:
@@ -386,7 +389,7 @@ class Cobrancas:
         return unknown(heard)
 
     def _reads_afresh(self, number: str) -> bool:
-        """Whether reading now is a look of the bank's own, as far as this process knows."""
+        """Return whether the bank will read the boleto anew and not repeat an answer, as far as this process knows."""
         now = asyncio.get_running_loop().time()
         last = self._read_at.get(number)
         if last is not None and now < last + self._detail_age_s:
@@ -398,8 +401,8 @@ class Cobrancas:
         return True
 
     def _paid(self, listed: Sequence[Raw]) -> tuple[list[PaidBoleto], list[UnreadableItem]]:
-        """Ours that were paid, and what cannot be read. The list has the boletos of the account from every channel and
-        agreement."""
+        """Return our paid boletos and the unreadable items. The list has all boletos of the bank account, of every
+        channel and agreement."""
         paid, unreadable = [], []
         for each in listed:
             try:
@@ -424,7 +427,7 @@ class Cobrancas:
         return self._agreement.codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
 
     def _body(self, boleto: NewBoleto) -> dict[str, Any]:
-        # The bank takes no day of issue before its own today: a registration that waited over midnight moves along.
+        # The bank accepts no day of issue before today: a registration that waited past midnight gets today's date.
         today = self._now().astimezone(SAO_PAULO).date()
         payer = boleto.payer
         house = fold_for_bank(payer.number, 10)
@@ -447,7 +450,7 @@ class Cobrancas:
             "indicadorPix": "S" if boleto.hybrid else "N",
             "pagador": {
                 "tipoInscricao": 1 if len(payer.document) == 11 else 2,
-                # A number has no leading zeros; a CNPJ with letters is none.
+                # A JSON number without leading zeros; a CNPJ with letters is sent as text.
                 "numeroInscricao": int(payer.document) if payer.document.isdigit() else payer.document,
                 "nome": fold_for_bank(payer.name, 60) or "PAGADOR",
                 "endereco": ", ".join(part for part in (street, house) if part) or "NAO INFORMADO",
@@ -470,12 +473,14 @@ def _is_404(heard: Heard | Unknown) -> bool:
 
 
 def _empty_404(heard: Heard | Unknown) -> bool:
-    """The body of a 404 is not documented. A page of HTML and the gateway's own JSON are not the bank's word."""
+    """Whether this is the bank's 404 with an empty body. The body is not documented; a 404 with HTML or with the
+    gateway's own JSON does not come from the bank's application."""
     return _is_404(heard) and isinstance(heard, Heard) and heard.body.strip() in (b"", b"{}", b"[]")
 
 
 def _line_differs(boleto: NewBoleto, codes: tuple[str, str], barcode: str, line: str) -> Rejected | None:
-    """The incident that a payer must never meet: the bank's boleto is not the one we would print."""
+    """Return a refusal if the bank's barcode or line differs from the computed one: such a boleto must never reach a
+    payer."""
     if (barcode, line) == codes:
         return None
     _log.error("boleto_line_mismatch", number=boleto.number, ours=codes[1], the_banks=line[:60])
@@ -483,7 +488,7 @@ def _line_differs(boleto: NewBoleto, codes: tuple[str, str], barcode: str, line:
 
 
 def _same(found: _Found, boleto: NewBoleto) -> bool:
-    """Is this the boleto we asked for? Not by its texts: the bank folds and cuts them."""
+    """Whether the boleto found is the one we requested. Texts are not compared: the bank folds and cuts them."""
     state, document = found.state, str(found.payer_document).strip()
     return (
         state.amount_cents == boleto.amount_cents
@@ -494,7 +499,8 @@ def _same(found: _Found, boleto: NewBoleto) -> bool:
 
 
 def _state(number: str, detail: _Detail) -> BoletoState | None:
-    """None when it cannot be read, or is another boleto: the detail has no number, but its free field holds it."""
+    """Return the boleto's state; None if the detail is unreadable or about another boleto. The detail has no number,
+    but the barcode's free field contains it."""
     amount_cents = _cents(detail.valorOriginalTituloCobranca)
     due_on = _day(detail.dataVencimentoTituloCobranca)
     registered_on = _day(detail.dataRegistroTituloCobranca)
@@ -515,7 +521,7 @@ def _state(number: str, detail: _Detail) -> BoletoState | None:
     if not amount_cents or due_on is None or registered_on is None or paid_cents is None:
         return None
     code = detail.codigoEstadoTituloCobranca
-    paid = code in _PAID and paid_cents > 0  # paid without an amount: not told yet
+    paid = code in _PAID and paid_cents > 0  # paid without an amount: the bank does not show the payment yet
     status: Literal["open", "paid", "written_off", "in_between"] = "in_between"
     if paid:
         status = "paid"
@@ -558,7 +564,7 @@ def _paid_boleto(item: _Item) -> PaidBoleto | None:
     if not amount_cents or paid_cents is None or due_on is None or moved_on is None:
         return None
     if control_number(item.numero_boleto_bb) is None:
-        return None  # it is looked for, and kept, as text
+        return None  # an invalid number would be used as a key and stored as text
     return PaidBoleto(
         number=item.numero_boleto_bb,
         amount_cents=amount_cents,
@@ -569,13 +575,14 @@ def _paid_boleto(item: _Item) -> PaidBoleto | None:
 
 
 def _emv(qr: _QrCode | None) -> str | None:
-    """None of what no payer's program would take: it is not handed out."""
+    """Return the BR Code; None if there is none or if it is invalid, since no payer's program would accept it."""
     text = (qr.emv or "").strip() if qr is not None else ""
     return text if len(text) <= _EMV_CHARACTERS_MAX and is_br_code(text) else None
 
 
 def _cents(said: Raw) -> int | None:
-    """Cents of a JSON number, or of text, in reais; None for null, signs, exponents and parts of a cent."""
+    """Return the cents of an amount in reais, a JSON number or text; None for null, signs, exponents and fractions of a
+    cent."""
     match = _MONEY.fullmatch(bytes(said).decode("utf-8", "replace"))
     if match is None:
         return None
@@ -584,7 +591,7 @@ def _cents(said: Raw) -> int | None:
 
 
 def _day(text: str | None) -> date | None:
-    """`dd.mm.aaaa`, or with bars; None for "", "00.00.0000" and anything else."""
+    """Return the day of `dd.mm.aaaa` or `dd/mm/aaaa`; None for "", "00.00.0000" and anything else."""
     match = _DAY.fullmatch((text or "").strip()[:10])
     try:
         return date(int(match[3]), int(match[2]), int(match[1])) if match is not None else None

@@ -1,7 +1,7 @@
-"""API Pix v2, charges with a due date (cobv): the payer's bank takes what one costs on the day it is paid.
+"""API Pix v2, charges with a due date (cobv): the payer's bank collects the amount due on the day of payment.
 
-The standard counts as boletos are counted: a due date on a day without banks moves, and validity, fine, interest and
-discounts with it. Fine and interest have no day of their own, so a new due date takes them along.
+The standard counts days as for boletos: a due date that is no banking day moves to the next one, and validity, fine,
+interest and discounts move with it. Fine and interest have no dates of their own, so they follow a new due date.
 """
 
 from collections.abc import Callable
@@ -25,17 +25,17 @@ from domain.money import reais
 COBV: Final = ("cobv.read", "cobv.write")
 _REFUSED: Final = "CobVOperacaoInvalida"
 _NAMELESS: Final = "PAGADOR"
-"""A name in another script: nothing of it is in letters that the bank takes."""
+"""Stands for a name in another script, of which nothing remains in the characters that the bank accepts."""
 _CALENDARS: Final = timedelta(days=3)
-"""The last day may be moved by a holiday that our calendar lacks: of a state, or a new one."""
-# Kinds (`modalidade`): of a fine, of interest by calendar days, of a discount until fixed days.
+"""Added to the last payable day, which may move for a holiday that our calendar lacks (a state's, or a new one)."""
+# Kinds (`modalidade`) of a fine, of interest by calendar days, and of a discount until fixed days.
 AMOUNT: Final = 1
 PERCENT: Final = 2
 PERCENT_PER_MONTH: Final = 3
 
 
 class _Calendar(Struct, frozen=True, rename={"due": "dataDeVencimento", "days_after": "validadeAposVencimento"}):
-    """The bank writes numbers as text now and then."""
+    """The dates of a cobv. The bank sometimes writes numbers as text."""
 
     due: str | None = None
     days_after: int | str | None = None
@@ -46,7 +46,7 @@ class _Cobv(WireCharge, frozen=True):
 
 
 class ApiCobv:
-    """At `api_url` (".../pix/v2")."""
+    """Charges with a due date, over HTTP at `api_url` (".../pix/v2")."""
 
     def __init__(self, transport: Transport, *, api_url: str, now: Callable[[], datetime]) -> None:
         self._transport = transport
@@ -78,7 +78,7 @@ class ApiCobv:
         if (told := _revised(found, calendar)) is not None:
             return told
         heard = await self._charges.ask("PATCH", txid, {"calendario": calendar})
-        # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
+        # The answer may be lost, or a payer may have paid first: the charge's present state at the bank decides.
         found = await self._charges.find(txid)
         if not isinstance(found, _Cobv):
             return found
@@ -96,7 +96,7 @@ class ApiCobv:
 
 
 def terms_value(terms: PaymentTerms) -> dict[str, Any]:
-    """Of `valor`: multa, juros and desconto. Amounts and percents are both decimal text."""
+    """Return the members multa, juros and desconto of `valor`. Amounts and percentages are both decimal text."""
     value: dict[str, Any] = {}
     if (fine := terms.fine) is not None:
         value["multa"] = _kind(fine.amount_cents, fine.percent_bps, PERCENT)
@@ -134,7 +134,7 @@ def _calendar(due_on: date, terms: PaymentTerms) -> dict[str, Any]:
 
 
 def _revised(cobv: _Cobv, calendar: dict[str, Any]) -> Done[None] | Rejected | None:
-    """What is decided about new days already: it has them, or takes none any more."""
+    """Return Done if the charge has these dates already, Rejected if it accepts no change any more, else None."""
     if cobv.status != ACTIVE:
         return Rejected(_REFUSED, f"The charge is {cobv.status}.")
     if cobv.calendario is None:

@@ -1,8 +1,8 @@
-"""Banco do Brasil, API Pix v2: the standard of the Banco Central, and where the bank deviates from it.
+"""Banco do Brasil, API Pix v2: the standard of the Banco Central with the bank's deviations.
 
 Deviations: an application key in every query string, 200 where the standard says 201, errors in six shapes and
-sometimes HTML, a list of received PIX over at most five days, and refusals of accents in texts.
-What is not plainly yes or no is Unknown; after a PUT that was not plainly answered, GET by txid decides.
+sometimes HTML, a list of received PIX over at most five days, and texts with accents refused. An answer that is not
+plainly yes or no is Unknown; after a PUT without a plain answer, GET by txid decides.
 """
 
 import asyncio
@@ -46,11 +46,11 @@ WEBHOOK = ("webhook.read", "webhook.write")
 _PER_PAGE = 100
 _REFUSED: Final = "CobOperacaoInvalida"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
-_CLOCKS: Final = timedelta(minutes=1)  # between the bank's clock and ours
+_CLOCKS: Final = timedelta(minutes=1)  # allowed difference between the bank's clock and ours
 
 
 class _Calendario(Struct, frozen=True):
-    """The bank writes numbers as text now and then: nothing here may make a cob unreadable."""
+    """The dates of a cob. The bank sometimes writes numbers as text, which must not make a cob unreadable."""
 
     criacao: str | None = None
     expiracao: int | str | None = None
@@ -61,7 +61,7 @@ class _Cob(WireCharge, frozen=True):
 
 
 class ApiPix:
-    """PIX that are received, over HTTP at `api_url` (".../pix/v2")."""
+    """Receiving PIX, over HTTP at `api_url` (".../pix/v2")."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ApiPix:
         if (told := _revised(found, lifetime_s)) is not None:
             return told
         heard = await self._charges.ask("PATCH", txid, {"calendario": {"expiracao": lifetime_s}})
-        # The answer may be lost, and a payer may have been quicker: what the bank has now decides.
+        # The answer may be lost, or a payer may have paid first: the charge's present state at the bank decides.
         found = await self._charges.find(txid)
         if not isinstance(found, _Cob):
             return found
@@ -124,23 +124,24 @@ class ApiPix:
             return unknown(heard)
         if no.code == NOTHING_FOUND:
             return Done(BankPage(items=[]))
-        # Which no the bank says to an interval with too much in it is not published: any no to the question is taken
-        # for one, and a shorter interval asked for.
+        # The error code for an interval with too many PIX is not published, so any 400 or 422 counts as that, and the
+        # caller asks for a shorter interval.
         return TooWide(no.code) if heard.status in (400, 422) else unknown(heard)
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
         heard = await self._transport.ask(
             "PUT", f"{self._api_url}/webhook/{quote(pix_key, safe='')}", WEBHOOK, body={"webhookUrl": url}
         )
-        # The standard's answer has no body. A gateway's page is no yes: the bank would never be told again.
+        # The standard's answer has no body. A gateway's page must not count as yes: the registration would never be
+        # tried again.
         if isinstance(heard, Heard) and heard.status in (200, 201, 204):
             plain = not heard.body.strip() or read(heard, dict[str, Any]) is not None
             return Done(None) if plain else unknown(heard)
         return refusal(heard) or unknown(heard)
 
     async def received_of(self, txid: str, paid_on: date) -> list[ReceivedPix] | Unknown:
-        """The PIX with this txid that came until the end of that day: one question, back over five days. None of them
-        when one cannot be read: what a boleto was paid with is decided on all of them."""
+        """Return the PIX with this txid that arrived until the end of that day, from one request over the five days
+        before. Unknown if one of them is unreadable: the payment of a boleto is decided on all of them together."""
         until = day_ends(paid_on)
         heard = await self._list(until - RECEIVED_WIDTH_MAX, until, 0, {"txid": txid})
         page = _page(heard, 0) if isinstance(heard, Heard) and heard.ok else None
@@ -151,7 +152,7 @@ class ApiPix:
         return [pix for pix in page.value.items if pix.txid == txid]
 
     async def _list(self, since: datetime, until: datetime, page: int, of: Mapping[str, str]) -> Heard | Unknown:
-        """`of` narrows the list, by names of API Pix."""
+        """Request a page of the list. `of` are additional filters, by their names in API Pix."""
         query = {
             "inicio": _rfc3339(since),
             "fim": _rfc3339(until),
@@ -169,7 +170,7 @@ class ApiPix:
         return self._now() > created_at + timedelta(seconds=int(lifetime)) + _CLOCKS
 
     def _cob_body(self, cob: Cob) -> dict[str, Any]:
-        # The bank counts from the moment it registers: an order that waited leaves the payer less.
+        # The bank counts from its registration, so the time that the order waited is subtracted.
         left_s = int((cob.created_at + timedelta(seconds=cob.expires_in_s) - self._now()).total_seconds())
         return said_of(cob.description, cob.payer_name, cob.payer_document) | {
             "calendario": {"expiracao": max(left_s, 1)},
@@ -185,7 +186,7 @@ def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
         return Unknown("unreadable list")
     items, unreadable = read_received(answer.pix or ())
     pages = (answer.parametros or Parameters()).paginacao.quantidade_de_paginas
-    if not answer.pix:  # whatever number of pages is claimed
+    if not answer.pix:  # the last page, whatever number of pages the bank claims
         return Done(BankPage(items=[], pages=pages))
     return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
@@ -195,13 +196,13 @@ def _rfc3339(at: datetime) -> str:
 
 
 def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:
-    """The expiracao that ends a cob then: seconds since the bank registered it."""
+    """Return the expiracao with which a cob ends at `expires_at`: seconds since the bank registered it."""
     created_at = instant(cob.calendario.criacao or "") if cob.calendario is not None else None
     return None if created_at is None else max(int((expires_at - created_at).total_seconds()), 1)
 
 
 def _revised(cob: _Cob, lifetime_s: int) -> Done[None] | Rejected | None:
-    """What is decided about a new expiracao already: it has it, or takes none any more."""
+    """Return Done if the cob has this expiracao already, Rejected if it accepts no change any more, else None."""
     if cob.status != ACTIVE:
         return Rejected(_REFUSED, f"The charge is {cob.status}.")
     assert cob.calendario is not None

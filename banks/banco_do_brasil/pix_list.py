@@ -1,4 +1,4 @@
-"""Received PIX as API Pix v2 lists them, each read for itself."""
+"""Reads the received PIX that API Pix v2 lists, each item separately."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class _Part(Struct, frozen=True):
 
 
 class _Parts(Struct, frozen=True):
-    """Of componentesValor: what was added to a charge with a due date, and taken off."""
+    """The componentesValor: amounts added to and subtracted from a charge with a due date."""
 
     juros: _Part = _Part()
     multa: _Part = _Part()
@@ -64,7 +64,7 @@ class Parameters(Struct, frozen=True):
 
 
 class ReceivedList(Struct, frozen=True):
-    """An answer to GET /pix. The real bank leaves an empty list out; what has neither is no list."""
+    """An answer to GET /pix. The real bank leaves out an empty `pix`; an answer with neither member is no list."""
 
     parametros: Parameters | None = None
     pix: list[Raw] | None = None
@@ -77,9 +77,10 @@ _read_any = msgspec.json.Decoder().decode
 
 
 def read_received(items: Sequence[Raw], *, txid: str | None = None) -> tuple[list[ReceivedPix], list[UnreadableItem]]:
-    """What can be read, and what cannot. `txid` is that of the cob they were listed under, which need not repeat it.
+    """Return the readable PIX and the unreadable items. `txid` is that of the cob under which the items were listed,
+    since they need not repeat it.
 
-    A PIX whose devolucoes cannot all be read is in both: it arrived, and somebody has to see what became of it.
+    A PIX with an unreadable devolucao is in both lists: the money arrived, but staff must check what was returned.
     """
     received, unreadable = [], []
     for item in items:
@@ -96,8 +97,9 @@ def read_received(items: Sequence[Raw], *, txid: str | None = None) -> tuple[lis
 
 
 def instant(text: str) -> datetime | None:
-    """In UTC, in which instants are shown and compared as text. The bank writes them with any offset; without one it
-    thinks in Brasilia's time. None at the ends of the calendar too, where another zone has no such instant."""
+    """Return an instant in UTC, as needed for showing and comparing instants as text. The bank writes any offset;
+    without one it means the time of Brasilia. None if unreadable, or at the ends of the calendar, where other time
+    zones cannot express the instant."""
     try:
         at = datetime.fromisoformat(text)
         at = (at if at.tzinfo is not None else at.replace(tzinfo=SAO_PAULO)).astimezone(UTC)
@@ -107,7 +109,7 @@ def instant(text: str) -> datetime | None:
 
 
 def number_of_txid(txid: str | None) -> str | None:
-    """The boleto that a txid of the bank's own stands for: "BOLETO", 17 digits, "DATA" and the day."""
+    """Return the boleto's number from the bank's own txid of a boleto: "BOLETO", 17 digits, "DATA" and the day."""
     match = _OF_BOLETO.fullmatch(txid or "")
     return f"000{match[1]}" if match is not None else None
 
@@ -136,7 +138,7 @@ def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
 
 
 def _parts(told: Raw) -> tuple[int, int, int]:
-    """Interest, fine and discount in cents; nothing of what cannot be read, since the money is there all the same."""
+    """Return interest, fine and discount in cents; 0 for unreadable parts, since the money arrived all the same."""
     try:
         parts = _read_parts(told)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -145,7 +147,7 @@ def _parts(told: Raw) -> tuple[int, int, int]:
 
 
 def _returns(pix: _Pix) -> list[PixReturn | str | None]:
-    """What of a PIX is back; a status in place of what is not, or not yet; None for what cannot be read."""
+    """Return each devolucao of a PIX: as PixReturn if completed, as its status if not completed, None if unreadable."""
     returns: list[PixReturn | str | None] = []
     for item in pix.devolucoes or ():
         try:
@@ -164,8 +166,8 @@ def _returns(pix: _Pix) -> list[PixReturn | str | None]:
 
 
 def _text(said: str | None) -> str | None:
-    """None for what no column takes (NUL) or no index (any length): it is some other program's, and the money is there
-    all the same."""
+    """Return an identifier; None if a column (NUL) or an index (length) could not store it. Such an id is another
+    program's, and the money arrived all the same."""
     text = (said or "").strip()
     return text if text.isprintable() and 0 < len(text) <= _TEXT_CHARACTERS_MAX else None
 

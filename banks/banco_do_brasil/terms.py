@@ -1,4 +1,4 @@
-"""Fine, interest and discounts as Cobrancas v2 takes them: multa, jurosMora, desconto and those behind it."""
+"""Fine, interest and discounts in the form of Cobrancas v2: multa, jurosMora, desconto and the further discounts."""
 
 from datetime import date
 from typing import Any, Final
@@ -12,11 +12,12 @@ from domain.money import reais
 DISCOUNTS: Final = ("desconto", "segundoDesconto", "terceiroDesconto")
 AMOUNT: Final = 1
 PERCENT: Final = 2
-"""Kinds (`tipo`) of fine, interest and discount; a percentage of interest is of a month."""
+"""Kinds (`tipo`) of fine, interest and discount; a percentage of interest is per month."""
 
 
 def terms_body(terms: PaymentTerms | None, due: date) -> dict[str, Any]:
-    """What a registration says of them. Without days to pay late the boleto is not taken after its due date."""
+    """Return the part of a registration's body with the terms. Without days for late payment the boleto cannot be paid
+    after its due date."""
     days = days_taken_late(terms, due)
     body: dict[str, Any] = {"indicadorAceiteTituloVencido": "S" if days else "N"}
     if days:
@@ -30,14 +31,15 @@ def terms_body(terms: PaymentTerms | None, due: date) -> dict[str, Any]:
     for name, discount in zip(DISCOUNTS, terms.discounts, strict=False):
         body[name] = {"dataExpiracao": day_text(discount.until)} | _kind(discount.amount_cents, discount.percent_bps)
         if name != DISCOUNTS[0]:
-            del body[name]["tipo"]  # those behind the first are of its kind
+            del body[name]["tipo"]  # further discounts are of the first one's kind
     return body
 
 
 def moved_terms(terms: PaymentTerms, due: date) -> list[tuple[str, dict[str, Any]]]:
-    """The changes that have what was registered follow a new due date, each a call of its own: indicator and object.
+    """Return the changes that make the registered terms follow a new due date, as indicator and object; each is a call
+    of its own.
 
-    The limit goes first: the bank takes no fine that begins on the last day or after it.
+    The limit for late payment comes first: the bank accepts no fine that begins on the last payable day or later.
     """
     changes: list[tuple[str, dict[str, Any]]] = []
     if terms.payable_days:
@@ -57,5 +59,5 @@ def _kind(cents: int, bps: int) -> dict[str, Any]:
 
 
 def _number(hundredths: int) -> Raw:
-    """A JSON number with two decimals: of reais, or of percent."""
+    """Return a JSON number with two decimals, of reais or of percent."""
     return Raw(reais(hundredths).encode())

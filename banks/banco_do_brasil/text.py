@@ -1,6 +1,6 @@
-"""Texts in the letters that the bank takes, and amounts as it writes them.
+"""Texts in the characters that the bank accepts, and amounts and days in its notation.
 
-The set that passes in every text field of Banco do Brasil's APIs is small; anything else costs the registration.
+Every text field of Banco do Brasil's APIs accepts a small set of characters; any other makes the registration fail.
 """
 
 import re
@@ -16,10 +16,11 @@ _ALLOWED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,/&-")
 
 
 def fold_for_bank(text: str, length_max: int) -> str:
-    """Up to `length_max` characters of `A-Z 0-9 blank . , / & -`: "João  d'Ávila – Nº 3" -> "JOAO D AVILA - NO 3".
+    """Fold a text to `length_max` characters of `A-Z 0-9 blank . , / & -`: "João  d'Ávila – Nº 3" ->
+    "JOAO D AVILA - NO 3".
 
-    Accents go, letters without a plain form go, dashes become hyphens, every other sign a blank; blanks collapse.
-    Empty when nothing is left (a name in another script): what stands in for it is the caller's to say.
+    Accents and letters without a plain form are dropped, dashes become hyphens, any other sign becomes a blank, and
+    blanks collapse. Empty if nothing is left (a name in another script); the caller chooses a substitute.
     """
     assert length_max > 0, "a field has room for something"
     signs = []
@@ -31,23 +32,24 @@ def fold_for_bank(text: str, length_max: int) -> str:
             signs.append("-")
         elif category[0] not in "LM" and category != "Cf":  # soft hyphens and joiners stand inside words
             signs.append(" ")
-    # Cut first, strip after: the cut may fall right behind a word.
+    # Cut first, then strip: the cut may fall right after a word.
     return " ".join("".join(signs).split())[:length_max].rstrip()
 
 
 def safe_text(text: str, length_max: int) -> str:
-    """What API Pix takes anywhere: letters without accents, digits and a few signs; may be empty."""
+    """Fold a text to what every field of API Pix accepts: letters without accents, digits and a few signs. May be
+    empty."""
     folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
     return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
 
 
 def day_text(day: date) -> str:
-    """As the bank's API of boletos writes days."""
+    """Return a day in the notation of the bank's boleto API."""
     return day.strftime("%d.%m.%Y")
 
 
 def pix_cents(text: str) -> int | None:
-    """Cents of an amount of API Pix ("12.34"); None when it is none."""
+    """Return the cents of an amount of API Pix ("12.34"); None if it is malformed."""
     try:
         return parse_amount(text, cents_max=PIX_CENTS_MAX)
     except ValueError:

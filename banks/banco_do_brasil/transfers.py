@@ -1,7 +1,7 @@
-"""Money that goes out of Banco do Brasil: PIX given back (devolucao, API Pix v2), and PIX sent.
+"""Outgoing money at Banco do Brasil: returned PIX (devolucao, API Pix v2), and PIX sent.
 
-API Pix only receives: PIX are sent over the wire of docs/decisions/0007, where a bank has that. After a PUT that was
-not plainly answered, GET by our own id decides.
+API Pix only receives: PIX are sent over the API of docs/decisions/0007, if the bank has it. After a PUT without a plain
+answer, GET by our own id decides.
 """
 
 import re
@@ -30,11 +30,11 @@ from domain.money import reais
 RETURNS = ("pix.read", "pix.write")
 
 _PIX_NOT_FOUND: Final = "PixNaoEncontrado"
-# API Pix has one code for all that can be wrong with a devolucao: which it is, the text tells.
+# API Pix has a single error code for devolucoes; only the text tells what is wrong.
 _ID_USED: Final = re.compile(
     r"\bj[aá] (foi )?(utilizad|usad|existe|cadastrad)|\bid(entificador)? duplicad", re.IGNORECASE
 )
-# What becomes of a devolucao, and of a PIX sent.
+# The bank's states of a devolucao and of a PIX sent.
 _SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
     "EM_PROCESSAMENTO": "processing",
     "DEVOLVIDO": "done",
@@ -44,7 +44,7 @@ _SENT: Final[dict[str, Literal["processing", "done", "not_done"]]] = {
 
 
 class _Sent(Struct, frozen=True, rename="camel"):
-    """A devolucao; or a PIX sent, which has an endToEndId where that has an rtrId."""
+    """A devolucao, which has an rtrId, or a PIX sent, which has an endToEndId."""
 
     id: str
     valor: str
@@ -65,7 +65,7 @@ class _Listed(_Sent, frozen=True, rename="camel", kw_only=True):
 
 
 class _SentList(Struct, frozen=True):
-    """An answer to GET /transferencia: of this shape or none."""
+    """An answer to GET /transferencia; any other shape is unreadable."""
 
     parametros: Parameters
     transferencias: list[Raw] = []
@@ -76,7 +76,8 @@ _read_listed = msgspec.json.Decoder(_Listed).decode
 
 
 class PixTransfers:
-    """`api_url` is ".../pix/v2"; `transfers_url` None: this bank sends no PIX for us."""
+    """Devolucoes and transfers over HTTP. `api_url` is ".../pix/v2"; `transfers_url` None: this bank sends no PIX for
+    us."""
 
     def __init__(self, transport: Transport, *, api_url: str, transfers_url: str | None) -> None:
         self._transport = transport
@@ -150,12 +151,12 @@ class PixTransfers:
         return f"{self._transfers_url}/transferencia/{id}"
 
     async def _send(self, url: str, id: str, amount_cents: int, body: object) -> Done[Sent] | Rejected | Unknown:
-        """PUT money on its way; when that was not plainly answered with yes, what GET finds decides."""
+        """PUT a devolucao or transfer; unless the answer is plainly yes, GET decides."""
         heard = await self._transport.ask("PUT", url, RETURNS, body=body)
         put = _sent_of(heard, id)
         if put is not None and put.amount_cents == amount_cents:
             return Done(put)
-        # A lost answer, or a no to an id that an earlier, lost attempt has used: the bank knows.
+        # The answer was lost, or the no is due to an earlier attempt that did use this id: GET tells.
         no = refusal(heard)
         found = await self._find_sent(url, id)
         match found:
@@ -164,7 +165,7 @@ class PixTransfers:
             case Sent():
                 return Unknown("another amount under this id")
             case NotFound() if no is not None and _ID_USED.search(no.message):
-                # By an earlier, lost attempt of ours, for nobody else chooses our ids: the bank does not show it yet.
+                # Only an earlier attempt of ours can have used this id: the bank does not show the money yet.
                 return Unknown("the id is used, and not to be found")
             case NotFound():
                 return no or unknown(heard)
@@ -188,7 +189,7 @@ def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:
 
 
 def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
-    """None when this is no answer about `id` that can be read."""
+    """Return the sent money in an answer; None if it is unreadable or not about `id`."""
     said = read(heard, _Sent) if isinstance(heard, Heard) and heard.ok else None
     if said is None or said.id != id or said.status not in _SENT:
         return None
@@ -204,7 +205,7 @@ def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
 
 
 def _listed(item: Raw) -> SentTransfer | None:
-    """None when it cannot be read."""
+    """Read an item of the list; None if it is unreadable."""
     try:
         said = _read_listed(item)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
-"""How every API of Banco do Brasil is asked: OAuth by scope set, the application key in the query, answers as values.
+"""The HTTP transport of Banco do Brasil's APIs: OAuth by scope set, application key in the query, answers as values.
 
-What arrived whole is `Heard`, whatever it says; everything else is `Unknown`. `refusal` tells the bank's own no, in
-any of the shapes its APIs write, from the gateway's trouble with our request.
+An answer that arrived whole is `Heard`, whatever it says; everything else is `Unknown`. `refusal` distinguishes the
+bank's own no, in any of its APIs' shapes, from the gateway's errors about our request.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ READ_S: Final = 20.0
 WRITE_S: Final = 30.0
 NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados", under 400 as well as 404
 RETRY_AFTER_S_MAX: Final = 60.0
-"""For how long at most the bank keeps us away by a 429: a wrong one must not silence it for hours."""
+"""The longest pause obeyed after a 429: a mistaken Retry-After must not stop all requests for hours."""
 
 _RENEW_EARLY_S = 60.0
-_LIFETIME_S = 600.0  # of a token whose answer does not say
+_LIFETIME_S = 600.0  # of a token if the answer does not tell
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
 # Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
 _NO: Final = frozenset({400, 404, 409, 410, 422})
-# Where an item of an error list keeps its code and its text: shapes A, F and B.
+# The names of list, code and text in the error shapes A, F and B.
 _ERRORS: Final = (
     ("erros", "codigo", "mensagem"),
     ("erros", "codigoMensagem", "textoMensagem"),
@@ -39,7 +39,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,40}")
 _CODE_CHARACTERS = 60
 _MESSAGE_CHARACTERS = 300
 
-# The text of such an error may hold the URL, and so the application key: only its kind is told.
+# The text of such an error may contain the URL and so the application key: only its type is reported.
 _GONE = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 
 Answer = TypeVar("Answer")
@@ -51,8 +51,9 @@ class _Token(Struct, frozen=True):
 
 
 class _SentOnce(aiohttp.BytesPayload):
-    """A body that aiohttp does not send a second time. A kept connection that is dropped may have carried it: repeated
-    unseen, a PUT that moved money is answered with a no to its used id, as if nothing had gone."""
+    """A request body that aiohttp does not send again. A dropped keep-alive connection may have delivered the first
+    request; if aiohttp silently repeated a PUT that moved money, the bank would refuse the used id, as if no money had
+    moved."""
 
     @property
     def consumed(self) -> bool:
@@ -65,7 +66,7 @@ class Heard(Struct, frozen=True):
     status: int
     body: bytes
     retry_after: str = ""
-    """The header: seconds, or a date."""
+    """The Retry-After header: seconds, or a date."""
 
     @property
     def ok(self) -> bool:
@@ -73,10 +74,10 @@ class Heard(Struct, frozen=True):
 
 
 class Transport:
-    """One application of the bank's portal: its credentials, its key, its tokens.
+    """One application of the bank's portal: its credentials, its application key, its tokens.
 
     `read_s` and `write_s` bound one request from connecting to the last byte; `tls` is for client certificates.
-    `known_fault` is told beside the error of a request that was not answered: what is known to be wrong here.
+    `known_fault` returns a fault known on our side, which is appended to the error of a request without an answer.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class Transport:
         self._write_s = write_s
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._known_fault = known_fault
-        # By scope set, as the bank binds them: token and the loop time from which it is renewed.
+        # By scope set, to which the bank binds tokens: the token, and the loop time from which it is renewed.
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
         self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
         # By scope set: the last renewal that failed, and the loop time at which it did.
         self._failed: dict[tuple[str, ...], tuple[Unknown, float]] = {}
-        # By scope set: the loop time before which the bank wants no request.
+        # By scope set: the loop time before which the bank wants no further request.
         self._retry_at: dict[tuple[str, ...], float] = {}
 
     async def ask(
@@ -118,14 +119,15 @@ class Transport:
         body: object = None,
         query: Mapping[str, str] | None = None,
     ) -> Heard | Unknown:
-        """One request, repeated once with a new token after a 401, which means that nothing was done.
+        """Make one request. After a 401, which means that nothing was done, it is repeated once with a new token.
 
-        aiohttp by itself sends a GET once more when a kept connection turns out to be dead. Nothing else is repeated
-        here (_SentOnce).
+        aiohttp by itself repeats a GET once if a keep-alive connection turns out to be dead. It repeats nothing else
+        (_SentOnce).
         """
         clock = asyncio.get_running_loop().time
         if clock() < self._retry_at.get(scopes, 0.0):
-            # Each order waits by itself: without this, all of them would go on using up what the bank allows.
+            # Each order has a backoff of its own; without this check all of them together would go on using up the
+            # bank's rate limit.
             return Unknown("HTTP 429")
         heard: Heard | Unknown = Unknown("never asked")
         for _ in range(2):
@@ -148,7 +150,7 @@ class Transport:
         return heard
 
     async def _token(self, scopes: tuple[str, ...]) -> str | Unknown:
-        """A token with these scopes; one request renews it, or fails to, for everybody who waits."""
+        """Return a token with these scopes. One request renews it, or fails to, for all callers that wait."""
         clock = asyncio.get_running_loop().time
         came_at = clock()
         async with self._renewing.setdefault(scopes, asyncio.Lock()):
@@ -180,7 +182,7 @@ class Transport:
         return issued.access_token
 
     def _note_limit(self, scopes: tuple[str, ...], heard: Heard | Unknown) -> None:
-        """Of a 429, before when the bank wants nothing more, tokens included."""
+        """Note from a 429 how long to make no request with these scopes, token requests included."""
         if isinstance(heard, Heard) and heard.status == 429 and _SECONDS.fullmatch(heard.retry_after):
             wait_s = min(float(heard.retry_after), RETRY_AFTER_S_MAX)
             self._retry_at[scopes] = asyncio.get_running_loop().time() + wait_s
@@ -206,15 +208,15 @@ class Transport:
 
 
 def _kind(gone: BaseException) -> str:
-    """What kind of error it is; of one of TLS its reason too, in which the other side says what is wrong with our
-    certificate, where it says anything before it hangs up."""
+    """Return the type of the error and, for a TLS error, its reason: with it the bank may tell what is wrong with our
+    certificate before it closes the connection."""
     reason = getattr(gone.__cause__, "reason", None) if isinstance(gone.__cause__, ssl.SSLError) else None
     return f"{type(gone).__name__} {reason}" if reason else type(gone).__name__
 
 
 def read(heard: Heard, shape: type[Answer]) -> Answer | None:
-    """The answer's JSON as `shape`; None when it is no such thing. The bank writes numbers as text now and then: as an
-    unreadable answer, one such lifetime of a token would silence it for every charge."""
+    """Return the answer's JSON as `shape`; None if it does not fit. Not strict, because the bank sometimes writes
+    numbers as text: if that made an answer unreadable, one such token lifetime would stop all charges."""
     try:
         return msgspec.json.decode(heard.body, type=shape, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -226,11 +228,10 @@ def unknown(heard: Heard | Unknown) -> Unknown:
 
 
 def refusal(heard: Heard | Unknown) -> Rejected | None:
-    """The bank's own no, in any of its shapes; None for everything that is not one.
+    """Return the bank's own no, in any of its shapes; None for any other answer.
 
-    G `{type, title, detail, violacoes}` (RFC 7807), A and F `{erros: [...]}`, B `{errors: [...]}`, whose codes carry
-    a version behind a dot. The gateway's shapes C, D and E and HTML say something about the request's way, not
-    about the charge.
+    Shapes: G `{type, title, detail, violacoes}` (RFC 7807), A and F `{erros: [...]}`, B `{errors: [...]}`, whose codes
+    have a version after a dot. The gateway's shapes C, D and E and HTML concern the request's delivery, not the charge.
     """
     if not isinstance(heard, Heard) or heard.status not in _NO:
         return None

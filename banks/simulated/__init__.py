@@ -1,1 +1,1 @@
-"""The simulated bank: its tables, what its locations answer, and its HTTP API."""
+"""The simulated bank: its books, the payloads of its locations, and its HTTP API."""

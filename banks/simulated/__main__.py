@@ -1,6 +1,6 @@
 """The simulated bank as a process: `python -m banks.simulated`, on BANK_PORT or the port of BANK_URL.
 
-Its tables are in DATABASE_URL: it waits while that is away, and ends with 0 on SIGTERM or SIGINT.
+Its tables are in DATABASE_URL: it waits while the database is unavailable, and exits with 0 on SIGTERM or SIGINT.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def _main(settings: Settings) -> None:
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
     if not serving.done():
-        # Open requests get a moment; a caller that lost an answer asks again.
+        # Open requests get a moment to finish; a caller that loses its answer asks again.
         await asyncio.wait((serving,), timeout=_CLOSE_S * 2)
     stopped.cancel()
     if serving.done():
@@ -83,7 +83,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Application]:
-    """The application over the production world's tables, with its callbacks running."""
+    """Open the application over the production world's tables, and run its callbacks meanwhile."""
     seal = Seal(settings.secret_key)
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=settings.bank_url, now=lambda: datetime.now(UTC))
     signer = await open_signer(pool, seal, jku=settings.bank_url + JWKS_PATH, now=bank.now())
@@ -96,7 +96,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
     wire = Wire(bank, signer, access)
     wire.play(await bank.fault())
     if url := os.environ.get("BANK_BOLETO_WEBHOOK"):
-        # At the real bank this is entered by hand in its portal.
+        # At the real bank this address is entered by hand in the portal.
         await bank.boletos.set_webhook(url)
     boleto_wire = BoletoWire(wire, bank.boletos, signer, agreement_of(settings))
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as http:
@@ -120,7 +120,7 @@ async def opened_app(settings: Settings, pool: Pool) -> AsyncIterator[web.Applic
 
 
 def bank_port(settings: Settings) -> int:
-    """BANK_PORT, else the port of BANK_URL."""
+    """Return BANK_PORT, else the port of BANK_URL."""
     text = os.environ.get("BANK_PORT", "")
     return int(text) if text else urlsplit(settings.bank_url).port or 8009
 

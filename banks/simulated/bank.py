@@ -1,8 +1,8 @@
 """The simulated bank, with tables of its own in PostgreSQL (simulated_*).
 
 Workers call it directly for sandbox mode; `python -m banks.simulated` serves the tables of the production world as API
-Pix over HTTP. Each call is one statement in a transaction of its own: a transaction of ours never includes the bank's,
-but for the cob of a test charge, which comes with the statement that creates the charge (charge.sql).
+Pix over HTTP. Each call is one statement in a transaction of its own, so our transactions never include the bank's. The
+one exception is the cob of a test charge, written by the statement that creates the charge (charge.sql).
 """
 
 from collections.abc import Callable, Sequence
@@ -42,12 +42,12 @@ PRODUCTION: Final = "production"
 COBS_MAX = 500
 LOCATIONS_MAX = 5_000
 PAGE = 100
-"""Received PIX in a page, as at Banco do Brasil."""
+"""Received PIX per page, as at Banco do Brasil."""
 
 _PIX_OF_COB_MAX = 100
 
 NOT_ACTIVE: Final = Rejected("CobOperacaoInvalida", "A cobrança já não está ATIVA.")
-# By what the statement says became of a cob.
+# By the result of the statement put_cobs.
 _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
     "put": Done(None),
     "no_location": Rejected("CobOperacaoInvalida", "A location informada não existe."),
@@ -71,7 +71,7 @@ class BookedCob(Struct, frozen=True):
     location_id: int
     location: str
     due_on: date | None
-    """Of a cobv."""
+    """For a cobv only."""
     terms: bytes | None
 
     @property
@@ -83,7 +83,7 @@ class BookedCob(Struct, frozen=True):
         return None if self.terms is None else _read_terms(self.terms)
 
     def due(self, at: datetime) -> AmountDue:
-        """What a payer's bank takes at that moment."""
+        """The amount that a payer's bank collects at that moment."""
         on = at.astimezone(SAO_PAULO).date()
         return amount_due(self.agreed, amount_cents=self.amount_cents, due=self.due_on or on, on=on)
 
@@ -97,11 +97,11 @@ class BookedPix(Struct, frozen=True):
     payer_name: str
     payer_document: str
     garbled: bool
-    """To be listed so that it cannot be read."""
+    """Listed in an unreadable form, for tests."""
     interest_cents: int
     fine_cents: int
     discount_cents: int
-    """Parts of the amount, of a cobv."""
+    """For a cobv: parts of the amount."""
 
 
 class Untold(BookedPix, frozen=True):
@@ -117,7 +117,7 @@ class Callback(Struct, frozen=True):
 
 
 class PayerPix(Struct, frozen=True, kw_only=True):
-    """A PIX as the payer's bank sends it."""
+    """A PIX that a payer's bank sends."""
 
     end_to_end_id: str
     txid: str | None
@@ -137,7 +137,7 @@ class _Put(Struct, frozen=True):
 class PlayedFault(Struct, frozen=True):
     fault: str
     delay_ms: int | None = None
-    """Of `slow`: of each answer; None for the usual one."""
+    """For `slow`: the delay of each answer; None for the default."""
 
 
 put_cobs = sql.many("simulated_bank.put_cobs", _Put)
@@ -163,7 +163,8 @@ _read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 class SimulatedBank:
-    """`url` is where locations are served, scheme included; payers' apps add https to what the QR carries."""
+    """The simulated bank's books in one world. `url` is where locations are served, with its scheme; the QR Code has it
+    without the scheme, and payers' apps add https."""
 
     def __init__(self, pool: Pool, seal: Seal, *, world: str, url: str, now: Callable[[], datetime]) -> None:
         self._pool = pool
@@ -181,7 +182,7 @@ class SimulatedBank:
         return self
 
     def ahead(self, ahead_s: int) -> "SimulatedBank":
-        """The same tables seen so many seconds later: for an account whose sandbox clock is ahead."""
+        """Return this bank with its clock `ahead_s` seconds ahead, for an account whose sandbox clock is ahead."""
         if not ahead_s:
             return self
         return SimulatedBank(
@@ -196,7 +197,7 @@ class SimulatedBank:
         return Done(state) if isinstance(state, CobState) else Unknown("the cob is gone")
 
     async def put_cobs(self, cobs: Sequence[Cob]) -> list[Done[None] | Rejected]:
-        """Any number up to COBS_MAX at once; an answer for each, in order."""
+        """PUT up to COBS_MAX cobs at once; returns an answer for each, in order."""
         assert len(cobs) <= COBS_MAX
         async with session(self._pool) as conn:
             rows = await put_cobs(
@@ -240,7 +241,7 @@ class SimulatedBank:
         return await self.revise(txid, max(int((expires_at - cob.created_at).total_seconds()), 1))
 
     async def revise(self, txid: str, lifetime_s: int) -> Done[None] | NotFound | Rejected:
-        """Give a cob another expiracao, in seconds since its creation; only while it is ATIVA."""
+        """Change a cob's expiracao, in seconds since its creation; only while it is ATIVA."""
         async with session(self._pool) as conn:
             if await revise(conn, world=self.world, txid=txid, expires_in_s=lifetime_s) is not None:
                 return Done(None)
@@ -267,10 +268,10 @@ class SimulatedBank:
             await register(conn, world=self.world, pix_key=pix_key, url=url, now=self.now())
         return Done(None)
 
-    # Beyond the port: payers, and what the bank's HTTP API needs.
+    # Beyond the port: payers, and the needs of the bank's HTTP API.
 
     async def receive(self, paid: Sequence[PayerPix], *, tell: bool) -> None:
-        """Payers paid. Each endToEndId is booked once; `tell`: the receiver's callback is called."""
+        """Book PIX from payers, each endToEndId once. `tell`: call the receiver's callback."""
         now = self.now()
         async with session(self._pool) as conn:
             await receive(
@@ -284,7 +285,8 @@ class SimulatedBank:
             await self.conclude(conn, [each.txid for each in paid if each.txid is not None])
 
     async def conclude(self, conn: Connection, txids: Sequence[str]) -> None:
-        """A test charge may be paid before its cob is registered; in production a payer reads the cob first."""
+        """Conclude paid cobs in the sandbox, where a charge may be paid before its cob is registered; in production a
+        payer reads the cob first."""
         if self.world == SANDBOX and txids:
             await conclude(conn, world=self.world, txids=txids)
 
@@ -292,13 +294,13 @@ class SimulatedBank:
         return (await self.booked_cobs([txid]))[0]
 
     async def booked_cobs(self, txids: Sequence[str]) -> list[BookedCob | None]:
-        """In the order of `txids`."""
+        """Return the cobs in the order of `txids`."""
         async with session(self._pool) as conn:
             found = {cob.txid: cob for cob in await find_cobs(conn, world=self.world, txids=txids)}
         return [found.get(txid) for txid in txids]
 
     async def booked_at(self, token: str) -> BookedCob | None:
-        """The cob behind a location; None when there is no such location, or nothing was put there yet."""
+        """Return the cob at a location; None if there is no such location, or no cob at it yet."""
         async with session(self._pool) as conn:
             return await find_cob_at(conn, world=self.world, token=token)
 
@@ -313,7 +315,7 @@ class SimulatedBank:
     async def pix_page(
         self, since: datetime, until: datetime, *, page: int, per_page: int, returned: bool = False
     ) -> tuple[list[BookedPix], int]:
-        """One page (from 0) and how many there are in all."""
+        """Return one page (from 0) and the total number of PIX."""
         of = {"world": self.world, "since": since, "until": until, "returned": returned}
         async with session(self._pool) as conn:
             total = await count_received(conn, **of)

@@ -1,4 +1,4 @@
-"""Control of the simulated bank's boletos: payers, rules, and the announcements sent to receivers."""
+"""Control of the simulated bank's boletos: payers, rules, and the callbacks that announce payments to receivers."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ _TELL_ATTEMPTS = 12
 _TELL_S = 5.0
 _NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _TXID = re.compile(r"BOLETO([1-9][0-9]{16})DATA[0-9]{8}")
-# Codes of the announcement: paid by this bank, by another bank, called off; and the channel.
+# Codes of the announcement: paid by another bank, called off; and the channel.
 _BY_OTHER_BANK: Final = 2
 _CALLED_OFF: Final = 10
 _CHANNELS: Final = {"boleto": 3, "pix": 4}
@@ -42,7 +42,8 @@ Due = TypeVar("Due", Untold, UntoldPayment)
 
 
 class BoletoControl:
-    """What can be switched, and called off; paying is POST /simulated/pay, with all else that is paid here."""
+    """The control API for the webhook, the rules, and calling payments off. Payments, also of boletos, are POST
+    /simulated/pay."""
 
     def __init__(self, boletos: SimulatedBoletos) -> None:
         self._boletos = boletos
@@ -57,7 +58,8 @@ class BoletoControl:
         ]
 
     async def set_webhook(self, request: web.Request) -> web.Response:
-        """{url}: where announcements are POSTed from now on; at the real bank this is done by hand in its portal."""
+        """{url}: the address to which announcements are POSTed from now on. At the real bank it is entered by hand in
+        the portal."""
         url = (await asked_body(request)).get("url")
         if not isinstance(url, str) or not url.startswith(("https://", "http://")) or len(url) > 2048:
             raise Wrong(400, "url must be an http or https address")
@@ -68,7 +70,7 @@ class BoletoControl:
         return web.json_response({"url": await self._boletos.webhook()})
 
     async def set_rules(self, request: web.Request) -> web.Response:
-        """Any of {apply_30_minutes, detail_cache_s, settle_after_s}; answers all of them."""
+        """Any of {apply_30_minutes, detail_cache_s, settle_after_s}; returns all of them."""
         rules = await asked_rules(request, await self._boletos.rules())
         if not (0 <= rules.detail_cache_s <= 3600 and 0 <= rules.settle_after_s <= 3600):
             raise Wrong(400, "seconds must be from 0 to 3600")
@@ -79,7 +81,7 @@ class BoletoControl:
         return web.json_response(msgspec.structs.asdict(await self._boletos.rules()))
 
     async def call_off(self, request: web.Request) -> web.Response:
-        """{number}: payments that are announced and not settled do not come after all; {called_off: how many}."""
+        """{number}: calls off the payments that are announced but not settled; returns {called_off: how many}."""
         number = (await asked_body(request)).get("number")
         if not isinstance(number, str):
             raise Wrong(400, "number is missing")
@@ -87,16 +89,17 @@ class BoletoControl:
 
 
 def is_of_boleto(body: dict[str, Any]) -> bool:
-    """Whether a payment requested of the control API is a boleto's: it names a number, a line, or a boleto's txid."""
+    """Whether a requested payment is of a boleto: the body names a number, a line, or a boleto's txid."""
     return "number" in body or "line" in body or str(body.get("txid", "")).startswith("BOLETO")
 
 
 async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """{number or line or txid, rail?, amount?, times?, force?}; [{number, rail, end_to_end_id, amount, paid_at}].
+    """Pay a boleto. The body is {number or line or txid, rail?, amount?, times?, force?}; returns [{number, rail,
+    end_to_end_id, amount, paid_at}].
 
-    The amount is what the boleto costs today, unless given. `rail` is boleto unless the txid or "pix" says otherwise.
-    A payer's bank looks before it pays: the boleto must be open and in time, unless `force` says that the money was on
-    its way already. Raises Wrong.
+    The default amount is what the boleto costs today. The default rail is pix if a txid is given, else boleto. A
+    payer's bank checks before it pays: the boleto must be open and payable today, unless `force` says that the money
+    was under way already. Raises Wrong.
     """
     number = _number(body)
     rail = body.get("rail", "pix" if "txid" in body else "boleto")
@@ -135,7 +138,7 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
 
 
 async def tell_boletos(boletos: SimulatedBoletos, http: aiohttp.ClientSession) -> int:
-    """Announce what is due, an array of payments in one POST; answers how many were due."""
+    """Send the due announcements, an array of payments in one POST; returns how many were due."""
     due = await boletos.claim_untold(limit=TOLD_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
     told = await post_by_url(http, due, lambda part: [shown_announcement(each) for each in part], taken=range(200, 300))
     if told:
@@ -151,7 +154,8 @@ async def post_by_url(
     path: str = "",
     taken: range,
 ) -> list[Due]:
-    """POST what is due, in one body for each address; answers what was taken: the statuses that say so."""
+    """POST the due items, in one body for each address; returns the items whose POST was answered with a status in
+    `taken`."""
     by_url: defaultdict[str, list[Due]] = defaultdict(list)
     for each in due:
         by_url[each.url].append(each)
@@ -174,7 +178,7 @@ async def post_by_url(
 
 
 def shown_announcement(payment: UntoldPayment) -> dict[str, Any]:
-    """An item of the webhook BAIXA OPERACIONAL. Days are written in two ways in it, as the real bank does."""
+    """Return an item of the webhook BAIXA OPERACIONAL. It has dates in two notations, like the real bank's."""
     return {
         "id": payment.number,
         "dataRegistro": f"{payment.registered_at.astimezone(SAO_PAULO):%d.%m.%Y}",
@@ -202,7 +206,7 @@ async def _now(boletos: SimulatedBoletos, before: BookedBoleto) -> BookedBoleto:
 
 
 def _number(body: dict[str, Any]) -> str:
-    """The number named in one of three ways; several must mean the same boleto."""
+    """Return the boleto number from the body's number, line or txid; if several are given, they must agree."""
     named = set()
     if isinstance(number := body.get("number"), str) and _NUMBER.fullmatch(number):
         named.add(number)

@@ -1,4 +1,4 @@
-"""Fine, interest and discounts at the simulated bank: read from the wire as its guide has them, shown in its detail."""
+"""Fine, interest and discounts at the simulated bank: read from requests by the guide's rules, shown in the detail."""
 
 import re
 from datetime import date, timedelta
@@ -17,11 +17,11 @@ _LATE_DAYS_MAX: Final = 999
 
 
 class WrongTerms(ValueError):
-    """A rule of the guide is broken; the field is its text."""
+    """A rule of the guide is broken; the text is the name of the field."""
 
 
 class WireTerms(Struct, frozen=True):
-    """What a registration says: `fine_from` is the first day of the fine, `late_days` counts from the due date."""
+    """The terms of a registration: `fine_from` is the first day of the fine, `late_days` counts from the due date."""
 
     terms: PaymentTerms | None
     fine_from: date | None
@@ -29,7 +29,7 @@ class WireTerms(Struct, frozen=True):
 
 
 def read_terms(body: dict[str, Any], *, amount_cents: int, due_on: date) -> WireTerms:
-    """WrongTerms names the first field that is against the guide."""
+    """Read the terms of a registration. WrongTerms names the first field that breaks a rule of the guide."""
     late_days = body.get("numeroDiasLimiteRecebimento", 0) if body.get("indicadorAceiteTituloVencido") == "S" else 0
     if type(late_days) is not int or not 0 <= late_days <= _LATE_DAYS_MAX:
         raise WrongTerms("numeroDiasLimiteRecebimento")
@@ -50,7 +50,7 @@ def read_terms(body: dict[str, Any], *, amount_cents: int, due_on: date) -> Wire
 
 
 def shown_terms(terms: PaymentTerms | None, fine_from: date | None, late_days: int, due_on: date) -> dict[str, Any]:
-    """Of the detail: under the names it has for them."""
+    """Return the terms as fields of the detail."""
     shown: dict[str, Any] = {"quantidadeDiaPrazoLimiteRecebimento": late_days}
     if late_days:
         shown["dataLimiteRecebimentoTitulo"] = _text(due_on + timedelta(days=late_days))
@@ -80,8 +80,8 @@ def shown_terms(terms: PaymentTerms | None, fine_from: date | None, late_days: i
 
 
 def due_value(amount_cents: int, asked: AmountDue) -> dict[str, str]:
-    """Of the payload of a charge with a due date: what the payer's bank takes that day, and its parts as far as there
-    are any."""
+    """Return `valor` in the payload of a charge with a due date: the amount that the payer's bank collects that day,
+    with its non-zero parts."""
     parts = {"multa": asked.fine_cents, "juros": asked.interest_cents, "desconto": asked.discount_cents}
     return {
         "original": reais(amount_cents),
@@ -91,7 +91,7 @@ def due_value(amount_cents: int, asked: AmountDue) -> dict[str, str]:
 
 
 def read_fine_from(change: object, *, due_on: date, late_days: int) -> date:
-    """The day a PATCH has a fine begin on."""
+    """Read the first day of the fine from a PATCH."""
     given = change if isinstance(change, dict) else {}
     begins = read_day(given.get("dataInicioMulta"))
     _check_fine(begins, due_on, late_days)
@@ -115,7 +115,8 @@ def read_day(given: object) -> date | None:
 
 
 def _check_fine(begins: date | None, due_on: date, late_days: int) -> None:
-    """Strictly after the due date, and before the last day on which the boleto is taken."""
+    """Check that the fine begins strictly after the due date and before the last day on which the boleto is
+    accepted."""
     if begins is None or not due_on < begins < due_on + timedelta(days=late_days):
         raise WrongTerms("multa.data")
 
@@ -125,7 +126,7 @@ def _discounts(body: dict[str, Any], *, amount_cents: int, due_on: date) -> tupl
     first = _object(body, DISCOUNTS[0], (0, AMOUNT, PERCENT))
     named = [name for name in DISCOUNTS if body.get(name) is not None]
     if named != list(DISCOUNTS[: len(named)]) or (len(named) > 1 and not first.get("tipo")):
-        raise WrongTerms(named[-1])  # each needs the one before it
+        raise WrongTerms(named[-1])  # each discount needs the previous one
     for name in named if first.get("tipo") else ():
         given = body[name]
         if not isinstance(given, dict):
@@ -151,7 +152,7 @@ def _object(body: dict[str, Any], name: str, kinds: tuple[int, ...]) -> dict[str
 
 
 def _value(given: dict[str, Any], name: str) -> tuple[int, int]:
-    """Cents, and hundredths of a percent: one of the two, by the kind."""
+    """Return cents and hundredths of a percent; by the kind, one of the two is 0."""
     if given.get("tipo") not in (AMOUNT, PERCENT):
         return 0, 0
     key = "valor" if given["tipo"] == AMOUNT else "porcentagem"

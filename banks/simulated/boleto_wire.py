@@ -1,9 +1,8 @@
-"""The simulated bank's boletos over HTTP: API Cobrancas v2 as Banco do Brasil speaks it, and the hybrid boletos'
-locations.
+"""The simulated bank's boletos over HTTP: Banco do Brasil's API Cobrancas v2, and the locations of hybrid boletos.
 
-Beside the OAuth, the application key and the faults of banks/simulated/wire.py. Codes of refusals but three are
-invented, because the real ones are not published: nobody may decide by them. `quirks` holds any of "no_qr" (a hybrid
-boleto registered without its QR Code), "wrong_line" (a line that is not the boleto's) and "shape_f" (errors as
+OAuth, application key and faults are those of banks/simulated/wire.py. Except for three, the codes of refusals are
+invented, because the real ones are not published: no client may depend on them. `quirks` holds any of "no_qr" (a hybrid
+boleto is registered without its QR Code), "wrong_line" (the line is not the boleto's) and "shape_f" (errors as
 {codigoMensagem, textoMensagem}).
 """
 
@@ -54,7 +53,7 @@ REQUEST: Final = "cobrancas.boletos-requisicao"
 NUMBER_USED: Final = "4874915"
 INVALID_FIELD: Final = "4678420"
 NOTHING_FOUND: Final = "4769515"
-# Invented, in one place; what became of a change -> code and text.
+# Invented codes and texts, by the result of a change.
 _WHY: Final[dict[Became, tuple[str, str]]] = {
     "written_off": ("4999001", "Boleto ja baixado."),
     "paid": ("4999002", "Boleto liquidado."),
@@ -87,7 +86,7 @@ _LIST_PARAMETERS: Final = frozenset(
         "codigoEstadoTituloCobranca", "indice",
     }
 )  # fmt: skip
-# Every other field of the detail: numbers are 0 and dates "" until they are known.
+# All other fields of the detail: numbers are 0, and dates and texts "", until they are known.
 _ZEROS: Final = (
     "codigoTipoMulta", "codigoCanalPagamento", "codigoIndicadorEconomico", "codigoTipoJuroMora",
     "valorPagamentoParcialTitulo", "valorAbatimentoTituloCobranca", "percentualJuroMoraTitulo",
@@ -130,7 +129,7 @@ class BoletoWire:
         self._signer = signer
         self._agreement = agreement
         self._carteira = int(agreement.carteira)
-        # What the detail last showed of each boleto, and until when it is shown again; oldest first.
+        # The last detail shown of each boleto, and until when it is repeated; oldest first.
         self._shown: OrderedDict[str, tuple[datetime, bytes]] = OrderedDict()
 
     def routes(self) -> list[web.RouteDef]:
@@ -276,7 +275,7 @@ class BoletoWire:
             raise BoletoInvalid(INVALID_FIELD, "Parametro obrigatorio ausente ou invalido.")
         mine = needed == (str(self._agreement.agencia), str(self._agreement.conta))
         skip = _whole(query.get("indice", "0"))
-        # An unknown parameter finds nothing, and says no more than that.
+        # With an unknown parameter the bank finds nothing, and does not say why.
         if not mine or not _LIST_PARAMETERS.issuperset(set(query) - {self._wire.app_key_param}):
             raise _nothing_found()
         rows: list[ListedBoleto]
@@ -428,7 +427,7 @@ class BoletoWire:
         signed = self._signer.sign(boleto_payload(booked, now=self.boletos.now()))
         return web.Response(body=signed, content_type=MEDIA_TYPE)
 
-    # What requests have in common
+    # The common parts of requests
 
     def _refuse_on_request(self) -> None:
         if self._wire.fault == "refuse":
@@ -441,7 +440,8 @@ class BoletoWire:
         return booked
 
     def _number(self, request: web.Request, body: Mapping[str, Any] | None = None) -> str:
-        """The boleto's number, once the agreement is named: in the body, or in the query when there is none."""
+        """Return the boleto's number after checking the agreement, which the body or, without a body, the query
+        names."""
         named = request.query.get("numeroConvenio", "") if body is None else body.get("numeroConvenio")
         self._agreed(named)
         number = request.match_info["number"]
@@ -455,7 +455,7 @@ class BoletoWire:
 
 
 def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, with_pix: bool) -> NewBoleto:
-    """The boleto a POST describes; BoletoInvalid names the first rule of the guide that is broken."""
+    """Read the boleto of a POST; BoletoInvalid names the first broken rule of the guide."""
     own = (body.get("numeroConvenio"), body.get("numeroCarteira"), body.get("numeroVariacaoCarteira"))
     if own != (int(agreement.convenio), int(agreement.carteira), agreement.variacao):
         raise BoletoInvalid("4999030", "Convenio, carteira ou variacao inexistente.")
@@ -495,7 +495,7 @@ def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, 
         amount_cents=amount_cents,
         issued_on=issued_on,
         due_on=due_on,
-        # Anything but a plain S is N, silently, as the guide says.
+        # Any value other than "S" silently means "N", as the guide says.
         hybrid=body.get("indicadorPix") == "S" and with_pix,
         payer=_payer(body.get("pagador")),
         description=message,
@@ -574,12 +574,12 @@ def _done(became: Became) -> None:
 def _qr(booked: BookedBoleto) -> dict[str, str]:
     if booked.location is None or booked.txid is None:
         return {"url": "", "txId": "", "emv": ""}
-    # The space after the txId is in the bank's own example.
+    # The bank's own example has the space after the txId.
     return {"url": booked.location, "txId": f"{booked.txid} ", "emv": booked.emv or ""}
 
 
 def _cents(given: object) -> int | None:
-    """Cents of a JSON number or text; the number was read as a float, so it is taken at two decimals."""
+    """Return the cents of a JSON number or text; a number was parsed as a float, so it is rounded to two decimals."""
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     match = _MONEY.fullmatch(f"{given:.2f}" if isinstance(given, float) else str(given))
@@ -595,7 +595,7 @@ def _day_text(day: date) -> str:
 
 
 def _days(query: Mapping[str, str], of: str, default_end: date) -> tuple[date, date]:
-    """A range of the list; an end that is absent is today, a range that is absent is all."""
+    """Return a date range of the list's query; an absent begin is 2000-01-01, an absent end is `default_end`."""
     begin, end = query.get(f"dataInicio{of}"), query.get(f"dataFim{of}")
     since = date(2000, 1, 1) if begin is None else read_day(begin)
     until = default_end if end is None else read_day(end)

@@ -1,7 +1,7 @@
-"""The simulated bank's boletos: registered, re-dated, written off, paid on either rail, settled by the clock.
+"""The simulated bank's books of boletos: registration, new due dates, write-off, payment on either rail, settlement.
 
-Codes of a state are the real bank's: 1 open, 14 announced (a payer's bank said that it pays, the money is on its
-way), 6 settled, 7 written off. Each call is one statement, as in banks/simulated/bank.py.
+The codes of the states are the real bank's: 1 open, 14 announced (the payer's bank has reported a payment, the money is
+on its way), 6 settled, 7 written off. Each call is one statement, as in banks/simulated/bank.py.
 """
 
 import secrets
@@ -46,14 +46,14 @@ WRITTEN_OFF_STATE: Final = 7
 ANNOUNCED: Final = 14
 TOO_YOUNG: Final = timedelta(minutes=30)
 PAGE = 300
-"""Boletos in a page of the list, as at Banco do Brasil."""
+"""Boletos per page of the list, as at Banco do Brasil."""
 
-# The ISPB of the bank the payers here are with: no institution has it.
+# The ISPB of the payers' bank; no institution has it.
 PAYER_ISPB: Final = "99999998"
-# The payer: a fictional person with an unassigned document.
+# The payer, a fictional person with an unassigned document.
 PAYER_NAME: Final = "PAGADOR DE TESTE"
 PAYER_DOCUMENT: Final = "00000000191"
-# The key behind every boleto's PIX side: at the real bank, the one the agreement names.
+# The key of every boleto's PIX side; at the real bank it is the key named in the agreement.
 PIX_KEY: Final = "boletos@banco-simulado.test"
 
 _ALPHABET = string.ascii_letters + string.digits
@@ -65,7 +65,7 @@ Became = Literal["done", "not_found", "written_off", "paid", "announced", "too_y
 
 
 class BookedBoleto(Struct, frozen=True):
-    """A stored boleto; what was received counts only what is settled."""
+    """A stored boleto; the paid amounts count settled payments only."""
 
     number: str
     seu_numero: str
@@ -102,8 +102,8 @@ class BookedBoleto(Struct, frozen=True):
 
     @property
     def emv(self) -> str | None:
-        """The BR Code of a hybrid boleto. It is printed once: of one that costs another amount another day it names
-        none."""
+        """The BR Code of a hybrid boleto. It is printed once, so it contains no amount if the boleto has terms that
+        change the amount from day to day."""
         if self.location is None:
             return None
         amount_cents = self.amount_cents if self.terms is None else None
@@ -115,11 +115,11 @@ class BookedBoleto(Struct, frozen=True):
 
     @property
     def last_day(self) -> date:
-        """The last day on which it is taken."""
+        """The last day on which it is accepted."""
         return effective_due_date(self.due_on + timedelta(days=self.late_days))
 
     def due(self, on: date) -> AmountDue:
-        """What it costs on a day. A fine begins on the day that was registered for it, whatever the due date is now."""
+        """The amount due on a day. The fine begins on its registered day, whatever the due date is now."""
         asked = amount_due(self.agreed, amount_cents=self.amount_cents, due=self.due_on, on=on)
         if asked.fine_cents and self.fine_from is not None and on < self.fine_from:
             total_cents = asked.total_cents - asked.fine_cents
@@ -128,7 +128,7 @@ class BookedBoleto(Struct, frozen=True):
 
     @property
     def codes(self) -> tuple[str, str]:
-        """Barcode and line as of now."""
+        """The present barcode and line."""
         return boleto_codes(self.number, due_on=self.due_on, amount_cents=self.amount_cents)
 
 
@@ -141,7 +141,7 @@ class ListedBoleto(Struct, frozen=True):
     written_off_at: datetime | None
     moved_at: datetime | None
     garbled: bool
-    """To be listed so that it cannot be read."""
+    """Listed in an unreadable form, for tests."""
     paid_cents: int
 
 
@@ -164,7 +164,7 @@ class BoletoPayment(Struct, frozen=True):
 
 
 class UntoldPayment(Struct, frozen=True):
-    """A payment whose announcement, or cancellation, is to be sent, and the address."""
+    """A payment whose announcement or cancellation is to be sent, with the webhook's address."""
 
     payment_id: int
     number: str
@@ -181,7 +181,7 @@ class UntoldPayment(Struct, frozen=True):
 
 
 class BoletoRules(Struct, frozen=True):
-    """The real bank's rules that are off by default (0013_simulated_bank.sql)."""
+    """Rules of the real bank that are off by default (0013_simulated_bank.sql)."""
 
     apply_30_minutes: bool
     detail_cache_s: float
@@ -213,7 +213,7 @@ _read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
 class SimulatedBoletos:
-    """`url` is where the locations of hybrid boletos are served, scheme included."""
+    """The books of boletos in one world. `url` is where the locations of hybrid boletos are served, with its scheme."""
 
     def __init__(self, pool: Pool, seal: Seal, *, world: str, url: str, now: Callable[[], datetime]) -> None:
         self._pool = pool
@@ -234,7 +234,7 @@ class SimulatedBoletos:
         if booked is None:
             return Unknown("the boleto is gone")
         if not added:
-            # A repeated or another client's number: the first boleto stays.
+            # The number was used before, by a repeated registration or for another boleto: the first boleto stays.
             if not self._same(booked, boleto):
                 return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
             if booked.state == WRITTEN_OFF_STATE:
@@ -282,10 +282,10 @@ class SimulatedBoletos:
             )
         )
 
-    # Beyond the port: payers, and what the bank's HTTP API needs.
+    # Beyond the port: payers, and the needs of the bank's HTTP API.
 
     async def add(self, boleto: NewBoleto, wire: WireTerms | None = None) -> bool:
-        """Register it; False when the number was ever used. `wire` is how a registration over HTTP says its terms."""
+        """Register a boleto; False if the number was used before. `wire`: the terms of a registration over HTTP."""
         wire = wire or _wire_terms(boleto)
         txid, token, location = self._new_pix(boleto.number) if boleto.hybrid else (None, None, None)
         async with session(self._pool) as conn:
@@ -314,7 +314,7 @@ class SimulatedBoletos:
             return await find(conn, world=self._world, number=number, now=self.now())
 
     async def booked_at(self, token: str) -> BookedBoleto | None:
-        """The boleto behind a location."""
+        """Return the boleto at a location."""
         async with session(self._pool) as conn:
             number = await find_number_at(conn, world=self._world, token=token)
             return None if number is None else await find(conn, world=self._world, number=number, now=self.now())
@@ -322,7 +322,7 @@ class SimulatedBoletos:
     async def change(
         self, number: str, *, due_on: date | None = None, fine_from: date | None = None, late_days: int | None = None
     ) -> Became:
-        """What is None stays as it is."""
+        """Change an open boleto; an argument that is None changes nothing."""
         async with session(self._pool) as conn:
             done = await change(
                 conn,
@@ -342,7 +342,7 @@ class SimulatedBoletos:
         return "done" if done is not None else await self._why_not(number)
 
     async def add_pix(self, number: str) -> bool:
-        """Give an open boleto a PIX side; False when it has one, is not open, or is not there."""
+        """Add a PIX side to an open boleto; False if it has one, is not open, or does not exist."""
         txid, token, location = self._new_pix(number)
         async with session(self._pool) as conn:
             row = await add_pix(conn, world=self._world, number=number, txid=txid, token=token, location=location)
@@ -365,9 +365,9 @@ class SimulatedBoletos:
         after: int = 0,
         tell: bool = True,
     ) -> list[BoletoPayment]:
-        """A payer pays on a rail; nothing when the boleto is not payable there and `force` does not say that the money
-        was on its way. The amount is what it costs that day unless given. `end_to_end_ids` names each PIX, else they
-        are made. `after`: how many payments the boleto must have had, so that of two who complete one payment one does.
+        """Pay a boleto on a rail. Returns no payments if it is not payable there, unless `force` says that the money
+        was under way already. The default amount is what it costs that day; missing `end_to_end_ids` are generated.
+        `after`: the number of payments the boleto must have had, so that of two payers who complete it one succeeds.
         """
         at = paid_at or self.now()
         ids = end_to_end_ids or [new_end_to_end_id(at) for _ in range(times)]
@@ -396,7 +396,7 @@ class SimulatedBoletos:
             )
 
     async def call_off(self, number: str) -> int:
-        """Announced payments do not come after all; answers how many."""
+        """Call off the announced payments; returns how many."""
         async with session(self._pool) as conn:
             return await call_off(conn, world=self._world, number=number, now=self.now()) or 0
 
@@ -523,7 +523,7 @@ class SimulatedBoletos:
         )
 
     def _new_pix(self, number: str) -> tuple[str, str, str]:
-        """txid, as Banco do Brasil makes them, token and location."""
+        """Return a txid in Banco do Brasil's form, a token and a location."""
         token = ordered_token()
         return f"BOLETO{number[3:]}DATA{self.today():%d%m%Y}", token, self._prefix + token
 
@@ -533,9 +533,9 @@ def new_end_to_end_id(at: datetime) -> str:
 
 
 def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
-    """What the location of a hybrid boleto answers, to be signed: a charge with a due date (cobv).
+    """Return the payload of a hybrid boleto's location, to be signed: a charge with a due date (cobv).
 
-    Whoever has the QR may read it, so it does not name the payer.
+    Anyone with the QR Code can read it, so it does not name the payer.
     """
     status = {OPEN: "ATIVA", WRITTEN_OFF_STATE: "REMOVIDA_PELO_USUARIO_RECEBEDOR"}.get(booked.state, "CONCLUIDA")
     shown: dict[str, object] = {

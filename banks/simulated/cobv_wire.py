@@ -1,4 +1,4 @@
-"""Charges with a due date (cobv) as API Pix v2 has them, on the wire of the simulated bank."""
+"""The simulated bank's charges with a due date over HTTP: cobv of API Pix v2."""
 
 import re
 from datetime import date
@@ -21,12 +21,13 @@ from domain.money import PIX_CENTS_MAX, parse_amount, reais
 _TXID: Final = "{txid:[a-zA-Z0-9]{26,35}}"
 _AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _VALID_DAYS: Final = 30
-"""For how long it can be paid late unless said, as in the standard."""
+"""The standard's default number of days for late payment."""
 _VALID_DAYS_MAX: Final = 999
 
 
 class CobvWire:
-    """Locations of hybrid boletos have the same path with another length: these routes come before theirs."""
+    """The routes of cobv. Locations of hybrid boletos have the same path, with a shorter last part: these routes must
+    be added before theirs."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -94,7 +95,7 @@ class CobvWire:
 
 
 def _cobv(txid: str, body: dict[str, Any]) -> Cobv:
-    """The charge a PUT describes; Invalid names the first property that breaks the standard's rule."""
+    """Read the charge of a PUT; Invalid names the first property that breaks a rule of the standard."""
     value, payer = _object(body, "valor"), _object(body, "devedor")
     amount_cents = _hundredths(value.get("original"), "cobv.valor.original")
     due_on, days = _calendar(body)
@@ -139,7 +140,7 @@ def _terms(value: dict[str, Any], amount_cents: int, due_on: date, days: int) ->
 
 
 def _either(value: dict[str, Any], name: str, percent: int) -> tuple[int, int]:
-    """Cents, and hundredths of a percent: one of the two, or neither."""
+    """Return cents and hundredths of a percent; at most one of the two is not 0."""
     given = _object(value, name)
     if not given:
         return 0, 0

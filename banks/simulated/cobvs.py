@@ -1,4 +1,4 @@
-"""Charges with a due date (cobv) in the books of the simulated bank: rows of simulated_cob that have one."""
+"""Charges with a due date (cobv) in the simulated bank's books: the rows of simulated_cob with a due date."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime
@@ -17,7 +17,7 @@ from runtime.seal import SIMULATED_COB_PAYER, Seal
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 REFUSED: Final = "CobVOperacaoInvalida"
 NOT_ACTIVE: Final = Rejected(REFUSED, "A cobrança já não está ATIVA.")
-# By what the statement says became of a cobv.
+# By the result of the statement put_cobv.
 _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
     "put": Done(None),
     "no_location": Rejected(REFUSED, "A location informada não existe."),
@@ -27,7 +27,7 @@ _ANSWERS: Final[dict[str, Done[None] | Rejected]] = {
 
 
 class CobPayer(Struct, frozen=True):
-    """The devedor of a charge; kept sealed."""
+    """The payer (devedor) of a charge; stored sealed."""
 
     name: str | None
     document: str | None
@@ -58,7 +58,7 @@ def sealed_payer(seal: Seal, name: str | None, document: str | None, txid: str) 
 
 
 class SimulatedCobvs:
-    """`prefix` is what locations begin with, `look` answers what was paid by txid."""
+    """The cobvs of one world. `prefix` begins each location; `look` returns a charge's state with its payments."""
 
     def __init__(
         self,
@@ -132,5 +132,5 @@ class SimulatedCobvs:
 
 
 def _left_s(terms: PaymentTerms, due_on: date, since: datetime) -> int:
-    """Until the end of its last day."""
+    """Return the seconds from `since` until the end of the last payable day."""
     return max(int((expires_at(terms, due_on) - since).total_seconds()), 1)

@@ -1,4 +1,4 @@
-"""The simulated bank's control API: pay, make the bank fail; and its callbacks to receivers."""
+"""The simulated bank's control API (pay, make the bank fail), and its callbacks to receivers."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ from runtime.postgres import DB_UNAVAILABLE
 
 TIMES_MAX = 100
 REGISTERED_S_MAX = 5.0
-"""How long a payment waits for its charge to be registered: the merchant's worker may still be registering it."""
+"""How long a payment waits for its cob, which a worker may still be registering."""
 
 DELAY_MS_MAX = 60_000
 
@@ -47,13 +47,13 @@ class ControlRoutes:
         ]
 
     async def pay(self, request: web.Request) -> web.Response:
-        """{charge_id or txid, amount?, times?, force?}; {payments: [{end_to_end_id, txid, amount, paid_at}]}.
+        """{charge_id or txid, amount?, times?, force?}; returns {payments: [{end_to_end_id, txid, amount, paid_at}]}.
 
-        {amount, txid?, stray: true}: to the key by hand, or for a txid that is no cob's; `garbled: true`: listed so
-        that it cannot be read.
+        {amount, txid?, stray: true}: pays directly to the key, or with a txid that no cob has; `garbled: true`: the PIX
+        is listed in an unreadable form.
 
-        A payer's bank looks before it pays: the cob must be ATIVA and in time, unless `force` says that the
-        money was on its way already. A boleto is named by number or line instead (`pay_boleto`).
+        A payer's bank checks before it pays: the cob must be ATIVA and not expired, unless `force` says that the money
+        was under way already. A boleto is named by number or line instead (`pay_boleto`).
         """
         body = await asked_body(request)
         if is_of_boleto(body):
@@ -82,7 +82,7 @@ class ControlRoutes:
         cob = await self._registered(txid)
         if body.get("force") is not True:
             self._check_payable(cob)
-        # To the millisecond, as the SPI settles; the same payment `times` over is several of one instant.
+        # To the millisecond, as in the SPI; the payments of one request have the same instant.
         now = to_millisecond(self._bank.now())
         asked = cob.due(now) if amount_cents is None else AmountDue(total_cents=amount_cents)
         paid = [
@@ -133,7 +133,8 @@ class ControlRoutes:
             raise Wrong(409, "the charge's time has passed")
 
     async def set_fault(self, request: web.Request) -> web.Response:
-        """{fault: one of FAULTS, ms?: of slow, of each answer}: how the bank behaves from now on, over restarts too."""
+        """{fault: one of FAULTS, ms?: the delay of each answer for slow}: the bank's behaviour from now on, also after
+        a restart."""
         asked = await asked_body(request)
         fault, ms = asked.get("fault"), asked.get("ms")
         if fault not in FAULTS:
@@ -151,7 +152,7 @@ class ControlRoutes:
 
 
 class Teller:
-    """Calls receivers back: POST {webhookUrl}/pix with what arrived until they answer 200, at most 12 times."""
+    """Calls receivers back: POSTs received PIX to {webhookUrl}/pix until the answer is 200, at most 12 times."""
 
     def __init__(self, bank: SimulatedBank, wire: Wire, http: aiohttp.ClientSession) -> None:
         self._bank = bank
@@ -163,7 +164,7 @@ class Teller:
         self._rung.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._rung.clear()
             more = False
@@ -184,7 +185,7 @@ class Teller:
                     pass
 
     async def tell(self) -> int:
-        """Call back what is due, PIX of one key together; answers how many were due."""
+        """Make the due callbacks, the PIX of one address together; returns how many PIX were due."""
         due = await self._bank.claim_untold(limit=_TELL_AT_ONCE, attempts_max=_TELL_ATTEMPTS)
         told = await post_by_url(
             self._http,

@@ -1,4 +1,4 @@
-"""Requests to the simulated bank's control API, and their refusal."""
+"""Parses requests to the simulated bank's control API and refuses wrong ones."""
 
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ Rules = TypeVar("Rules", bound=Struct)
 
 
 class Wrong(web.HTTPException):
-    """The control API cannot do this; aiohttp answers it as {"message": ...}."""
+    """A refusal by the control API; aiohttp answers with {"message": ...}."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status_code = status
@@ -27,7 +27,7 @@ async def asked_body(request: web.Request) -> dict[str, Any]:
 
 
 async def asked_rules(request: web.Request, rules: Rules) -> Rules:
-    """These rules, changed as the body says."""
+    """Return the rules with the changes in the body."""
     asked = await asked_body(request)
     try:
         return msgspec.convert({**msgspec.structs.asdict(rules), **asked}, type(rules))
@@ -43,7 +43,7 @@ def asked_times(body: dict[str, Any], *, times_max: int) -> int:
 
 
 def asked_amount(body: dict[str, Any], *, cents_max: int) -> int | None:
-    """Cents, None when no amount is given."""
+    """Return the amount in cents; None if none is given."""
     if (amount := body.get("amount")) is None:
         return None
     try:

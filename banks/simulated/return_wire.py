@@ -1,7 +1,7 @@
-"""The simulated bank's returns over HTTP: the devolucao of API Pix v2, and transfers to PIX keys.
+"""The simulated bank's outgoing money over HTTP: the devolucao of API Pix v2, and transfers to PIX keys.
 
-Transfers have a wire of this bank's own, under /transfers/v1, in the manner of API Pix (docs/decisions/0007). The rules
-that say how long money is on its way, and whether it arrives, are switched at /simulated/refund-rules.
+Transfers have an API of this bank's own, under /transfers/v1, in the style of API Pix (docs/decisions/0007). The rules
+for how long money is under way and whether it arrives are set at /simulated/refund-rules.
 """
 
 import re
@@ -106,7 +106,7 @@ class ReturnWire:
         )
 
     async def set_rules(self, request: web.Request) -> web.Response:
-        """Any of {settle_after_s, fails}, for what is asked for from now on; answers both."""
+        """Any of {settle_after_s, fails}, for requests from now on; returns both."""
         rules = await asked_rules(request, await self._returns.rules())
         if not 0 <= rules.settle_after_s <= SETTLE_AFTER_S_MAX:
             raise Wrong(400, f"settle_after_s must be from 0 to {SETTLE_AFTER_S_MAX:.0f}")
@@ -117,7 +117,7 @@ class ReturnWire:
         return web.json_response(msgspec.structs.asdict(await self._returns.rules()))
 
     async def take_back(self, request: web.Request) -> web.Response:
-        """{end_to_end_id, amount?}: the bank gives a PIX back to its payer, all of it unless said otherwise."""
+        """{end_to_end_id, amount?}: the bank returns a PIX to its payer (MED), by default the whole amount."""
         body = await asked_body(request)
         end_to_end_id = body.get("end_to_end_id")
         pix = await self._wire.bank.booked_pix(end_to_end_id) if isinstance(end_to_end_id, str) else None

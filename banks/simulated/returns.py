@@ -1,7 +1,7 @@
-"""The simulated bank's returns: devolucoes of PIX it received, and PIX it sends to keys.
+"""The simulated bank's outgoing money: devolucoes of received PIX, and PIX sent to keys.
 
-Whether they are settled, or failed, follows from the clock and from rules that can be switched (`ReturnRules`): no task
-runs in the background.
+Whether one is settled or failed follows from the clock and from switchable rules (`ReturnRules`); no task runs in the
+background.
 """
 
 import re
@@ -20,12 +20,12 @@ from banks.transfers import PIX_UNKNOWN, Return, Sent, SentTransfer, Transfer
 from runtime.postgres import Pool, session, transaction
 
 WITHIN: Final = timedelta(days=90)
-"""From the settlement of the PIX, as in API Pix."""
+"""The limit for a devolucao after the settlement of the PIX, as in API Pix."""
 ASKED_FOR: Final = "ORIGINAL"
 TAKEN_BACK: Final = "MED_FRAUDE"
-"""The natureza of a devolucao that the receiver asked for, and of one that the bank began."""
+"""The natureza of a devolucao requested by the receiver, and of one begun by the bank."""
 ISPB: Final = "99999994"
-"""The bank's number in the payment system, as in its endToEndIds and rtrIds. No real bank has it."""
+"""The bank's number in the payment system, part of its endToEndIds and rtrIds. No real bank has it."""
 
 _PER_PAGE: Final = 100
 _ALPHABET = string.ascii_letters + string.digits
@@ -41,7 +41,7 @@ _TOLD: Final[dict[Status, Literal["processing", "done", "not_done"]]] = {
 
 
 class ReturnRules(Struct, frozen=True):
-    """How long a return takes, and whether it fails then."""
+    """How long a devolucao or transfer takes, and whether it then fails."""
 
     settle_after_s: float
     fails: bool
@@ -113,20 +113,20 @@ class SimulatedReturns:
         return NotFound() if booked is None else self.sent(booked, booked.end_to_end_id)
 
     async def take_back(self, end_to_end_id: str, amount_cents: int) -> BookedReturn | Rejected:
-        """The bank gives a PIX back of its own accord (MED), as after a fraud that its payer told of."""
+        """Return a PIX on the bank's own initiative (MED), as after a fraud that the payer reported."""
         asked = Return(id=secrets.token_hex(16), end_to_end_id=end_to_end_id, amount_cents=amount_cents)
         return await self.put_return(asked, natureza=TAKEN_BACK)
 
     async def put_return(
         self, asked: Return, *, once: bool = False, natureza: str = ASKED_FOR
     ) -> BookedReturn | Rejected:
-        """Book a devolucao. The same asked again changes nothing, or is refused when the id is good for `once`."""
+        """Book a devolucao. A repetition with the same id changes nothing; with `once` it is refused."""
         if _ID.fullmatch(asked.id) is None:
             return Rejected("PixDevolucaoInvalida", "O id não respeita o schema.")
         now = self.now()
         key = {"world": self._world, "end_to_end_id": asked.end_to_end_id}
         async with transaction(self._pool) as conn:
-            # Returns of one PIX wait for each other here: the sum below counts the one before.
+            # The row lock serializes the devolucoes of one PIX, so that the sum below counts earlier ones.
             received = await hold_pix(conn, **key) or await hold_boleto_pix(conn, **key)
             if received is None:
                 return Rejected(PIX_UNKNOWN, "O Pix não foi encontrado.")
@@ -165,7 +165,7 @@ class SimulatedReturns:
             return await find_returns(conn, world=self._world, end_to_end_ids=end_to_end_ids)
 
     async def put_transfer(self, asked: Transfer) -> BookedTransfer | Rejected:
-        """Book a PIX to a key. The same asked again changes nothing."""
+        """Book a PIX to a key. A repetition with the same id changes nothing."""
         if _ID.fullmatch(asked.id) is None:
             return Rejected("TransferenciaInvalida", "O id não respeita o schema.")
         now = self.now()
@@ -201,7 +201,7 @@ class SimulatedReturns:
     async def transfer_page(
         self, since: datetime, until: datetime, *, page: int, per_page: int
     ) -> tuple[list[BookedTransfer], int]:
-        """One page (from 0) of what was asked for in the interval, and how many there are in all."""
+        """Return one page (from 0) of the transfers requested in the interval, and their total number."""
         of = {"world": self._world, "since": since, "until": until}
         async with session(self._pool) as conn:
             total = await count_transfers(conn, **of)
@@ -231,7 +231,7 @@ class SimulatedReturns:
             return await find_rules(conn, world=self._world)
 
     async def set_rules(self, rules: ReturnRules) -> None:
-        """For what is asked for from now on."""
+        """Set the rules for devolucoes and transfers requested from now on."""
         async with session(self._pool) as conn:
             await set_rules(conn, world=self._world, settle_after_s=rules.settle_after_s, fails=rules.fails)
 
@@ -253,5 +253,5 @@ class SimulatedReturns:
 
 
 def _reference(kind: str, at: datetime) -> str:
-    """An endToEndId (E) or rtrId (D): 32 characters."""
+    """Return a new endToEndId (E) or rtrId (D), 32 characters."""
     return f"{kind}{ISPB}{at:%Y%m%d%H%M}" + "".join(secrets.choice(_ALPHABET) for _ in range(11))

@@ -1,4 +1,4 @@
-"""Received PIX and returns as API Pix v2 shows them, with what Banco do Brasil adds."""
+"""The JSON of received PIX and devolucoes in API Pix v2, with Banco do Brasil's additions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def shown_return(returns: SimulatedReturns, booked: BookedReturn) -> dict[str, A
 
 
 def shown_sent(returns: SimulatedReturns, booked: BookedReturn | BookedTransfer, *, done: str) -> dict[str, Any]:
-    """`done` is what the bank calls money that arrived."""
+    """Return a devolucao or transfer as JSON. `done` is the bank's status for money that arrived."""
     status = returns.status(booked)
     times = {"solicitacao": iso(booked.asked_at)}
     if status == "DONE":

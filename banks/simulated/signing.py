@@ -1,4 +1,4 @@
-"""What a location answers: the signed payload of a cob (JWS, ES256), and the key set it is verified with.
+"""The answers of locations: the signed payload of a cob (JWS, ES256), and the key set that verifies it.
 
 Source: Manual de Padroes para Iniciacao do Pix, section on the payload; the header has alg, kid, jku and x5t.
 """
@@ -53,7 +53,7 @@ class Signer:
 
     def __init__(self, kid: str, private: ec.EllipticCurvePrivateKey, certificate: bytes, *, jku: str) -> None:
         self._private = private
-        # RFC 7515: base64url of the digest's bytes; plain base64 is a well-known mistake.
+        # RFC 7515: base64url of the digest's bytes. Plain base64 would be a well-known mistake.
         x5t = _b64(sha1(certificate, usedforsecurity=False).digest())
         self._header = _b64(_encode({"alg": "ES256", "typ": "JWT", "kid": kid, "jku": jku, "x5t": x5t}))
         numbers = private.public_key().public_numbers()
@@ -72,14 +72,14 @@ class Signer:
         self.jwks = _encode({"keys": [key]})
 
     def sign(self, payload: bytes) -> bytes:
-        """A compact JWS."""
+        """Return the payload as a compact JWS."""
         text = f"{self._header}.{_b64(payload)}".encode()
         r, s = decode_dss_signature(self._private.sign(text, ec.ECDSA(SHA256())))
         return text + b"." + _b64(r.to_bytes(_COORDINATE_BYTES) + s.to_bytes(_COORDINATE_BYTES)).encode()
 
 
 async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Signer:
-    """The signer of the stored key; made and stored the first time."""
+    """Return the signer with the stored key; the key is made and stored at first use."""
     kid = seal.blind("simulated bank, signing key")[:_KID_CHARACTERS]
     async with session(pool) as conn:
         kept = await find_key(conn, kid=kid)
@@ -97,7 +97,8 @@ async def open_signer(pool: Pool, seal: Seal, *, jku: str, now: datetime) -> Sig
 
 
 def payload(cob: BookedCob, *, now: datetime) -> bytes:
-    """The payload of a cob or cobv as it stands. Anybody with the QR may read it, so it does not name the payer."""
+    """Return the present payload of a cob or cobv. Anyone with the QR Code can read it, so it does not name the
+    payer."""
     calendar: dict[str, object] = {"criacao": iso(cob.created_at), "apresentacao": iso(now)}
     value: dict[str, object] = {"original": reais(cob.amount_cents), "modalidadeAlteracao": 0}
     if cob.due_on is None or cob.agreed is None:
@@ -120,7 +121,7 @@ def payload(cob: BookedCob, *, now: datetime) -> bytes:
 
 
 def problem(kind: str, status: int, title: str, detail: str, violations: list[dict[str, str]] | None = None) -> bytes:
-    """An error as API Pix writes it (RFC 7807): media type application/problem+json."""
+    """Return the body of an API Pix error (RFC 7807), media type application/problem+json."""
     told: dict[str, object] = {
         "type": f"https://pix.bcb.gov.br/api/v2/error/{kind}",
         "title": title,

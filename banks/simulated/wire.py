@@ -1,7 +1,7 @@
-"""The simulated bank over HTTP: API Pix v2 as Banco do Brasil speaks it, OAuth, locations.
+"""The simulated bank over HTTP: Banco do Brasil's variant of API Pix v2, OAuth, locations.
 
-Deviations of the real bank that can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead
-of pixCopiaECola), "put_200" (instead of 201) and "shape_a" (errors as {erros: [...]}).
+Further deviations of the real bank can be switched on for tests: `quirks` holds any of "textoImagemQRcode" (instead of
+pixCopiaECola), "put_200" (instead of 201) and "shape_a" (errors as {erros: [...]}).
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE
 
 FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
-"""timeout_before: a change is never begun, nor answered. cut: it is done, its answer breaks off. error500, html: all
-but tokens is answered like that, and nothing is done."""
+"""timeout_before: a change is neither performed nor answered. cut: a change is performed, but its answer breaks off.
+error500, html: every request except for tokens gets that answer, and nothing is performed."""
 SLOW_S = 5.0
 PAGES_MAX = 1_000
 SCOPES: Final = frozenset(
@@ -54,14 +54,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """The one application that is registered at the bank."""
+    """The one application registered at the bank."""
 
     client_id: str
     client_secret: str
     app_key: str
     app_key_param: str = "gw-dev-app-key"
     token_key: bytes
-    """Tokens are signed and not kept: they outlive a restart of the bank."""
+    """Tokens are signed, not stored, so they survive a restart of the bank."""
     token_life_s: int = 600
 
 
@@ -78,7 +78,7 @@ class Invalid(Exception):
 
 @web.middleware
 async def books_may_be_away(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """503 while PostgreSQL is away; a request that was under way may have been carried out."""
+    """Answer 503 while PostgreSQL is unavailable; the request may have been performed all the same."""
     try:
         return await handler(request)
     except DB_UNAVAILABLE:
@@ -87,7 +87,7 @@ async def books_may_be_away(request: web.Request, handler: Handler) -> web.Strea
 
 
 class Wire:
-    """The handlers, and the fault they answer with (`fault`, one of FAULTS)."""
+    """The handlers of API Pix, and the fault they simulate (`fault`, one of FAULTS)."""
 
     def __init__(
         self,
@@ -101,14 +101,15 @@ class Wire:
         self.bank = bank
         self.fault = "up"
         self.pages_max = PAGES_MAX
-        """Of received PIX; an interval that has more is refused."""
+        """The most pages of received PIX; an interval with more is refused."""
         self._signer = signer
         self._access = access
         self._quirks = quirks
         self._slow_s = slow_s
         self.delay_s: float | None = None
-        """Of `slow`, when it was asked for."""
-        # Hundreds of requests a second cost a few statements: this bank must not be what is slow in a bench.
+        """The requested delay for `slow`; None for the default."""
+        # Batching turns hundreds of requests a second into a few statements: this bank must not be the bottleneck of a
+        # bench.
         self._puts = Batcher(bank.put_cobs, lanes=2, batch_max=_BATCH)
         self._looks = Batcher(bank.booked_cobs, lanes=2, batch_max=_BATCH)
         self._places = Batcher(self._make_places, lanes=2, batch_max=_BATCH)
@@ -116,12 +117,12 @@ class Wire:
         self.app_key_param = access.app_key_param
 
     def play(self, played: PlayedFault) -> None:
-        """Answer like that from now on."""
+        """Simulate this fault from now on."""
         self.fault = played.fault
         self.delay_s = None if played.delay_ms is None else played.delay_ms / 1_000
 
     def forget_tokens(self) -> None:
-        """No token issued so far is good any more."""
+        """Invalidate all tokens issued so far."""
         self._epoch += 1
 
     def routes(self) -> list[web.RouteDef]:
@@ -148,7 +149,7 @@ class Wire:
             if fault == "down":
                 _cut(request)
             if fault == "slow":
-                # Read first: it is done in the end, also when the caller has left by then.
+                # Read the body first, so that the request is performed even if the caller disconnects meanwhile.
                 await request.read()
                 await asyncio.sleep(self._slow_s if self.delay_s is None else self.delay_s)
             if fault == "timeout_before" and _changes(request):
@@ -161,7 +162,7 @@ class Wire:
                 response = await handle(request)
             except Invalid as invalid:
                 response = self._problem(invalid)
-            # Reads are answered: a caller that lost an answer can ask what became of its request.
+            # Reads are answered, so that a caller whose answer was lost can find out what happened.
             if fault == "lost_reply" and _changes(request):
                 _cut(request)
             if fault == "cut" and _changes(request):
@@ -233,7 +234,7 @@ class Wire:
         return hmac.new(self._access.token_key, b"%d." % self._epoch + said, "sha256").hexdigest().encode()
 
     def _granted(self, request: web.Request) -> frozenset[str] | None:
-        """The scopes of a good bearer token, else None."""
+        """Return the scopes of a valid bearer token, else None."""
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         said, _, mac = token.encode("utf-8", "surrogateescape").partition(b".")
         if kind.lower() != "bearer" or not hmac.compare_digest(mac, self._mac(said)):
@@ -277,7 +278,7 @@ class Wire:
         return web.json_response(self.shown(cob) | await self.received_of(cob))
 
     async def received_of(self, cob: BookedCob) -> dict[str, Any]:
-        """What it was paid with, left out when that is nothing."""
+        """Return the charge's payments as `pix`, which is left out if there are none."""
         pix = await self.bank.pix_of(cob.txid)
         return {"pix": await self._shown(pix)} if pix else {}
 
@@ -348,7 +349,7 @@ class Wire:
             raise Invalid("PixConsultaInvalida", 400, "Há Pix demais no intervalo.", of="fim")
         paging = shown_paging(page, per_page, total)
         shown: dict[str, Any] = {"parametros": {"inicio": iso(since), "fim": iso(until), "paginacao": paging}}
-        if rows:  # the real bank leaves an empty list out
+        if rows:  # the real bank leaves out an empty list
             shown["pix"] = await self._shown(rows)
         return web.json_response(shown)
 
@@ -384,7 +385,7 @@ class Wire:
 
 
 def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
-    """The cob a PUT describes; Invalid names the first property that breaks the standard's rule."""
+    """Read the cob of a PUT; Invalid names the first property that breaks a rule of the standard."""
     if _TXID.fullmatch(txid) is None:
         raise Invalid("CobOperacaoInvalida", 400, "O txid não respeita o schema.", of="txid", value=txid[:40])
     amount = _object(body, "valor").get("original")
@@ -449,7 +450,7 @@ def _object(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def asked_interval(request: web.Request) -> tuple[datetime, datetime]:
-    """Of a list of the bank: from `inicio` to `fim`."""
+    """Read the interval of a list, from `inicio` to `fim`."""
     since, until = _instant(request, "inicio"), _instant(request, "fim")
     if not timedelta() <= until - since <= RECEIVED_WIDTH_MAX:
         raise Invalid("PixConsultaInvalida", 400, "O intervalo vai até 5 dias.", of="fim")
@@ -457,7 +458,7 @@ def asked_interval(request: web.Request) -> tuple[datetime, datetime]:
 
 
 def asked_page(request: web.Request) -> tuple[int, int]:
-    """Which page, from 0, and of how many items."""
+    """Read the page (from 0) and the number of items per page."""
     page = _number(request, "paginacao.paginaAtual", 0, maximum=1_000_000)
     return page, _number(request, "paginacao.itensPorPagina", PAGE, maximum=PAGE) or PAGE
 
@@ -510,7 +511,8 @@ def _asks_token(request: web.Request) -> bool:
 
 
 def _changes(request: web.Request) -> bool:
-    """What the caller named, so that it can ask again when the answer is lost; a new location is not."""
+    """Whether the request changes something under an id of the caller's, which can be read if the answer is lost; a new
+    location has no such id."""
     return request.method in ("PUT", "PATCH") or (request.method == "POST" and request.path.startswith("/cobrancas/"))
 
 
@@ -524,7 +526,7 @@ async def _hang(request: web.Request) -> None:
 
 
 async def _break_off(request: web.Request, response: web.StreamResponse) -> None:
-    """Send half of an answer whose Content-Length is that of the whole."""
+    """Send half of an answer, with the Content-Length of the whole."""
     assert isinstance(response, web.Response)
     body = response.body if isinstance(response.body, bytes) else b""
     broken = web.StreamResponse(status=response.status, headers={"Content-Type": response.content_type})

@@ -1,10 +1,11 @@
--- Cells: which one a schema is, where the others are, and which numbers of boletos are whose (runtime/cells/directory.py).
+-- Cells: the number of this one, the addresses of the others, and the boleto number blocks of each
+-- (runtime/cells/directory.py).
 
 -- name: own
 SELECT number FROM this_cell;
 
 -- name: others
--- Of a move that was cut off nobody waits for the end.
+-- A hold older than 60 s does not count: its move was interrupted.
 SELECT number, name, addresses_sealed, next_sealed, coalesce(held_since > now() - interval '60 s', false) AS held
 FROM cell ORDER BY number;
 
@@ -12,12 +13,12 @@ FROM cell ORDER BY number;
 SELECT first, last, number FROM number_block ORDER BY first;
 
 -- name: has_email
--- Whether this e-mail signs in here.
+-- Whether a dashboard user of this cell has this e-mail.
 SELECT EXISTS (SELECT FROM dashboard_user WHERE email = :email) AS known;
 
 -- name: accounts
 SELECT count(*) AS accounts FROM account;
 
 -- name: numbers
--- Of the other cells; known at home.
+-- The numbers of the other cells; only the home cell stores them.
 SELECT number FROM cell;

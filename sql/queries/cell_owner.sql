@@ -1,14 +1,15 @@
--- What the owner of the tables does with cells: `quita cell add` and `quita cell move` (commands/cells).
+-- Statements about cells that run as the owner of the tables: `quita cell add` and `quita cell move` (commands/cells).
 
 -- name: lock
--- One change of the directory at a time; and whoever does not get it is connected to the same database.
+-- Allows one change of the directory at a time. Also shows whether two DSNs name one database: the second does not get
+-- the lock.
 SELECT pg_try_advisory_lock(7203415509) AS locked;
 
 -- name: unlock
 SELECT pg_advisory_unlock(7203415509) AS unlocked;
 
 -- name: next_number
--- Numbers are never given twice: ids of a cell that is no longer served would name another.
+-- Numbers are never reused: the ids of a removed cell would then name another cell.
 SELECT coalesce(max(number), 0) + 1 AS number FROM cell;
 
 -- name: become
@@ -21,7 +22,7 @@ INSERT INTO cell (number, name, addresses_sealed, added_at) VALUES (:number, :na
 INSERT INTO number_block (first, last, number) VALUES (:first, :last, :number) ON CONFLICT DO NOTHING;
 
 -- name: moving
--- From now on each process prepares itself for the next address, and looks often whether requests are to be held back.
+-- From now on each process prepares for the next address, and checks often whether requests must be held back.
 UPDATE cell SET next_sealed = :next_sealed WHERE number = :number;
 
 -- name: hold
@@ -37,7 +38,7 @@ UPDATE cell SET addresses_sealed = next_sealed, next_sealed = NULL, held_since =
 UPDATE cell SET addresses_sealed = :addresses_sealed WHERE number = :number;
 
 -- name: platform
--- What the platform has set for all its accounts, which a new cell begins with.
+-- The platform's settings for all accounts, copied to a new cell.
 SELECT (SELECT pix_key FROM receiving_key) AS receiving_key, (SELECT set_at FROM receiving_key) AS set_at,
        (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 
@@ -64,7 +65,8 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = :schema) AS there;
 SELECT CASE WHEN is_called THEN last_value + 49 ELSE last_value - 1 END AS last FROM boleto_control;
 
 -- name: tables
--- By what logical replication knows them: partitioned tables as a whole, and what has no key by its whole rows.
+-- The tables as logical replication needs them: whether partitioned (replicated as a whole), and whether there is a
+-- primary key (else rows are identified by all columns).
 SELECT c.relname::text AS name, c.relkind = 'p' AS partitioned, c.relispartition AS part,
        EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary) AS keyed,
        (SELECT n.nspname FROM pg_namespace n WHERE n.oid = c.relnamespace)::text AS schema
@@ -77,7 +79,7 @@ SELECT s.sequencename::text AS name, s.start_value, s.min_value, s.max_value, s.
 FROM pg_sequences s WHERE s.schemaname = current_schema() ORDER BY s.sequencename;
 
 -- name: position
--- How far the log is written; whether it can be decoded.
+-- The current WAL position, and the WAL level (logical decoding needs `logical`).
 SELECT pg_current_wal_lsn()::text AS lsn, current_setting('wal_level') AS level;
 
 -- name: copying
@@ -87,11 +89,11 @@ FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid
 WHERE s.subname = :name AND s.subdbid = (SELECT oid FROM pg_database WHERE datname = current_database());
 
 -- name: replayed
--- Whether the slot's reader has everything up to there.
+-- Whether the slot's reader has confirmed everything up to :lsn.
 SELECT coalesce(confirmed_flush_lsn >= :lsn::text::pg_lsn, false) AS replayed FROM pg_replication_slots WHERE slot_name = :name;
 
 -- name: end_reader
--- Of a slot that is to be dropped: the subscription of a move that was cut off reads on.
+-- Ends the reader of a slot that is to be dropped: the subscription of an interrupted move still reads from it.
 SELECT pg_terminate_backend(active_pid) AS ended FROM pg_replication_slots WHERE slot_name = :name AND active_pid IS NOT NULL;
 
 -- name: make_slot
@@ -104,7 +106,7 @@ SELECT pg_drop_replication_slot(:name::text) IS NOT NULL AS dropped;
 SELECT setval(:name::text::regclass, :last_value) AS last_value;
 
 -- name: fenced
--- Tables that refuse writes, as the move to another server has them do.
+-- Tables that refuse writes because a move has fenced them.
 SELECT c.relname::text AS name FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 WHERE t.tgname = 'moved_away' AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname;
 

@@ -1,11 +1,13 @@
--- What the roles of an installation may do (sql/roles.py). A name cannot be a parameter of GRANT: the statements to be run are
--- written by the server, which quotes names, and only those that change something.
+-- The rights of an installation's roles (sql/roles.py). A name cannot be a parameter of GRANT, so these statements
+-- return the GRANT and REVOKE statements to run: the server quotes the names, and returns only those that change
+-- something.
 
 -- name: me
 SELECT current_user::text AS role;
 
 -- name: find
--- Whether grants bind a role: not one that may do anything, may become the owner of the tables, or owns the database.
+-- Whether grants bind a role. They do not bind a superuser, a role that can create roles or become the owner of the
+-- tables, or the owner of the database.
 SELECT r.rolname::text AS role,
        NOT (r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER')
             OR EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)) AS bound
@@ -15,8 +17,8 @@ FROM pg_roles r WHERE r.rolname = :role;
 SELECT format('CREATE ROLE %I LOGIN PASSWORD %L', :role::text, :verifier::text) AS text;
 
 -- name: grant
--- `hidden`: columns that are left out, with commas between them; all others are granted one by one then. Whatever else the role
--- was given on tables, views and sequences of this schema is taken back, on partitions too.
+-- `hidden`: columns to leave out, comma-separated; all others are then granted one by one. Any other right of the role
+-- on tables, views and sequences of this schema is revoked, on partitions too.
 WITH relation AS (
     SELECT oid, relname, relkind, relacl, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind FROM pg_class
     WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'S')
@@ -45,7 +47,8 @@ SELECT format('%s %s ON %s %I %s %I', verb,
 FROM change GROUP BY verb, preposition, kind, relname ORDER BY verb DESC, relname;
 
 -- name: grant_rest
--- On the schema, on functions with their owner's rights, and temporary tables: :acts says whether the role needs these two.
+-- Rights on the schema, on SECURITY DEFINER functions and on temporary tables. :acts: whether the role gets the latter
+-- two.
 SELECT text FROM (
     SELECT format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), :role::text) AS text
     WHERE NOT has_schema_privilege(:role::text, current_schema(), 'USAGE')
@@ -67,7 +70,7 @@ SELECT text FROM (
 ) AS s;
 
 -- name: settings
--- Defaults of a role's sessions in this database, those that it has not yet.
+-- Sets the defaults that the role's sessions in this database do not have yet.
 SELECT format('ALTER ROLE %I IN DATABASE %I SET %I = %L', :role::text, current_database(), name, value) AS text
 FROM unnest(:names::text[], :values::text[]) AS s (name, value)
 WHERE NOT EXISTS (
@@ -75,6 +78,6 @@ WHERE NOT EXISTS (
     WHERE r.rolname = :role AND b.datname = current_database() AND name || '=' || value = ANY (d.setconfig));
 
 -- name: others
--- What is set otherwise in this session than asked, in the units of pg_settings.
+-- The settings that differ in this session from the given values, in the units of pg_settings.
 SELECT s.name FROM unnest(:names::text[], :values::text[]) AS s (name, value)
 LEFT JOIN pg_settings p ON p.name = s.name WHERE p.setting IS DISTINCT FROM s.value;

@@ -1,5 +1,5 @@
--- The schema as the catalogue knows it, for docs/schema.sql. Months and days of partitioned tables are left out: they
--- depend on the calendar.
+-- The schema from PostgreSQL's catalogue, for docs/schema.sql. Monthly and daily partitions are left out: they depend
+-- on the calendar.
 
 -- name: objects
 WITH relation AS (

@@ -1,4 +1,4 @@
--- Merchant accounts, partners, API credentials and their tokens, and the platform's own switches.
+-- Merchant accounts, partners, API credentials and their tokens, and the platform's own settings.
 
 CREATE TABLE account (
     account_id  uuid PRIMARY KEY,
@@ -7,33 +7,33 @@ CREATE TABLE account (
     city        text NOT NULL,
     -- NULL until the registration is complete; boletos need it (MERCHANT_ADDRESS_REQUIRED).
     address     jsonb,
-    -- blocked: was approved, and may issue nothing more until it is approved again.
+    -- blocked: the account was approved, and may issue nothing until it is approved again.
     kyc         text NOT NULL CHECK (kyc IN ('pending', 'approved', 'rejected', 'blocked')),
     kyc_reason  text CHECK (length(kyc_reason) BETWEEN 1 AND 500),
     kyc_at      timestamptz,
-    -- The key withdrawals go to, as it was registered; payout_change has what came after.
+    -- The payout key as registered; later changes are in payout_change.
     pix_key     text NOT NULL,
-    -- The key its charges are received under, when that is not the platform's (receiving_key).
+    -- The key under which its charges are received, if not the platform's (table receiving_key).
     receiving_key text,
-    -- Why staff let refunds by transfer go to others than the payer; NULL: they go to the payer.
+    -- Staff's reason for allowing refunds by transfer to others than the payer; NULL: only to the payer.
     refunds_to_others text CHECK (length(refunds_to_others) BETWEEN 1 AND 500),
     -- NULL means the platform's default.
     rate_per_s  integer CHECK (rate_per_s > 0),
     rate_burst  integer CHECK (rate_burst > 0),
-    -- What it is charged (domain/merchants/fees.py), whole; NULL means the platform's default.
+    -- The account's complete fee terms (domain/merchants/fees.py); NULL means the platform's default.
     fees        jsonb CHECK (fees ?& '{pix_bps,pix_cents,pix_cents_min,pix_cents_max,boleto_cents,withdrawal_cents}'),
-    -- Whom payers ask, as they are shown it; the telephone as E.164.
+    -- The contact shown to payers; the telephone number in E.164.
     contact_phone    text NOT NULL DEFAULT '',
     contact_whatsapp boolean NOT NULL DEFAULT false,
     contact_email    text NOT NULL DEFAULT '',
     created_at  timestamptz NOT NULL
 );
--- The platform's list of merchants, newest first: of all, of one state, by document, and by the beginning of a name.
+-- For the platform's list of merchants, newest first: of all, and of one state.
 CREATE INDEX account_created ON account (created_at, account_id);
 CREATE INDEX account_kyc ON account (kyc, created_at, account_id);
 
--- What staff looked at of a registration. `seen` is the SHA-256 of what stood there: what is corrected later was not
--- looked at (readmodels/dashboard/registration_review.py).
+-- The staff's checks of a registration. `seen` is the SHA-256 of the data checked: data corrected later counts as
+-- unchecked (readmodels/dashboard/registration_review.py).
 CREATE TABLE registration_check (
     account_id  uuid NOT NULL REFERENCES account,
     item        text NOT NULL CHECK (item IN ('company', 'address', 'people', 'payout_key', 'activity')),
@@ -43,7 +43,7 @@ CREATE TABLE registration_check (
     PRIMARY KEY (account_id, item)
 );
 
--- What staff noted about an account, for themselves; never changed.
+-- The staff's internal notes about an account; never changed.
 CREATE TABLE account_note (
     note_id     uuid PRIMARY KEY,
     account_id  uuid NOT NULL REFERENCES account,
@@ -53,8 +53,8 @@ CREATE TABLE account_note (
 );
 CREATE INDEX account_note_account ON account_note (account_id, written_at, note_id);
 
--- What payers recognise a merchant by: opaque PNGs that we wrote ourselves (commands/merchants/profile/logo.py), as it stands on
--- pages and paper, and as messengers preview a link. `digest` is of both, and part of their address.
+-- A merchant's logo as opaque PNGs that we encode ourselves (commands/merchants/profile/logo.py): `image` for pages and
+-- paper, `preview` for link previews in messengers. `digest` covers both and is part of their address.
 CREATE TABLE merchant_logo (
     account_id  uuid PRIMARY KEY REFERENCES account,
     digest      bytea NOT NULL CHECK (length(digest) = 16),
@@ -69,11 +69,12 @@ CREATE INDEX merchant_logo_digest ON merchant_logo (digest);
 CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
 CREATE INDEX account_document ON account (document, account_id);
 
--- Tell the planner of tables that were never analyzed how few values an account, a mode or a state has, of all tables of the
--- schema or of one. It takes any column of such a table for one of two hundred values, so that a range of an account's rows is as good to
--- it as a look-up by key; and a plan that was made then is kept until the table is analyzed, by when it may have many rows.
--- Where such columns alone are a key, as of an account's clock, each row has another. What ANALYZE has found stands. PostgreSQL
--- before 18 cannot be told.
+-- Tells the planner how few distinct values the columns for account, mode, state and the like have in tables never
+-- analyzed, for all tables of the schema or for one. Without it the planner assumes two hundred distinct values for any
+-- column of such a table, so that a range of an account's rows looks as cheap as a look-up by key; and such a plan is
+-- kept until the table is analyzed, by when it may have many rows. Left out are tables where such columns alone form a
+-- key (account_clock), since each row then differs, and columns with statistics from ANALYZE. PostgreSQL before 18
+-- offers no way to do this.
 CREATE FUNCTION expect_few_values(only_of text DEFAULT NULL) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     few record;
@@ -109,33 +110,33 @@ BEGIN
     RETURN told;
 END $$;
 
--- The cell that an id of ours was made in (runtime/cells/number.py).
+-- The cell in which an id of ours was made (runtime/cells/number.py).
 CREATE FUNCTION cell_of(id uuid) RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT (get_byte(uuid_send(id), 6) & 15) << 8 | get_byte(uuid_send(id), 7)
 $$;
 
--- Partners are registered at home; the other cells have a copy, which their workers keep.
+-- Partners are registered in the home cell; the other cells have a copy, which their workers update.
 CREATE TABLE integrator (
     integrador_code text PRIMARY KEY CHECK (integrador_code ~ '^INTG-[A-Z0-9]{6}$'),
     name            text NOT NULL,
-    -- In whichever cell.
+    -- May be in any cell.
     account_id      uuid,
     active          boolean NOT NULL,
     created_at      timestamptz NOT NULL,
-    -- Grows with each change, in the order in which they are committed.
+    -- Grows with each change, in commit order.
     version         bigint GENERATED BY DEFAULT AS IDENTITY
 );
 CREATE INDEX integrator_version ON integrator (version);
 
--- How far this cell's copy of the partners goes.
+-- The version up to which this cell has copied the partners.
 CREATE TABLE partner_copy (
     single          boolean PRIMARY KEY DEFAULT true CHECK (single),
     version         bigint NOT NULL
 );
 INSERT INTO partner_copy (version) VALUES (0);
 
--- The share of a payment that a partner is given, in basis points (250 is 2.5 %), and since when: a charge keeps the
--- share that was in force when it was issued. No row before an instant: none.
+-- A partner's share of a payment in basis points (250 is 2.5 %), and since when: a charge keeps the share in force when
+-- it was issued. No row before an instant means no share.
 CREATE TABLE integrator_share (
     integrador_code  text NOT NULL REFERENCES integrator,
     since            timestamptz NOT NULL,
@@ -143,7 +144,7 @@ CREATE TABLE integrator_share (
     PRIMARY KEY (integrador_code, since)
 );
 
--- Shares that one member of staff wants and another has to confirm.
+-- Shares proposed by one member of staff, which another must confirm.
 CREATE TABLE share_proposal (
     proposal_id      uuid PRIMARY KEY,
     integrador_code  text NOT NULL REFERENCES integrator,
@@ -168,7 +169,7 @@ CREATE TABLE credential (
     previous_secret_hash  bytea CHECK (length(previous_secret_hash) = 32),
     previous_until        timestamptz,
     scopes                text[] NOT NULL,
-    -- Chosen by its owner; NULL for those that came with the account.
+    -- Chosen by the owner; NULL for the credentials created with the account.
     name                  text CHECK (length(name) BETWEEN 1 AND 60),
     created_at            timestamptz NOT NULL,
     rotated_at            timestamptz,
@@ -193,7 +194,8 @@ CREATE INDEX access_token_expired ON access_token (expires_at);
 -- A rotation without overlap ends the tokens that the old secret got.
 CREATE INDEX access_token_client ON access_token (client_id);
 
--- The platform's own PIX key, which charges are received under; no row: each account's id, as the simulated bank takes it.
+-- The platform's own PIX key, under which charges are received. No row: each account's id serves as its key, which the
+-- simulated bank accepts.
 CREATE TABLE receiving_key (
     single   boolean PRIMARY KEY DEFAULT true CHECK (single),
     pix_key  text NOT NULL,
@@ -215,9 +217,9 @@ CREATE TABLE sandbox_clock (
     moved_at    timestamptz NOT NULL
 );
 
--- What is sealed otherwise than with the current key (runtime/seal.py: the first byte names it), in so many pages of a table
--- from one on: where the row is, the key that binds it, and the sealed bytes. `member` is of a jsonb column that has them in
--- base64: names with dots between them, from the outermost on.
+-- The values sealed with another key than the current one (runtime/seal.py: the first byte names the key), in `pages`
+-- pages of a table from page `first`: the row's position (ctid), the row key that the seal is bound to, and the sealed
+-- bytes. `member` is the dotted path of a jsonb column's member that holds the bytes in base64.
 CREATE FUNCTION sealed_otherwise(original text, sealed text, member text, bound text[], current integer, first bigint, pages bigint)
 RETURNS TABLE (at text, row_key text, bytes bytea) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -231,7 +233,7 @@ BEGIN
     USING format('(%s,0)', first)::tid, format('(%s,0)', first + pages)::tid, set_byte('\x00', 0, current);
 END $$;
 
--- Put what was sealed anew in the place of what it was, unless that has changed meanwhile; answers how many rows.
+-- Replaces sealed values by re-sealed ones, unless a value has changed meanwhile; returns how many rows.
 CREATE FUNCTION reseal(original text, sealed text, member text, places text[], before bytea[], after bytea[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -249,15 +251,15 @@ BEGIN
     RETURN rows;
 END $$;
 
--- The keys of SECRET_KEY by their ids, as their fingerprints: processes that hold other ones do not start
--- (runtime/servers/sealing_keys.py).
+-- The fingerprints of the keys in SECRET_KEY, by key id: a process with another key under one of these ids does not
+-- start (runtime/servers/sealing_keys.py).
 CREATE TABLE sealing_key (
     key_id       smallint PRIMARY KEY CHECK (key_id BETWEEN 1 AND 255),
     fingerprint  text NOT NULL
 );
 
--- Which cell this schema is, and at home (cell 0) where the others are. The number stands in every id that is made here
--- (runtime/cells/number.py); processes refuse a database whose number is not the one they were told.
+-- The number of this schema's cell, and in the home cell (0) the addresses of the others. Every id made here contains
+-- the number (runtime/cells/number.py); processes refuse a database whose number is not the expected one.
 CREATE TABLE this_cell (
     one     boolean PRIMARY KEY DEFAULT true CHECK (one),
     number  integer NOT NULL CHECK (number BETWEEN 0 AND 4095)
@@ -269,15 +271,15 @@ CREATE TABLE cell (
     name              text NOT NULL UNIQUE CHECK (name ~ '^[a-z][a-z0-9_-]{0,39}$' AND name <> 'home'),
     -- The addresses of its database for the application and for reports, with their passwords.
     addresses_sealed  bytea NOT NULL,
-    -- While it is being moved: where to, and since when requests to it wait for the end of that.
+    -- During a move: the new addresses, and since when requests to the cell wait for the move to end.
     next_sealed       bytea,
     held_since        timestamptz,
     added_at          timestamptz NOT NULL,
     moved_at          timestamptz
 );
 
--- Control numbers of boletos that a cell hands out, so that no two cells give one number: at home those of every other
--- cell, in a cell its own. What is in no block is home's.
+-- Blocks of boleto control numbers by cell, so that no two cells give out the same number. The home cell stores the
+-- blocks of all other cells, another cell its own. Numbers in no block belong to the home cell.
 CREATE TABLE number_block (
     first   bigint PRIMARY KEY CHECK (first > 0),
     last    bigint NOT NULL CHECK (last BETWEEN first AND 9999999999),

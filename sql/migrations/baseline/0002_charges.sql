@@ -1,10 +1,10 @@
 -- The write side of charges: rows that commands lock and change.
 --
--- A charge's id alone is its key: it is time-ordered, so new rows meet at the right edge of the index, and a bank, which
--- knows a charge only by its txid (the id in hex), finds it by the same key.
+-- The primary key is the charge's id alone. Ids are ordered by time, so new rows go to the right edge of the index. A
+-- bank names a charge by its txid (the id in hex), so its callbacks use the same key.
 
--- Here and in other tables that grow for ever, a number of changed rows calls for a vacuum: a fifth of a billion rows is
--- reached years too late.
+-- In this and other tables that grow without bound, autovacuum starts after a fixed number of changed rows. By the
+-- default, a fifth of the rows, a table of a billion rows would be vacuumed years too late.
 CREATE TABLE idempotency (
     first_used_at  timestamptz NOT NULL,
     replay_count   integer NOT NULL DEFAULT 0,
@@ -17,8 +17,8 @@ CREATE TABLE idempotency (
     -- Never purged: a forgotten key would let a money operation run again.
     PRIMARY KEY (account_id, test, key)
 ) WITH (
-    -- Vacuumed by the row: by a share of its rows, the larger a table is the later. Analyzed soon: connections keep plans that were
-    -- made while their table was empty, which may walk an account's rows for one of them, until statistics are new.
+    -- Vacuum after a fixed number of rows, as above. Analyze early: until there are new statistics, connections keep
+    -- plans made while the table was empty, which may walk all of an account's rows to find one.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
@@ -28,7 +28,7 @@ CREATE TABLE charge (
     account_id      uuid NOT NULL,
     charge_id       uuid NOT NULL,
     test            boolean NOT NULL,
-    -- The bank that carries it (COMPE code); of a test charge, the one that it would be carried by.
+    -- The bank of the charge (COMPE code); for a test charge, the bank it would have in production.
     bank            text NOT NULL CHECK (length(bank) = 3),
     payment_method  text NOT NULL CHECK (payment_method IN ('pix', 'boleto', 'boleto_hibrido', 'boleto_pix')),
     status          text NOT NULL CHECK (status IN ('pending', 'paid', 'expired', 'cancelled', 'refunded', 'failed')),
@@ -43,28 +43,29 @@ CREATE TABLE charge (
     location        text,
     -- Name, document, e-mail and phone of the payer, sealed; nothing personal is kept in the clear.
     payer_sealed    bytea,
-    -- The payer's document under a keyed fingerprint, to find the charge by. What tells of a payer is here, in rows that can
-    -- be changed, and never in the journal: it is erased here.
+    -- A keyed hash of the payer's document, for finding the charge. Payers' data is stored here, in rows that can be
+    -- changed, and never in the journal, so that it can be erased.
     payer_document_hash  text,
-    -- When its payer was erased: who pays it after that is not kept either.
+    -- When the payer was erased. The payer of a later payment is not stored either.
     payer_erased_at timestamptz,
     PRIMARY KEY (charge_id)
 ) WITH (
-    -- A charge that is paid stays on its page. Were pages full, its row would move to the last one and leave a gap, and the
-    -- next charges would each go into a gap of another old page, which after a checkpoint goes to the log whole.
+    -- Leaves room so that the new row version of a paid charge stays on its page. In full pages it would go to the last
+    -- page and leave a gap; new charges would then fill gaps in many old pages, each written to the WAL whole after a
+    -- checkpoint.
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- For every read of an account, and for the sweeper over all accounts: pending and past its time.
+-- Pending charges by expiry: for every read of an account, and for the sweeper over all accounts.
 CREATE INDEX charge_overdue ON charge (account_id, test, expires_at) WHERE status = 'pending';
 CREATE INDEX charge_expiring ON charge (expires_at) WHERE status = 'pending';
 -- Cancel and re-date by reference look at pending charges only.
 CREATE INDEX charge_reference ON charge (account_id, test, external_id, charge_id)
     WHERE status = 'pending' AND external_id IS NOT NULL;
 
--- How far the walks along the charges have come that erase payers after some time, one for each mode
--- (commands/payers/retention.py); and the charges they passed while their payer was still needed.
+-- The positions of the walks that erase payers after their retention period, one for each mode
+-- (commands/payers/retention.py), and the charges they passed whose payer was still needed.
 CREATE TABLE payer_retention (
     test       boolean PRIMARY KEY,
     charge_id  uuid NOT NULL
@@ -77,7 +78,8 @@ CREATE TABLE payer_kept (
 );
 CREATE INDEX payer_kept_due ON payer_kept (test, look_at);
 
--- Numbers of boletos, handed out in blocks and used once; those that a process did not use when it ended are lost.
+-- Control numbers of boletos, handed out in blocks and used once; a process that ends loses the unused rest of its
+-- block.
 CREATE SEQUENCE boleto_control AS bigint INCREMENT BY 50 MINVALUE 1 MAXVALUE 9999999949;
 
 -- The boleto of a charge that has one.
@@ -88,11 +90,12 @@ CREATE TABLE boleto (
     -- The nosso numero in the form in which that bank's API takes it.
     number         text NOT NULL CHECK (length(number) BETWEEN 1 AND 25),
     due_on         date NOT NULL,
-    -- Fine, interest and discounts it is registered with (domain/boleto/terms.py), by which its payments are judged.
+    -- The fine, interest and discounts of its registration (domain/boleto/terms.py), which decide the amount due on a
+    -- day.
     terms          jsonb,
     -- The bank accepts changes only some time after this.
     registered_at  timestamptz NOT NULL,
-    -- All that was booked for it. The bank reports a total, which grows when a boleto is paid again.
+    -- The sum booked for it. The bank reports a total, which grows if the boleto is paid again.
     booked_cents   bigint NOT NULL DEFAULT 0 CHECK (booked_cents >= 0),
     PRIMARY KEY (charge_id, account_id)
 ) WITH (
@@ -103,8 +106,8 @@ CREATE TABLE boleto (
 -- A bank knows a boleto by its number alone.
 CREATE UNIQUE INDEX boleto_number ON boleto (number, bank);
 
--- A payer asked for a second copy (segunda via) of a boleto that can no longer be paid, on its public page. Nothing of whoever asked
--- is kept: who has the link may ask, and the payer is the charge's.
+-- Requests for a second copy (segunda via) of a boleto that can no longer be paid, made on its public page. Nothing
+-- about the person who asked is stored: anyone with the link may ask, and the payer is known from the charge.
 CREATE TABLE second_copy_request (
     account_id   uuid NOT NULL,
     charge_id    uuid PRIMARY KEY,
@@ -113,7 +116,7 @@ CREATE TABLE second_copy_request (
     asked_at     timestamptz NOT NULL,
     asked_on     date NOT NULL,
     times        integer NOT NULL DEFAULT 1 CHECK (times > 0),
-    -- The merchant answered with another charge, to which the page then leads, or put the request away.
+    -- When the merchant answered with another charge, to which the page then links, or dismissed the request.
     closed_at    timestamptz,
     answered_by  uuid,
     CHECK (answered_by IS NULL OR closed_at IS NOT NULL)

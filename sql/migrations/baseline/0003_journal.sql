@@ -1,21 +1,22 @@
--- What happened (append only), the numbers handed out with it, and read_charge, which is a pure function of it.
+-- The journal of what happened (append only), the numbers handed out with it, and read_charge, a pure function of the
+-- journal.
 
 CREATE TABLE journal (
-    -- Names the row; the order along a charge is that of (version, journal_id).
+    -- Identifies the row. Within a charge rows are ordered by (version, journal_id).
     journal_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account_id      uuid NOT NULL,
     test            boolean NOT NULL,
     -- NULL when the row is about no charge: a withdrawal, or a partner's share of another account's payment.
     charge_id       uuid,
-    -- Of the charge, or of the withdrawal when the row is about one.
+    -- The version of the charge, or of the withdrawal if the row is about one.
     version         integer NOT NULL,
     kind            text NOT NULL,
     recorded_at     timestamptz NOT NULL,
-    -- Who asked: a client_id, or the part of this service that acted by itself.
+    -- The origin: a client_id, the id of an audit entry, or the part of this service that acted by itself.
     actor           text NOT NULL,
     request_id      text,
-    -- {"charge": fields that changed, "payment": {...}, "entry": {...}}; money in cents. Nothing of a payer: no name,
-    -- document or address, sealed or not, nor a fingerprint of one.
+    -- {"charge": fields that changed, "payment": {...}, "entry": {...}}; money in cents. No data of a payer: no name,
+    -- document or address, sealed or not, and no fingerprint of one.
     payload         jsonb NOT NULL,
     -- Set when the row is also an event of the feed. The body is frozen: webhook attempts and feed send these bytes.
     event_id        uuid,
@@ -26,14 +27,15 @@ CREATE TABLE journal (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- The life of one charge. Its first row is left out to keep creations cheap: the charge's document has all it says.
+-- The history of one charge. Its first row is left out to keep creations cheap: the charge's document has the same
+-- content.
 CREATE INDEX journal_of_charge ON journal (charge_id, version, journal_id) WHERE kind <> 'charge.created';
--- The first rows of a range of charges, and the rows of a day, for verifications and rebuilds: both grow along with the
--- table, so a few bytes for each megabyte are enough.
+-- The first rows of a range of charges, and the rows of a day, for verifications and rebuilds. Both columns grow along
+-- with the table, so BRIN, with a few bytes for each megabyte, is enough.
 CREATE INDEX journal_created ON journal USING brin (charge_id) WHERE kind = 'charge.created';
 CREATE INDEX journal_recorded ON journal USING brin (recorded_at) WHERE NOT test;
--- Rows of no charge by what they are about: a withdrawal, a partner's share (which is named for its refund or payment), or
--- a line of its own.
+-- The subject of a row without a charge: a withdrawal, a partner share (identified by its refund or payment), or a
+-- ledger entry of its own.
 CREATE FUNCTION journal_subject(payload jsonb) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(payload #>> '{withdrawal,withdrawal_id}', payload #>> '{entry,withdrawal_id}', payload #>> '{entry,refund_id}',
                     payload #>> '{entry,payment_id}', payload #>> '{entry,entry_id}', '00000000-0000-0000-0000-000000000000')::uuid
@@ -47,15 +49,16 @@ END $$;
 CREATE TRIGGER journal_is_append_only BEFORE UPDATE OR DELETE ON journal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER journal_is_kept BEFORE TRUNCATE ON journal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- Chains of hashes, block by block, over what is append only: the journal, and the audit log (chain_rows in 0008_people;
--- sql/queries/journal/seal.sql). A row that is changed, added or taken away afterwards is found by a verification, and a digest
--- that is kept elsewhere shows that the chain itself was not made anew.
+-- Hash chains, block by block, over the journal and the audit log (chain_rows in 0008_people;
+-- sql/queries/journal/seal.sql). A verification finds a row that was changed, inserted or deleted later; a digest kept
+-- elsewhere proves that the chain itself was not recomputed.
 CREATE TABLE seal (
     chain      text NOT NULL CHECK (chain IN ('journal', 'audit')),
-    -- Of the block; it begins behind the last row of the block before.
+    -- The last row of the block; the block begins after the last row of the previous one.
     last_id    bigint NOT NULL,
     rows       bigint NOT NULL,
-    -- SHA-256 of the digest before (none before the first), followed by those of the block's rows, in order.
+    -- SHA-256 of the previous block's digest (none for the first), followed by the digests of the block's rows, in
+    -- order.
     digest     bytea NOT NULL,
     sealed_at  timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (chain, last_id)
@@ -66,7 +69,7 @@ CREATE TABLE seal (
 CREATE TRIGGER seal_is_append_only BEFORE UPDATE OR DELETE ON seal FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER seal_is_kept BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- SHA-256 of a row as a JSON array: no setting of a session changes how it is written. Instants in microseconds.
+-- SHA-256 of a row as a JSON array, whose text does not depend on session settings. Instants in microseconds.
 CREATE FUNCTION journal_digest(j journal) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT sha256(convert_to(jsonb_build_array(
         j.journal_id, j.account_id, j.test, j.charge_id, j.version, j.kind,
@@ -74,30 +77,30 @@ CREATE FUNCTION journal_digest(j journal) RETURNS bytea LANGUAGE sql STABLE AS $
         encode(j.event_body, 'hex'))::text, 'UTF8'))
 $$;
 
--- One row per account and mode hands out the dense numbers of feed and ledger and the running balance. It is locked
--- after the charges, in key order, and nothing is waited for while it is held.
+-- One row per account and mode hands out the dense sequences of feed and ledger and keeps the running balance. It is
+-- locked after the charges, in key order, and its holder waits for nothing else.
 CREATE TABLE account_clock (
     account_id      uuid NOT NULL,
     test            boolean NOT NULL,
     event_sequence  bigint NOT NULL DEFAULT 0,
     entry_sequence  bigint NOT NULL DEFAULT 0,
     balance_cents   bigint NOT NULL DEFAULT 0,
-    -- The latest instant given to an event or entry: instants never run backwards along the numbers.
+    -- The latest instant given to an event or entry: instants never decrease along the sequences.
     latest_at       timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (account_id, test)
 ) WITH (fillfactor = 50);
 
--- Later fields win: folds the changes of one charge, in order of version, into one.
+-- Merges the changes of one charge, in order of version, into one object; later fields win.
 CREATE AGGREGATE jsonb_merge(jsonb) (SFUNC = jsonb_concat, STYPE = jsonb, INITCOND = '{}');
 
--- What charges are found by, and where the journal says the rest: a document is not kept twice (charge_view). Columns of
--- eight bytes come first, so that none is padded.
+-- The columns by which charges are found, and pointers to the journal rows with their documents, which are not stored
+-- twice (charge_view). Columns of eight bytes come first, so that none is padded.
 CREATE TABLE read_charge (
     created_at           timestamptz NOT NULL,
     amount_cents         bigint NOT NULL,
-    -- Its row charge.created, which has the document it began with.
+    -- Its journal row charge.created, which has its first document.
     journal_id           bigint NOT NULL,
-    -- The row of the payment that settled it, which has that payment's document.
+    -- The journal row of the payment that settled it, which has that payment's document.
     paid_journal_id      bigint,
     version              integer NOT NULL,
     due_date             date,
@@ -116,7 +119,7 @@ CREATE TABLE read_charge (
     changes              jsonb,
     PRIMARY KEY (charge_id)
 ) WITH (
-    -- As of charge: what changes stays on its page, and what is new goes to the last one.
+    -- As in charge: changed rows stay on their page, new rows go to the last page.
     fillfactor = 85, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000

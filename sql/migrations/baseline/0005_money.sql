@@ -1,45 +1,46 @@
--- Payments, refunds, withdrawals, partners' shares, the ledger, and what can be seen of them.
+-- Payments, refunds, withdrawals, partner shares, the ledger, and their read tables.
 
 CREATE TABLE payment (
     amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
-    -- What the platform keeps of it: a second line of the ledger. What is paid back leaves it as it is.
+    -- The platform's fee, booked as a second ledger entry. Refunds do not change it.
     fee_cents        bigint NOT NULL DEFAULT 0 CHECK (fee_cents BETWEEN 0 AND amount_cents),
     paid_at          timestamptz NOT NULL,
     credited_at      timestamptz NOT NULL,
-    -- Back with the payer, and on its way back: the latter cannot be refunded again either.
+    -- Refunded, and being refunded; neither part can be refunded again.
     refunded_cents   bigint NOT NULL DEFAULT 0 CHECK (refunded_cents BETWEEN 0 AND amount_cents),
     refunding_cents  bigint NOT NULL DEFAULT 0 CHECK (refunding_cents >= 0),
-    -- Taken back by the bank. A refund may be on its way when that happens: the bank refuses it then.
+    -- Taken back by the bank. A refund under way at that moment is refused by the bank.
     reversed_cents   bigint NOT NULL DEFAULT 0 CHECK (reversed_cents >= 0),
     account_id       uuid NOT NULL,
     payment_id       uuid NOT NULL,
     test             boolean NOT NULL,
     settles          boolean NOT NULL,
     charge_id        uuid NOT NULL,
-    -- What makes this payment happen once: the endToEndId, or the bank's receipt of a boleto.
+    -- The receipt, booked once: the endToEndId, or the boleto's number and its total with this payment.
     source           text NOT NULL,
     method           text NOT NULL CHECK (method IN ('pix', 'boleto')),
     anomaly          text CHECK (anomaly IN ('duplicate', 'paid_after_cancel', 'amount_mismatch')),
-    -- Who paid, as the bank told: name and masked document, sealed. NULL when it named nobody, and once it is erased.
+    -- Name and masked document of the payer as the bank reported them, sealed. NULL if the bank named nobody, and after
+    -- erasure.
     payer_sealed     bytea,
     PRIMARY KEY (payment_id),
     UNIQUE (account_id, test, source),
-    -- Holds even if the charge's row lock were missed.
+    -- Holds even if a command failed to lock the charge.
     CONSTRAINT payment_refunds CHECK (refunded_cents + refunding_cents <= amount_cents)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- At most one payment settles a charge, even if the charge's row lock were missed.
+-- At most one payment settles a charge, even if a command failed to lock the charge.
 CREATE UNIQUE INDEX payment_settling ON payment (charge_id) WHERE settles;
--- Anomalies of which something is neither refunded nor taken back: few rows, whatever the account's size.
+-- Anomalous payments not fully refunded or taken back: few rows, whatever the account's size.
 CREATE INDEX payment_anomaly_open ON payment (account_id, test, payment_id)
     WHERE anomaly IS NOT NULL AND refunded_cents + refunding_cents + reversed_cents < amount_cents;
--- The same of production over all accounts, for staff.
+-- The same in production over all accounts, for staff.
 CREATE INDEX payment_anomaly_everywhere ON payment (credited_at, payment_id)
     WHERE NOT test AND anomaly IS NOT NULL AND refunded_cents + refunding_cents + reversed_cents < amount_cents;
 
--- What somebody of the merchant says was done about one.
+-- Anomalies that the merchant marked as resolved, with a note.
 CREATE TABLE anomaly_resolved (
     payment_id   uuid PRIMARY KEY,
     account_id   uuid NOT NULL,
@@ -48,7 +49,7 @@ CREATE TABLE anomaly_resolved (
     note         text NOT NULL
 );
 
--- What the bank gave back of a payment without being asked (MED), each once. The wallet is debited by it.
+-- Devolucoes that the bank began itself (MED), each booked once. Each debits the wallet.
 CREATE TABLE payment_reversal (
     account_id     uuid NOT NULL,
     reversal_id    uuid NOT NULL,
@@ -61,18 +62,19 @@ CREATE TABLE payment_reversal (
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
     booked_at      timestamptz NOT NULL,
     PRIMARY KEY (reversal_id, account_id),
-    -- An id is one of its PIX, and one payment may be of several PIX that the bank did not name.
+    -- A devolucao's id is unique within its PIX only, and one payment may comprise several PIX that the bank did not
+    -- name.
     UNIQUE (payment_id, account_id, end_to_end_id, bank_id)
 ) WITH (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- Whether what the bank lists again was booked.
+-- To see whether a devolucao that the bank lists again was booked.
 CREATE INDEX payment_reversal_of_pix ON payment_reversal (end_to_end_id);
 
 CREATE TABLE read_payment (
     paid_at      timestamptz NOT NULL,
-    -- The row that booked it, which has its document (payment_view).
+    -- The journal row that booked it, which has its document (payment_view).
     journal_id   bigint NOT NULL,
     account_id   uuid NOT NULL,
     test         boolean NOT NULL,
@@ -81,7 +83,7 @@ CREATE TABLE read_payment (
     method       text NOT NULL,
     anomaly      text,
     external_id  text,
-    -- What refunds and the bank left of it; NULL while that is all.
+    -- Its totals after refunds and reversals; NULL while there are none.
     changes      jsonb,
     PRIMARY KEY (account_id, test, paid_at, payment_id)
 ) WITH (
@@ -96,9 +98,9 @@ CREATE INDEX read_payment_reference ON read_payment (account_id, test, external_
 CREATE INDEX read_payment_anomaly ON read_payment (account_id, test, anomaly, paid_at, payment_id)
     WHERE anomaly IS NOT NULL;
 
--- Charges with their documents. The journal is looked up by its key for the rows that are read, and only by statements that
--- ask for doc: as an expression it is computed after a LIMIT, and no join can come to read the journal whole. Who paid stands
--- in the payment's own row, where it can be erased, and nowhere else. What refunds left of the payment is among the changes.
+-- Charges with their documents. `doc` is an expression, so it is computed after a LIMIT and only in statements that
+-- select it; it looks up the journal by key, and no join can scan the whole journal. The payer of a payment is stored
+-- in the payment's own row only, where it can be erased. The payment's totals after refunds are among the changes.
 CREATE VIEW charge_view AS
 SELECT r.*, (
     SELECT CASE
@@ -112,7 +114,7 @@ SELECT r.*, (
     FROM journal j WHERE j.journal_id = r.journal_id) AS doc
 FROM read_charge r;
 
--- Payments with theirs.
+-- Payments with their documents.
 CREATE VIEW payment_view AS
 SELECT r.*, (
     SELECT (j.payload -> 'payment') || jsonb_build_object('payer_sealed', (
@@ -131,8 +133,8 @@ CREATE TABLE refund (
     amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
     status        text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed')),
     created_at    timestamptz NOT NULL,
-    -- The Sao Paulo day on which it counts towards the account's bound on transfers; NULL for devolucoes, for what is
-    -- held and in the sandbox.
+    -- The Sao Paulo day on which it counts towards the account's bound on transfers; NULL for devolucoes, for held
+    -- refunds and in the sandbox.
     transfer_day  date,
     PRIMARY KEY (refund_id, account_id)
 ) WITH (
@@ -143,15 +145,16 @@ CREATE TABLE refund (
 CREATE INDEX refund_transfers_of_day ON refund (account_id, transfer_day) INCLUDE (amount_cents, status)
     WHERE transfer_day IS NOT NULL;
 
--- Refunds by transfer that staff decide about before the bank hears of them. The wallet is debited.
+-- Refunds by transfer that are held until staff decide; the bank knows nothing of them yet. The wallet is debited
+-- already.
 CREATE TABLE held_refund (
     account_id    uuid NOT NULL,
     refund_id     uuid NOT NULL,
     charge_id     uuid NOT NULL,
     amount_cents  bigint NOT NULL CHECK (amount_cents > 0),
-    -- As domain/refund.py names them.
+    -- The names in domain/refund.py.
     why           text NOT NULL CHECK (why IN ('not_approved', 'over_bound')),
-    -- Of the order that a release leaves; the destination in it is sealed.
+    -- The request of the bank order that a release writes; its destination is sealed.
     request       jsonb NOT NULL,
     state         text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'released', 'refused')),
     held_at       timestamptz NOT NULL,
@@ -172,7 +175,7 @@ CREATE TABLE read_refund (
     status       text NOT NULL,
     charge_id    uuid NOT NULL,
     payment_id   uuid NOT NULL,
-    -- With payment_id the key of its payment in read_payment, which has the totals.
+    -- With payment_id, the key of its payment in read_payment, which has the totals.
     paid_at      timestamptz NOT NULL,
     external_id  text,
     doc          jsonb NOT NULL,
@@ -197,7 +200,7 @@ CREATE TABLE withdrawal (
     status         text NOT NULL CHECK (status IN ('pending', 'processing', 'succeeded', 'failed', 'cancelled')),
     version        integer NOT NULL,
     amount_cents   bigint NOT NULL CHECK (amount_cents > 0),
-    -- Debited beside the amount, and given back with it.
+    -- Debited along with the amount, and credited back with it.
     fee_cents      bigint NOT NULL DEFAULT 0 CHECK (fee_cents >= 0),
     -- The Sao Paulo day whose daily withdrawal this is; NULL when it was requested.
     automatic_on   date,
@@ -208,21 +211,21 @@ CREATE TABLE withdrawal (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- One for each account and day, also when two workers try or one starts again.
+-- One for each account and day, even if two workers try or a worker restarts.
 CREATE UNIQUE INDEX withdrawal_automatic ON withdrawal (account_id, automatic_on) WHERE automatic_on IS NOT NULL;
 
--- Changes of the key that withdrawals go to. Each comes into force some time after it was asked for, by itself.
+-- Changes of the payout key. Each takes effect by itself some time after it was requested.
 CREATE TABLE payout_change (
     change_id     uuid PRIMARY KEY,
     account_id    uuid NOT NULL REFERENCES account,
     pix_key       text NOT NULL,
-    -- Of the key's owner.
+    -- The document of the key's owner.
     document      text NOT NULL,
     asked_by      text NOT NULL,
     by_staff      boolean NOT NULL,
     asked_at      timestamptz NOT NULL,
     confirmed_by  text,
-    -- NULL while one that staff asked for waits for a second member.
+    -- NULL while a change that staff requested waits for a second member of staff.
     effective_at  timestamptz,
     cancelled_by  text,
     cancelled_at  timestamptz,
@@ -234,7 +237,8 @@ CREATE TABLE payout_change (
 );
 CREATE INDEX payout_change_of_account ON payout_change (account_id, asked_at) WHERE cancelled_at IS NULL;
 
--- No row: the key it was registered with. A function of one query is put into the statement that asks.
+-- The payout key in force. No row: the key with which the account was registered. A function of a single query is
+-- inlined into the calling statement.
 CREATE FUNCTION payout_in_force(of_account uuid, at timestamptz)
 RETURNS TABLE (pix_key text, document text) LANGUAGE sql STABLE AS $$
     SELECT c.pix_key, c.document FROM payout_change c
@@ -247,7 +251,7 @@ $$;
 CREATE TABLE auto_withdrawal (
     account_id  uuid PRIMARY KEY REFERENCES account,
     keep_cents  bigint NOT NULL CHECK (keep_cents >= 0),
-    -- The last day on which the balance was looked at, whether or not there was something to send.
+    -- The last day on which the balance was checked, whether or not there was something to send.
     looked_on   date NOT NULL DEFAULT '-infinity'
 );
 CREATE INDEX auto_withdrawal_due ON auto_withdrawal (looked_on, account_id);
@@ -270,13 +274,13 @@ CREATE INDEX read_withdrawal_status ON read_withdrawal (account_id, status, crea
 CREATE INDEX read_withdrawal_reference ON read_withdrawal (account_id, external_id, created_at, withdrawal_id)
     WHERE external_id IS NOT NULL;
 
--- Shares due to partners, written with the payment or the refund that causes them, and posted to the partner's ledger
--- afterwards: a payment never waits for another account's clock. One for a partner of another cell is sent there first,
--- and is held and posted by that cell.
+-- Partner shares, written with the payment or refund that causes them and posted to the partner's ledger afterwards, so
+-- that a payment never waits for another account's clock. A share for a partner in another cell is sent to that cell
+-- first, which holds and posts it.
 CREATE TABLE partner_share (
-    -- The payment it is given for, or the refund it is taken back for: each causes one.
+    -- The id of its cause: the payment for which it is given, or the refund (or reversal) for which it is taken back.
     share_id         uuid NOT NULL,
-    -- A refund comes after its payment was committed, so along one payment numbers grow in the order of the money.
+    -- A refund follows the commit of its payment, so for one payment the numbers are in the order of the movements.
     number           bigint GENERATED ALWAYS AS IDENTITY,
     -- The account that received the payment.
     account_id       uuid NOT NULL,
@@ -286,16 +290,16 @@ CREATE TABLE partner_share (
     integrador_code  text NOT NULL,
     -- The partner's own account.
     partner_id       uuid NOT NULL,
-    -- Of the payment or refund.
+    -- The amount of the payment or refund.
     amount_cents     bigint NOT NULL CHECK (amount_cents > 0),
     share_bps        integer NOT NULL CHECK (share_bps BETWEEN 1 AND 10000),
     -- Given when positive, taken back when negative.
     share_cents      bigint NOT NULL CHECK (CASE WHEN refund_id IS NULL THEN share_cents > 0 ELSE share_cents < 0 END),
-    -- When the payment was booked, of what is taken back too: from here the days count for which a share is held.
+    -- When the payment was booked, also in a row that takes a share back: the holding period begins here.
     earned_at        timestamptz NOT NULL,
-    -- When it came into the partner's ledger, or to the partner's cell.
+    -- When it was posted to the partner's ledger, or delivered to the partner's cell.
     posted_at        timestamptz,
-    -- The partner's cell, and the merchant's, where it is another one.
+    -- The partner's cell, or the merchant's cell, if it is another cell.
     sent_to          integer CHECK (sent_to = cell_of(partner_id)),
     received_from    integer CHECK (received_from = cell_of(account_id)),
     PRIMARY KEY (share_id, account_id),
@@ -306,13 +310,13 @@ CREATE TABLE partner_share (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
--- What waits to be posted: the sandbox's at once, production's when it was held long enough.
+-- Shares to be posted: in the sandbox at once, in production after the holding period.
 CREATE INDEX partner_share_due ON partner_share (test, earned_at, number) INCLUDE (partner_id)
     WHERE posted_at IS NULL AND sent_to IS NULL;
--- What a partner is still to get, in the order in which it is posted.
+-- A partner's unposted shares, in the order of posting.
 CREATE INDEX partner_share_held ON partner_share (partner_id, test, earned_at, number) INCLUDE (share_cents)
     WHERE posted_at IS NULL AND sent_to IS NULL;
--- What is to be sent to other cells.
+-- Shares to be sent to other cells.
 CREATE INDEX partner_share_away ON partner_share (sent_to, number) WHERE posted_at IS NULL AND sent_to IS NOT NULL;
 
 CREATE TABLE read_ledger (
@@ -338,19 +342,20 @@ CREATE TABLE read_ledger (
 CREATE INDEX read_ledger_type ON read_ledger (account_id, test, type, sequence);
 CREATE INDEX read_ledger_created ON read_ledger (account_id, test, created_at, sequence);
 
--- After a restore to an earlier instant the bank may have sent what is not known here any more. A row for each restore; until
--- it is released, nothing is sent by transfer.
+-- After a restore to an earlier instant, the bank may have sent transfers that are no longer known here. One row for
+-- each restore; until it is released, nothing is sent by transfer.
 CREATE TABLE recovery (
     began_at      timestamptz NOT NULL,
     released_at   timestamptz,
-    -- The last boleto's number that was known, and the one after which numbers go on.
+    -- The last boleto number known after the restore, and the number after which the sequence continues.
     boletos_from  bigint NOT NULL,
     boletos_to    bigint NOT NULL CHECK (boletos_to > boletos_from),
-    -- As the restored server names it (quita.restored_to), or the operator.
+    -- The name of the restore, from the restored server (quita.restored_to) or the operator.
     restored_to   text PRIMARY KEY CHECK (restored_to <> ''),
     began_by      text NOT NULL,
     released_by   text,
-    -- The latest comparison with what banks list; how many differences it left, which whoever releases has to know.
+    -- The latest comparison with the banks' lists, and the number of differences left, which the operator must state to
+    -- release.
     compared_at   timestamptz,
     compared_by   text,
     compared_from timestamptz,
@@ -358,7 +363,8 @@ CREATE TABLE recovery (
     differences   integer
 );
 
--- A restored server holds from its first moment, by its own configuration: workers may be started before anybody has looked.
+-- A restored server holds payouts from its first moment, by its own configuration, because workers may start before an
+-- operator has checked anything.
 CREATE FUNCTION payouts_held() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM recovery WHERE released_at IS NULL)
         OR (coalesce(current_setting('quita.restored_to', true), '') <> ''

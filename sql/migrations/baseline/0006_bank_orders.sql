@@ -1,18 +1,18 @@
--- Requests to banks, what banks report to us, and the PIX locations kept ready.
+-- Orders to banks, hints and lists from banks, and the pool of PIX locations.
 
--- What is open. An order that ends leaves, in the statement that ends it, for bank_order_done: what is claimed from stays
--- small, however many orders there were. Its pages are half empty, so that a claimed order stays on its page: the log then
--- holds what changed, and not the order again. It is vacuumed every thousand orders.
+-- Open orders. The statement that ends an order moves it to bank_order_done, so the queue stays small, however many
+-- orders there were. Pages are half empty, so that a claimed order stays on its page and the WAL holds only the change,
+-- not the whole order again. Vacuumed every thousand orders.
 CREATE TABLE bank_order (
     order_id     uuid PRIMARY KEY,
     account_id   uuid,
     charge_id    uuid,
     test         boolean NOT NULL,
-    -- Whom it is for (COMPE code): the bank that carries its charge; of an order without one, the bank of new charges.
+    -- The bank that gets it (COMPE code): that of its charge, or of new charges if the order has no charge.
     bank         text NOT NULL,
-    -- As in commands/bank_orders/kinds.py; a kind that is not named here has no lane and is refused. Each lane is worked
-    -- off for itself: requests wait for boletos, refunds and withdrawals are asked about for days, and a bank may answer
-    -- about one and not about another.
+    -- As in commands/bank_orders/kinds.py; a kind not listed here has no lane and is refused. Each lane is processed
+    -- separately: requests wait for boletos, refunds and withdrawals are polled for days, and a bank may answer on one
+    -- lane and be silent on another.
     kind         text NOT NULL,
     lane         text NOT NULL GENERATED ALWAYS AS (CASE
                      WHEN kind IN ('cob_register', 'cob_remove', 'cob_revise', 'pix_simulate') THEN 'pix'
@@ -25,10 +25,10 @@ CREATE TABLE bank_order (
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
     lease_until  timestamptz,
-    -- When a request waits for the outcome: past this instant no request reads it any more.
+    -- Set if a request waits for the outcome: after this instant no request reads it any more.
     deadline     timestamptz,
     reply_to     text,
-    -- What the last attempt left for the next one.
+    -- The state that the last attempt stored for the next one.
     outcome      jsonb,
     created_at   timestamptz NOT NULL
 ) WITH (
@@ -36,20 +36,20 @@ CREATE TABLE bank_order (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX bank_order_due ON bank_order (lane, test, due_at, order_id) WHERE state = 'waiting';
--- Of an account that orders more than its share (runtime/coordination/due_times.py): due later, and taken up at once when
--- nothing else is due. No other order is in here.
+-- Only the orders of accounts that order more than their share (runtime/coordination/due_times.py): they are due later,
+-- but are claimed at once if nothing else is due.
 CREATE INDEX bank_order_early ON bank_order (lane, test, due_at, order_id)
     WHERE state = 'waiting' AND attempts = 0 AND due_at > created_at AND kind IN ('cob_register', 'boleto_register');
 CREATE INDEX bank_order_leased ON bank_order (lease_until) WHERE state = 'working';
 CREATE INDEX bank_order_charge ON bank_order (charge_id);
--- Requests with one Idempotency-Key that run at once register one boleto, with or without Redis.
+-- Concurrent requests with the same Idempotency-Key register one boleto, with or without Redis.
 CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order (account_id, test, (request ->> 'key')) WHERE kind = 'boleto_register';
 -- One change of a boleto at a time: write-off, new date, payment and reconciliation never meet at the bank.
 CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order (charge_id)
     WHERE kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay', 'boleto_reconcile');
 
--- How orders ended, partitioned by the month of their ids (0014_months). What was asked of the bank is not kept: the journal
--- has what it was asked for.
+-- Ended orders, partitioned by the month of their ids (0014_months). The request to the bank is not kept: the journal
+-- has the change that caused it.
 CREATE TABLE bank_order_done (
     order_id     uuid PRIMARY KEY,
     account_id   uuid,
@@ -65,20 +65,21 @@ CREATE TABLE bank_order_done (
 ) PARTITION BY RANGE (order_id);
 CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 
--- Callbacks that are to be checked. A hint moves nothing: it makes a worker ask the bank, and leaves when the bank has
+-- Callbacks to be checked. A hint moves no money: it makes a worker ask the bank, and is deleted when the bank has
 -- confirmed it or knows nothing of it.
 CREATE TABLE bank_hint (
     hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     bank         text NOT NULL,
-    -- What the hint is about (endToEndId, or the boleto's number and state): received twice, it is kept once.
+    -- The subject (endToEndId, or the boleto's number and state): a hint received twice is stored once.
     about        text NOT NULL,
     txid         text NOT NULL,
     received_at  timestamptz NOT NULL,
     attempts     integer NOT NULL DEFAULT 0,
     due_at       timestamptz NOT NULL,
-    -- Of the callback: what is booked because of it is found by it, in the log and in the journal.
+    -- The callback's request_id, by which log lines and journal rows of a resulting payment are found.
     request_id   text,
-    -- Boletos are asked about at an API of their own, which may hang by itself: claimed apart, they keep no PIX waiting.
+    -- Boletos have an API of their own, which may hang alone: their hints are claimed separately, so that they delay no
+    -- PIX.
     of_boleto    boolean NOT NULL GENERATED ALWAYS AS (starts_with(about, 'boleto:')) STORED,
     UNIQUE (about, bank)
 ) WITH (
@@ -86,12 +87,12 @@ CREATE TABLE bank_hint (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX bank_hint_due ON bank_hint (of_boleto, due_at);
--- How many payments callbacks report for one boleto is asked by its number.
+-- For counting the payments that callbacks report for one boleto, by its number.
 CREATE INDEX bank_hint_txid ON bank_hint (txid);
 
--- Confirmed hints about boletos, partitioned by month (0014_months). The bank tells a boleto's total alone, and callbacks how
--- many payments it is of: one that is received again must not count again. A PIX is known by its endToEndId, so hints
--- about PIX are not kept.
+-- Confirmed hints about boletos, partitioned by month (0014_months). The bank reports only a boleto's total, and the
+-- callbacks tell of how many payments it consists, so a callback received again must not count again. A PIX is
+-- identified by its endToEndId, so hints about PIX are not kept.
 CREATE TABLE bank_hint_done (
     about         text NOT NULL,
     bank          text NOT NULL,
@@ -100,23 +101,24 @@ CREATE TABLE bank_hint_done (
 CREATE INDEX bank_hint_done_about ON bank_hint_done (about, bank);
 CREATE TABLE bank_hint_done_other PARTITION OF bank_hint_done DEFAULT;
 
--- How far each pass of a reconciler has asked a bank for what it received, or sent (workers/incoming/intervals.py).
+-- The progress of each reconciler pass through a bank's lists of received or sent money
+-- (workers/incoming/intervals.py).
 CREATE TABLE bank_reconciled (
     bank          text NOT NULL,
     method        text NOT NULL CHECK (method IN ('pix', 'boleto', 'transfer')),
     pass          text NOT NULL,
-    -- What the bank listed before this is booked; the pass ends for now at `goal`.
+    -- Everything the bank listed before `until` is booked; the current pass ends at `goal`.
     until         timestamptz NOT NULL,
     goal          timestamptz NOT NULL,
-    -- The interval under way goes from `until` to this, and continues with the page that the bank named `after`.
+    -- The current interval goes from `until` to this, and continues with the bank's page `after`.
     window_until  timestamptz,
     after         text,
-    -- How wide the next interval is to be: halved when one is too full, and grown again.
+    -- Width of the next interval: halved when an interval is too full, and grown again afterwards.
     width_s       integer NOT NULL CHECK (width_s > 0),
     PRIMARY KEY (bank, method, pass)
 );
 
--- How a bank answered in an hour, counted by workers (workers/housekeeping/bank_calls.py) and kept for 31 days.
+-- A bank's answers per hour, counted by workers (workers/housekeeping/bank_calls.py) and kept for 31 days.
 CREATE TABLE bank_call_hour (
     hour         timestamptz NOT NULL,
     bank         text NOT NULL,
@@ -129,40 +131,42 @@ CREATE TABLE bank_call_hour (
     PRIMARY KEY (hour, bank, operation)
 );
 
--- What a bank listed and nobody here can read: set aside, so that it stops nothing. Gone once it is read.
+-- Items of a bank's list that cannot be parsed: set aside so that they do not stop the reconciler, deleted once they
+-- can be read.
 CREATE TABLE bank_unreadable (
     bank      text NOT NULL,
     method    text NOT NULL CHECK (method IN ('pix', 'boleto', 'transfer')),
-    -- Its own identifier (endToEndId, boleto's number), or a digest of it when that cannot be read either.
+    -- The item's identifier (endToEndId, boleto number), or a digest of the item if the identifier cannot be read
+    -- either.
     about     text NOT NULL,
-    -- As the bank listed it: it may name a person.
+    -- The item as the bank listed it, sealed because it may name a person.
     item_sealed  bytea NOT NULL,
     found_at  timestamptz NOT NULL,
     PRIMARY KEY (bank, method, about)
 );
 CREATE INDEX bank_unreadable_found ON bank_unreadable (found_at, bank, method, about);
 
--- Money that fits no charge: staff assign it to one, or see that it went back.
+-- Money that fits no charge: staff assign it to a charge or confirm that it was returned.
 CREATE TABLE suspense (
     suspense_id       uuid PRIMARY KEY,
     bank              text NOT NULL,
     kind              text NOT NULL CHECK (kind IN ('pix_unknown_txid', 'pix_without_txid', 'boleto_unknown')),
-    -- What makes it one: the endToEndId, or the boleto's number and the total that the bank told. Once assigned, the
-    -- payment's source.
+    -- Identifies the receipt: the endToEndId, or the boleto's number and the total that the bank reported. Once
+    -- assigned, it is the payment's source.
     source            text NOT NULL,
     -- The txid or the boleto's number.
     reference         text,
     amount_cents      bigint NOT NULL CHECK (amount_cents > 0),
     received_at       timestamptz NOT NULL,
     found_at          timestamptz NOT NULL,
-    -- Name and document, where the bank tells them.
+    -- Name and document of the sender, if the bank gives them.
     payer_sealed      bytea,
     state             text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'assigned', 'returned')),
-    -- A member of staff, or the bank, which took it back.
+    -- The member of staff, or the bank if it took the money back.
     settled_by        text,
     settled_at        timestamptz,
     charge_id         uuid,
-    -- Of the return: what the bank knows it by.
+    -- The bank's identifier of the return.
     return_reference  text,
     note              text,
     UNIQUE (bank, source),
@@ -171,11 +175,11 @@ CREATE TABLE suspense (
 ) WITH (fillfactor = 85);
 CREATE INDEX suspense_page ON suspense (state, received_at, suspense_id);
 CREATE INDEX suspense_of_charge ON suspense (charge_id) WHERE charge_id IS NOT NULL;
--- Of money that went back no charge tells how long its sender is kept.
+-- Returned money has no charge to decide how long its sender is kept; settled_at decides.
 CREATE INDEX suspense_returned ON suspense (settled_at) WHERE state = 'returned' AND payer_sealed IS NOT NULL;
 CREATE INDEX suspense_reference ON suspense (bank, reference) WHERE reference IS NOT NULL;
 
--- The keys for which a bank was told our callback's address.
+-- PIX keys for which our callback address is registered at a bank.
 CREATE TABLE bank_callback (
     bank           text NOT NULL,
     pix_key        text NOT NULL,
@@ -184,9 +188,9 @@ CREATE TABLE bank_callback (
     PRIMARY KEY (bank, pix_key)
 );
 
--- Locations asked for ahead, so that creating a PIX charge waits for no bank. A row is a block of them, as one process
--- takes it, and taking it deletes the row: a charge costs a fiftieth of a row to keep and to vacuum. Blocks stay in the
--- row's own page, where a location's text would otherwise be moved out at 2 KB.
+-- The pool of PIX locations, requested in advance so that creating a PIX charge waits for no bank. A row is a block, as
+-- one process takes it; taking it deletes the row, so a charge costs a fiftieth of a row to store and vacuum.
+-- toast_tuple_target keeps a block in the row's page; by default PostgreSQL moves values out of rows above 2 KB.
 CREATE TABLE pix_location (
     test          boolean NOT NULL,
     bank          text NOT NULL,
@@ -200,22 +204,23 @@ CREATE TABLE pix_location (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 
--- What decides how many locations are kept ready: how fast they are taken. All were made or are in pix_location, so taking
--- one writes nothing here.
+-- The rate of consumption, which decides how many locations are kept ready. The number taken is `made` less the rows in
+-- pix_location, so taking one writes nothing here.
 CREATE TABLE pix_pool (
     test        boolean NOT NULL,
     bank        text NOT NULL,
     made        bigint NOT NULL,
-    -- As counted last, and the rate it came to.
+    -- The number taken at the last count, and the rate computed then.
     taken       bigint NOT NULL DEFAULT 0,
     per_s       double precision NOT NULL DEFAULT 0,
     counted_at  timestamptz NOT NULL,
-    -- When the bank was asked last and made none; NULL since it made one.
+    -- When a request to the bank last created none; NULL after a later request created some.
     silent_at   timestamptz,
     PRIMARY KEY (test, bank)
 ) WITH (fillfactor = 50);
 
--- Duties that one process of the installation does at a time, such as filling pix_location; a row outlives its lease.
+-- Leases for duties that one process of the installation runs at a time, such as filling pix_location. A row remains
+-- after its lease has run out.
 CREATE TABLE lease (
     name      text PRIMARY KEY,
     holder    text NOT NULL,
@@ -223,7 +228,7 @@ CREATE TABLE lease (
     until     timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 
--- What each worker process last said of itself. A process that ended leaves its row for an hour.
+-- The latest heartbeat of each worker process. The row of a process that died stays for an hour.
 CREATE TABLE worker_heartbeat (
     -- Host and process number, as in logs and leases.
     worker   text PRIMARY KEY,

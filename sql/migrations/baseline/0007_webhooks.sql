@@ -2,7 +2,7 @@
 
 CREATE TABLE webhook_endpoint (
     endpoint_id    uuid PRIMARY KEY,
-    -- NULL once it was removed: it has no lanes then, and its deliveries are deleted in batches before its row.
+    -- NULL after removal: the endpoint has no lanes then, and its deliveries are deleted in batches before its row.
     account_id     uuid UNIQUE REFERENCES account,
     url            text NOT NULL,
     secret_sealed  bytea NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE webhook_endpoint (
     created_at     timestamptz NOT NULL
 );
 
--- After a rotation the secret before it signs too, in X-Service-Signature-Previous, until its own instant.
+-- After a rotation the previous secret signs too, in X-Service-Signature-Previous, until `until`.
 CREATE TABLE webhook_old_secret (
     endpoint_id    uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
     account_id     uuid NOT NULL,
@@ -19,15 +19,15 @@ CREATE TABLE webhook_old_secret (
 );
 CREATE INDEX webhook_old_secret_until ON webhook_old_secret (endpoint_id, until);
 
--- A lane is an endpoint in one mode, so that sandbox trouble never delays production; both exist from the registration on.
--- It keeps the circuit breaker's state.
+-- A lane is an endpoint in one mode, so that sandbox trouble never delays production; both lanes exist from the
+-- registration on. The row holds the circuit breaker's state.
 CREATE TABLE webhook_lane (
     endpoint_id           uuid NOT NULL REFERENCES webhook_endpoint ON DELETE CASCADE,
     test                  boolean NOT NULL,
     state                 text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'broken', 'paused')),
     consecutive_failures  integer NOT NULL DEFAULT 0,
     failing_since         timestamptz,
-    -- Nothing is sent before: the receiver's Retry-After, or the next probe of a lane that is broken or paused.
+    -- Nothing is sent before this: the receiver's Retry-After, or the next probe of a broken or paused lane.
     blocked_until         timestamptz,
     -- How many requests may be in flight: grows with each success up to the cap, falls back to one.
     concurrency           integer NOT NULL DEFAULT 2 CHECK (concurrency > 0),
@@ -38,13 +38,13 @@ CREATE TABLE webhook_lane (
     -- Answers of 410 in a row, and when the first of them came.
     gone                  integer NOT NULL DEFAULT 0,
     gone_since            timestamptz,
-    -- The merchant was notified of the failure, and is to be notified of the recovery.
+    -- The merchant was notified of the failure, and must be notified of the recovery.
     noticed               boolean NOT NULL DEFAULT false,
     paused_at             timestamptz,
     paused_reason         text CHECK (paused_reason IN ('no_success', 'gone')),
-    -- Paused, and some of what was pending is not held yet: moved in bounded batches.
+    -- The lane is paused, and some pending deliveries are not held yet; they are moved in bounded batches.
     holding               boolean NOT NULL DEFAULT false,
-    -- When it was paused last and opened again, while something held may still lie there.
+    -- When the lane was reopened after its last pause; set while held deliveries may remain.
     releasing_since       timestamptz,
     PRIMARY KEY (endpoint_id, test)
 );
@@ -52,17 +52,17 @@ CREATE INDEX webhook_lane_holding ON webhook_lane (endpoint_id, test) WHERE hold
 CREATE INDEX webhook_lane_paused ON webhook_lane (blocked_until) WHERE state = 'paused';
 CREATE INDEX webhook_lane_releasing ON webhook_lane (releasing_since) WHERE releasing_since IS NOT NULL;
 
--- A delivery's id follows from the event and the endpoint: it begins with the event's time, so that it names the month
--- the delivery is kept in, and an event goes to an endpoint once because the id is a key. Like the event's it names the
--- cell, behind the version.
+-- A delivery's id is derived from event and endpoint. It begins with the event's time, so that it determines the
+-- monthly partition; since it is a key, an event goes to an endpoint once. Like the event's id it contains the cell's
+-- number, after the version.
 CREATE FUNCTION webhook_delivery_id(endpoint_id uuid, event_id uuid) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (overlay(overlay(md5(endpoint_id::text || event_id::text) PLACING '8' FROM 17)
                     PLACING left(event_id::text, 8) || substr(event_id::text, 10, 4) || '7' || substr(event_id::text, 16, 3)
                     FROM 1))::uuid
 $$;
 
--- What is open is the queue that is claimed from; what ended lies in months. A change of the state moves the row, so a
--- statement that names open states reads the queue alone, whatever was ever sent.
+-- Open deliveries are the queue from which workers claim; ended ones lie in monthly partitions. A change of state moves
+-- the row, so a statement that names open states reads the queue only, however much was ever sent.
 CREATE TABLE webhook_delivery (
     delivery_id   uuid NOT NULL,
     endpoint_id   uuid NOT NULL,
@@ -72,19 +72,20 @@ CREATE TABLE webhook_delivery (
     sequence      bigint NOT NULL,
     type          text NOT NULL,
     state         text NOT NULL DEFAULT 'pending',
-    -- step counts along the retry schedule and only moves when the receiver was really asked; attempt counts all tries.
+    -- step is the position in the retry schedule and advances only if the receiver was really contacted; attempt counts
+    -- all tries.
     step          integer NOT NULL DEFAULT 0,
     attempt       integer NOT NULL DEFAULT 0,
-    -- Workers that died of it. Apart from step and attempt, because a redelivery begins the schedule again.
+    -- How many workers died while sending it. Counted separately, because a redelivery restarts the schedule.
     losses        integer NOT NULL DEFAULT 0,
     due_at        timestamptz NOT NULL,
     lease_until   timestamptz,
-    -- Of its event, so that the body is looked for in that month of the feed alone.
+    -- The event's created_at, so that the body is looked up in that month of the feed only.
     created_at    timestamptz NOT NULL,
     delivered_at  timestamptz
 ) PARTITION BY LIST (state);
--- The list of deliveries: without a filter a range of the first; by state, by kind or by both one range of the second
--- for each pair. One index for the two filters, because every attempt writes each index anew.
+-- For the list of deliveries: without a filter it reads a range of the first index; by state, by kind or by both, one
+-- range of the second for each pair. The two filters share an index because every attempt writes to each index.
 CREATE INDEX webhook_delivery_feed ON webhook_delivery (endpoint_id, test, sequence);
 CREATE INDEX webhook_delivery_state ON webhook_delivery (endpoint_id, test, state, type, sequence);
 
@@ -97,22 +98,22 @@ CREATE TABLE webhook_delivery_open PARTITION OF webhook_delivery (
 );
 -- Deliveries due at the same moment go in the order of their events.
 CREATE INDEX webhook_delivery_next ON webhook_delivery_open (endpoint_id, test, due_at, sequence) WHERE state = 'pending';
--- What is due, of whichever endpoint.
+-- Due deliveries of all endpoints.
 CREATE INDEX webhook_delivery_due ON webhook_delivery_open (due_at) INCLUDE (endpoint_id, test) WHERE state = 'pending';
 CREATE INDEX webhook_delivery_leased ON webhook_delivery_open (lease_until) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_flying ON webhook_delivery_open (endpoint_id, test) WHERE state = 'sending';
 CREATE INDEX webhook_delivery_held ON webhook_delivery_open (endpoint_id, test, sequence) WHERE state = 'held';
--- Held rows are kept for fourteen days from the pause, or from when they became due after it.
+-- Held rows are kept for fourteen days from the pause, or from when they became due if that is later.
 CREATE INDEX webhook_delivery_held_since ON webhook_delivery_open (due_at) WHERE state = 'held';
 
--- By the month of their events (0014_months). No foreign key: a month is dropped as a whole, and a worker deletes those of
--- an endpoint that was removed.
+-- Ended deliveries by the month of their events (0014_months). No foreign key: a month is dropped as a whole, and a
+-- worker deletes the deliveries of a removed endpoint.
 CREATE TABLE webhook_delivery_done PARTITION OF webhook_delivery (
     PRIMARY KEY (delivery_id)
 ) FOR VALUES IN ('delivered', 'exhausted', 'stuck') PARTITION BY RANGE (delivery_id);
 CREATE TABLE webhook_delivery_done_other PARTITION OF webhook_delivery_done DEFAULT;
 
--- By the month of their deliveries' events, with which they are dropped.
+-- Attempts by the month of their deliveries' events; the two are dropped together.
 CREATE TABLE webhook_attempt (
     delivery_id  uuid NOT NULL,
     attempt      integer NOT NULL,

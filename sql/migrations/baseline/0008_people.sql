@@ -1,22 +1,23 @@
 -- People: their sign-in to the dashboard, and the audit log of what they did.
 
--- Staff are people of no account, with roles of their own. The table itself ensures that no change of role makes staff,
--- and that no staff gets into an account.
+-- Staff are people without an account, with roles of their own. A constraint ensures that no change of role turns a
+-- merchant's person into staff, and that staff have no account.
 CREATE TABLE dashboard_user (
     email          text PRIMARY KEY,
     account_id     uuid REFERENCES account,
     role           text NOT NULL,
-    -- What the person is called; NULL of those who were never asked.
+    -- The person's name; NULL if they were never asked.
     name           text CHECK (length(name) BETWEEN 1 AND 100),
-    -- NULL until one was chosen by the link in a mail: nobody else ever sees it.
+    -- NULL until the person chooses a password through a mailed link, so nobody else ever sees it.
     password_hash  text,
     -- The secret of the second factor, sealed with the e-mail it belongs to; NULL without one.
     totp_sealed    bytea,
     totp_since     timestamptz,
-    -- The 30-second step of the last code that was accepted: neither it nor an earlier one is accepted again.
+    -- The 30-second step of the last accepted code: neither this code nor an earlier one is accepted again.
     totp_step      bigint NOT NULL DEFAULT 0,
     created_at     timestamptz NOT NULL,
-    -- Of staff, when a colleague gave the role: who has it for less than a day is none of two. NULL: the operator gave it.
+    -- For staff: when a colleague gave them the role. With less than a day in the role, a person may be neither the
+    -- first nor the second in a decision that needs two members of staff. NULL: the operator gave the role.
     role_given_at  timestamptz,
     CONSTRAINT dashboard_user_role_check CHECK (CASE
         WHEN account_id IS NULL THEN role IN ('admin', 'operations', 'finance', 'support')
@@ -24,15 +25,15 @@ CREATE TABLE dashboard_user (
 );
 CREATE INDEX dashboard_user_of_account ON dashboard_user (account_id, email);
 
--- Instead of a code of the second factor. Keyed fingerprints; a row that was used is deleted.
+-- Codes that replace a code of the second factor, as keyed fingerprints; a used code is deleted.
 CREATE TABLE recovery_code (
     email      text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
     code_hash  text NOT NULL,
     PRIMARY KEY (email, code_hash)
 );
 
--- People invited to an account. A person is made of it when its link is used: until then nothing tells whether the
--- e-mail signs in elsewhere, where it stays.
+-- People invited to an account. The person is created when the link is used; until then nothing reveals whether the
+-- e-mail belongs to a person of another account, who stays there.
 CREATE TABLE invitation (
     account_id  uuid NOT NULL REFERENCES account,
     email       text NOT NULL,
@@ -44,36 +45,36 @@ CREATE TABLE invitation (
 );
 CREATE INDEX invitation_of_email ON invitation (email, invited_at);
 
--- One-time links to choose a password by. The text of a link is derived from its id under SECRET_KEY when its mail is
--- sent; here is the hash of it.
+-- One-time links for choosing a password. A link's token is derived from its id under SECRET_KEY when the mail is sent;
+-- this table has its hash.
 CREATE TABLE access_link (
     -- The id of the mail that carries it.
     link_id     uuid PRIMARY KEY,
     token_hash  bytea NOT NULL UNIQUE CHECK (length(token_hash) = 32),
     email       text NOT NULL,
-    -- Of an invitation, the account it is to; NULL when it is for somebody's own password.
+    -- For an invitation, the inviting account; NULL for a link to one's own password.
     account_id  uuid REFERENCES account,
     expires_at  timestamptz NOT NULL,
-    -- A row that was used stays until it is old: a mail that is sent again must not renew it.
+    -- A used link stays until it is old, so that sending its mail again does not renew it.
     used_at     timestamptz
 );
 CREATE INDEX access_link_of ON access_link (email);
 CREATE INDEX access_link_expired ON access_link (expires_at);
 
 CREATE TABLE dashboard_session (
-    -- Of the random 256 bits in the cookie: a reader of this table cannot sign in with it.
+    -- The hash of the random 256 bits in the cookie: a reader of this table cannot sign in with it.
     session_hash  bytea PRIMARY KEY CHECK (length(session_hash) = 32),
     email         text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
     created_at    timestamptz NOT NULL,
-    -- Written once a minute at most: a page costs a read.
+    -- Written at most once a minute, so most pages cost only a read.
     seen_at       timestamptz NOT NULL,
-    -- When the password, and the code of whoever has a second factor, was last given in it.
+    -- When the password (and the code, if there is a second factor) was last given in this session.
     proved_at     timestamptz NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX dashboard_session_of ON dashboard_session (email, created_at);
 CREATE INDEX dashboard_session_created ON dashboard_session (created_at);
 
--- Networks that somebody has signed in from, as keyed fingerprints: another one is told by e-mail.
+-- Networks from which a person has signed in, as keyed fingerprints: a new one is reported by e-mail.
 CREATE TABLE sign_in_place (
     email       text NOT NULL REFERENCES dashboard_user ON DELETE CASCADE,
     place_hash  text NOT NULL,
@@ -81,22 +82,22 @@ CREATE TABLE sign_in_place (
     PRIMARY KEY (email, place_hash)
 ) WITH (fillfactor = 80);
 
--- Passwords tried for one e-mail, from one address, for one e-mail from one address or in one browser, and links asked
--- for: keyed fingerprints of these.
+-- Counts of passwords tried for one e-mail, from one address, and for one e-mail from one address or in one browser,
+-- and of links requested. `subject` is a keyed fingerprint.
 CREATE TABLE sign_in_attempt (
     subject   text PRIMARY KEY,
     attempts  integer NOT NULL,
     until     timestamptz NOT NULL,
-    -- Of an e-mail at which many passwords were tried: when the next one is looked at.
+    -- For an e-mail with many tried passwords: when the next one is accepted for checking.
     next_at   timestamptz NOT NULL DEFAULT '-infinity'
 ) WITH (fillfactor = 80);
 CREATE INDEX sign_in_attempt_until ON sign_in_attempt (until);
 
--- What people did in the dashboard, written in the transaction that does it.
+-- What people did in the dashboard, written in the transaction of the action.
 CREATE TABLE audit (
-    -- Chosen when the form is shown: a form that is sent twice acts once.
+    -- Chosen when the form is shown, so that a form submitted twice acts once.
     audit_id      uuid PRIMARY KEY,
-    -- In the order of writing, for the chain of hashes.
+    -- In the order of writing, for the hash chain.
     number        bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
     -- The nil UUID for what staff did.
     account_id    uuid NOT NULL,
@@ -132,7 +133,7 @@ CREATE FUNCTION audit_digest(a audit) RETURNS bytea LANGUAGE sql STABLE AS $$
         a.address_hash, a.request_id)::text, 'UTF8'))
 $$;
 
--- What a chain goes along: rows from one number to another, at most so many (NULL: all), each with its digest.
+-- The rows of a chain from one number to another, at most rows_max (NULL: all), each with its digest.
 CREATE FUNCTION chain_rows(of_chain text, first bigint, up_to bigint, rows_max bigint) RETURNS TABLE (id bigint, digest bytea)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- Charge schedules (recurring charges), and what became of each number of them. Production only.
+-- Charge schedules (recurring charges), and the outcome of each number. Production only.
 
 CREATE TABLE schedule (
     account_id           uuid NOT NULL REFERENCES account,
@@ -21,18 +21,18 @@ CREATE TABLE schedule (
     send_email           boolean NOT NULL,
     -- The merchant's own keys and values, given to each of its charges.
     metadata             jsonb,
-    -- As its charges keep it; NULL once it is erased.
+    -- As in its charges; NULL after erasure.
     payer_sealed         bytea CHECK (payer_sealed IS NOT NULL OR status IN ('finished', 'cancelled')),
     payer_document_hash  text,
-    -- The next charge: NULL when there is none any more.
+    -- The next charge; NULL if there is none.
     next_number          integer CHECK (next_number > 0),
     next_due_date        date,
-    -- When a worker looks next: the charge's time to be issued, the end of a lease, or another try. Of one that ended it is
-    -- from when on the time counts for which its payer is kept.
+    -- When a worker checks it next: when the next charge is to be issued, a lease ends, or a try is repeated. For an
+    -- ended schedule, the start of its payer's retention period.
     look_at              timestamptz NOT NULL,
-    -- A boleto of the next number is being registered: followed also when the schedule was stopped meanwhile.
+    -- The boleto of the next number is being registered; workers follow it even if the schedule is stopped meanwhile.
     ordered              boolean NOT NULL DEFAULT false,
-    -- Of the next number.
+    -- Failures of the next number.
     failures             integer NOT NULL DEFAULT 0,
     failure_code         text,
     failed_at            timestamptz,
@@ -41,12 +41,12 @@ CREATE TABLE schedule (
     CHECK ((next_number IS NULL) = (next_due_date IS NULL))
 ) WITH (fillfactor = 85);
 CREATE INDEX schedule_page ON schedule (account_id, created_at, schedule_id);
--- What is to be issued, by time and by account; what the bank registers, the same.
+-- Schedules to be issued, by time and by account; and those whose boleto is being registered, likewise.
 CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' AND NOT ordered;
 CREATE INDEX schedule_due_of ON schedule (account_id, look_at) WHERE status = 'active' AND NOT ordered;
 CREATE INDEX schedule_ordered ON schedule (look_at) WHERE ordered;
 CREATE INDEX schedule_ordered_of ON schedule (account_id) WHERE ordered;
--- Those that ended and still name their payer, the longest over first.
+-- Ended schedules that still name their payer, longest ended first.
 CREATE INDEX schedule_ended ON schedule (look_at)
     WHERE status IN ('finished', 'cancelled') AND NOT ordered AND payer_sealed IS NOT NULL;
 

@@ -1,4 +1,5 @@
--- Requests that programs made to the API: no query, and of production no body. Partitioned by day; old days are dropped whole.
+-- Requests to the API, without their query and, in production, without bodies. Partitioned by day; old days are dropped
+-- whole.
 
 CREATE TABLE request_log (
     account_id   uuid NOT NULL,
@@ -11,25 +12,26 @@ CREATE TABLE request_log (
     status       smallint NOT NULL,
     code         text,
     duration_us  integer NOT NULL,
-    -- Where what it made is: the Location of a 201.
+    -- The Location of a 201, which leads to what was created.
     made         text,
-    -- Of a refusal: {"message", "fields": {name: message}, "agent"}.
+    -- For a refusal: {"message", "fields": {name: message}, "agent"}.
     refusal      text,
-    -- Bodies of a write in the sandbox, redacted (api/body/redaction.py): what was sent and what was answered, or their sizes.
+    -- Redacted bodies of a sandbox write (api/body/redaction.py), request and response, or their sizes.
     sent         text CHECK (sent IS NULL OR test),
     answered     text CHECK (answered IS NULL OR test)
 ) PARTITION BY RANGE (at);
--- Two indexes for every request and no more, and no key to check: a row costs the database 5 us and the API 3.
+-- Only two indexes for every request, and no unique key to check: a row costs the database 5 us and the API 3 us.
 CREATE INDEX request_log_page ON request_log (account_id, test, at, request_id);
--- 48 random bits of the id suffice, at half the size of all of it.
+-- 48 random bits of the id suffice, and halve the index.
 CREATE INDEX request_log_id ON request_log (left(request_id, 12));
--- Errors are few among many requests: each class of them is a range of its own.
+-- Errors are few among many requests, so each class has an index of its own.
 CREATE INDEX request_log_refused ON request_log (account_id, test, at, request_id) WHERE status BETWEEN 400 AND 499;
 CREATE INDEX request_log_broken ON request_log (account_id, test, at, request_id) WHERE status >= 500;
 CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
 
--- Days of UTC, made before they begin. A day with requests in the default partition stays there whole: nothing is moved
--- for a log. Like all that makes and takes away partitions it has its owner's rights (0014_months).
+-- Makes partitions for days (UTC) before they begin. A day with requests in the default partition stays there whole:
+-- rows of a log are not moved. Like every function that makes or removes partitions, it has its owner's rights
+-- (0014_months).
 CREATE FUNCTION request_log_make_days(first date, last date) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     day date;
@@ -51,7 +53,7 @@ BEGIN
     RETURN made;
 END $$;
 
--- Drop the days that ended before an instant, at most days_max; answers how many.
+-- Drops the days that ended before an instant, at most days_max; returns how many.
 CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE

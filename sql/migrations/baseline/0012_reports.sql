@@ -1,10 +1,10 @@
--- Daily totals, folded from the journal in batches, and views for tools of business intelligence. Production only, but for
--- what summaries add up.
+-- Daily totals, folded from the journal in batches, and views for business intelligence tools. Production only, except
+-- span_charge.
 --
--- Each journal row is counted twice: under its account and under the nil UUID, which stands for all of them, so that one
--- range of an index answers either question. Days are those of Sao Paulo.
+-- Each journal row is counted twice: under its account and under the nil UUID, which stands for all accounts, so that
+-- one index range answers either question. Days are those of Sao Paulo.
 
--- How far the journal is folded. Everything that was committed before `as_of` is in the totals.
+-- The position up to which the journal is folded. Everything committed before `as_of` is in the totals.
 CREATE TABLE report_position (
     single      boolean PRIMARY KEY DEFAULT true CHECK (single),
     journal_id  bigint NOT NULL,
@@ -12,8 +12,8 @@ CREATE TABLE report_position (
 );
 INSERT INTO report_position (journal_id, as_of) VALUES (0, '-infinity');
 
--- Each charge as it was at that position, test charges too: what a change takes it out of is known from here, and
--- read_charge is further.
+-- Each charge as it was at that position, test charges too. It tells from which totals a change must subtract the
+-- charge; read_charge cannot, as it is ahead of the position.
 CREATE TABLE report_charge (
     charge_id       uuid PRIMARY KEY,
     account_id      uuid NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE report_charge (
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000
 );
 
--- What became of the charges issued on a day.
+-- Charges by the day of issue and their present status.
 CREATE TABLE report_cohort (
     account_id      uuid NOT NULL,
     day             date NOT NULL,
@@ -50,8 +50,8 @@ CREATE TABLE report_due (
     PRIMARY KEY (account_id, status, due_date, payment_method)
 ) WITH (fillfactor = 85);
 
--- A time in buckets of an eighth of a doubling: bucket b holds [2^(b/8), 2^((b+1)/8)) seconds. A payer's clock may be behind
--- ours: never less than a second.
+-- The bucket of a time to payment, an eighth of a doubling wide: bucket b holds [2^(b/8), 2^((b+1)/8)) seconds. The clock
+-- that gives paid_at may be behind ours, so the time is at least one second.
 CREATE FUNCTION wait_bucket(created_at timestamptz, paid_at timestamptz) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT floor(8 * ln(greatest(extract(epoch FROM paid_at - created_at), 1)::double precision)
                  / ln(2::double precision))::integer
@@ -67,8 +67,8 @@ CREATE TABLE report_wait (
     PRIMARY KEY (account_id, day, payment_method, bucket)
 ) WITH (fillfactor = 85);
 
--- The ledger by day: the sum over types of an account and day is what its balance moved. Method is that of the payment
--- a line is about, '' when it is about none.
+-- The ledger by day: the sum over all types of an account and day is the change of its balance. `method` is that of the
+-- entry's payment, '' if the entry has none.
 CREATE TABLE report_entry (
     account_id  uuid NOT NULL,
     day         date NOT NULL,
@@ -76,7 +76,7 @@ CREATE TABLE report_entry (
     method      text NOT NULL,
     entries     bigint NOT NULL,
     cents       bigint NOT NULL,
-    -- Of payments: how many came after expiry, how many otherwise than asked for.
+    -- For payments: how many came after expiry, and how many have an anomaly.
     late        bigint NOT NULL,
     anomalous   bigint NOT NULL,
     PRIMARY KEY (account_id, day, type, method)
@@ -105,8 +105,8 @@ CREATE TABLE report_integrator (
     PRIMARY KEY (account_id, day, integrador_code)
 ) WITH (fillfactor = 85);
 
--- Attempts of webhooks are no journal rows. What stores them leaves their count here, in rows of its own that no other
--- transaction waits for, and a worker adds those up: a row that is committed late is added late, and none is passed over.
+-- Webhook attempts are not in the journal. The statement that stores attempts inserts their counts here, in rows that
+-- no other transaction waits for, and a worker adds them up: a row committed late is added late, and none is missed.
 CREATE TABLE report_attempt_told (
     account_id   uuid NOT NULL,
     day          date NOT NULL,
@@ -124,17 +124,17 @@ CREATE TABLE report_attempt (
     PRIMARY KEY (account_id, day, outcome)
 ) WITH (fillfactor = 85);
 
--- What summaries add up: an account's charges by status, and its ledger's lines by type, over days and over the months,
--- years and decades that days lie in. Any range of days is some sixty days, some twenty months, some twenty years and the
--- decades between (readmodels/spans.py), so a sum reads as many rows of a long history as of a short one. They are folded
--- with the daily totals, in the same transaction, and verified as those are.
+-- Totals of spans, for summaries: an account's charges by status, and its ledger entries by type, per day, month, year
+-- and decade. Any range of days consists of at most some sixty days, twenty months, twenty years and the decades
+-- between (readmodels/spans.py), so a sum over a long history reads as few rows as over a short one. They are folded
+-- with the daily totals, in the same transaction, and verified likewise.
 CREATE FUNCTION spans_of(day date) RETURNS TABLE (span text, starts date) LANGUAGE sql IMMUTABLE AS $$
     SELECT 'day', day
     UNION ALL
     SELECT span, date_trunc(span, day::timestamp)::date FROM (VALUES ('month'), ('year'), ('decade')) AS s (span)
 $$;
 
--- Charges by the day they were issued on, and those with a due date by that; of both modes. A sandbox's days are those of its
+-- Charges by day of issue, and those with a due date also by due date; in both modes. A sandbox's days are those of its
 -- clock.
 CREATE TABLE span_charge (
     account_id      uuid NOT NULL,
@@ -149,13 +149,13 @@ CREATE TABLE span_charge (
     PRIMARY KEY (account_id, test, dated, span, starts, payment_method, status)
 ) WITH (fillfactor = 85);
 
--- What charges that changed since the totals were brought up to date take away from their days, and bring to them. Read with
--- span_charge in one statement, and so in one snapshot.
+-- The corrections to span_charge for charges that changed after report_position: -1 for the row that counts the charge,
+-- +1 for the row of its present state. Read in one statement with span_charge, and so in one snapshot.
 CREATE FUNCTION behind_spans(account_id uuid, test boolean, dated text)
 RETURNS TABLE (day date, payment_method text, status text, charges bigint, cents bigint) LANGUAGE sql STABLE AS $$
     WITH changed AS MATERIALIZED (
-        -- How many rows are behind is not known to the planner, which makes ready for a third of the journal: a hash table of
-        -- that size costs more than all of the rest. An array is as long as it is.
+        -- The planner does not know how few rows lie after the position and would prepare a hash table for a third of the
+        -- journal, which costs more than everything else here. An array has the size of its contents.
         SELECT unnest(array_agg(DISTINCT charge_id)) AS charge_id FROM journal j
         WHERE j.journal_id > (SELECT journal_id FROM report_position) AND j.account_id = $1 AND j.test = $2
           AND j.payload ? 'charge'
@@ -163,7 +163,7 @@ RETURNS TABLE (day date, payment_method text, status text, charges bigint, cents
     SELECT CASE $3 WHEN 'due' THEN m.due_date ELSE (m.created_at AT TIME ZONE 'America/Sao_Paulo')::date END,
            m.payment_method, m.status, m.charges, m.charges * m.amount_cents
     FROM changed CROSS JOIN LATERAL (
-        -- A look-up for each: a join might read every charge there is.
+        -- A look-up for each charge: a join might read all charges.
         (SELECT created_at, due_date, payment_method, status, amount_cents, 1::bigint AS charges FROM read_charge r
          WHERE r.charge_id = changed.charge_id AND r.account_id = $1 LIMIT 1)
         UNION ALL
@@ -173,7 +173,7 @@ RETURNS TABLE (day date, payment_method text, status text, charges bigint, cents
     WHERE $3 <> 'due' OR m.due_date IS NOT NULL
 $$;
 
--- Lines of production's ledgers by the day they were written on; method as in report_entry.
+-- Production ledger entries by the day they were written; `method` as in report_entry.
 CREATE TABLE span_entry (
     account_id  uuid NOT NULL,
     span        text NOT NULL,
@@ -184,11 +184,11 @@ CREATE TABLE span_entry (
     cents       bigint NOT NULL,
     PRIMARY KEY (account_id, span, starts, type, method)
 ) WITH (fillfactor = 85);
--- Who was charged, over all accounts.
+-- For finding the accounts that were charged fees, over all accounts.
 CREATE INDEX span_entry_fees ON span_entry (span, starts, account_id) WHERE type = 'fee';
 
--- All that tools of business intelligence may read: production only, nothing sealed or personal. Days are
--- America/Sao_Paulo days, instants UTC, amounts reais.
+-- The only views that business intelligence tools may read: production only, nothing sealed or personal. Days are
+-- America/Sao_Paulo days, instants are UTC, amounts are in reais.
 
 CREATE VIEW reporting_freshness AS
 SELECT as_of, extract(epoch FROM now() - as_of)::numeric(20, 3) AS lag_seconds FROM report_position;
@@ -358,7 +358,7 @@ COMMENT ON COLUMN reporting_webhooks_by_day.outcome IS 'delivered, rejected, tim
 COMMENT ON COLUMN reporting_webhooks_by_day.attempts IS 'How many.';
 COMMENT ON COLUMN reporting_webhooks_by_day.duration_ms IS 'How long they took together, in milliseconds.';
 
--- Let a role read these views and nothing else. To be called again when views were added.
+-- Lets a role read these views and nothing else. Must be called again when views were added.
 CREATE FUNCTION reporting_grant(reader name) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     view regclass;

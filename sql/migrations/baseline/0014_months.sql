@@ -1,10 +1,11 @@
 -- Tables partitioned by month (UTC), so that an old month is detached as a whole and no row is deleted.
 --
--- A table's partition key is an instant, or the UUIDv7 that is its primary key: an id then names its month, and a look-up
--- by it reads one partition. Each such table has a default partition `<table>_other`, for rows whose month was not made.
+-- A table's partition key is an instant, or the UUIDv7 that is its primary key: an id then determines its month, and a
+-- look-up by id reads one partition. Each table has a default partition `<table>_other`, for rows whose month has no
+-- partition yet.
 --
--- A partition belongs to the owner of its table, so these functions run with the owner's rights: workers have no others.
--- They take the tables that are named here and no other, which a caller could have made.
+-- A partition belongs to the owner of its table, so these functions run with the owner's rights, which workers do not
+-- have otherwise. They accept only the tables named here, and no table that a caller might have created.
 
 CREATE FUNCTION refuse_other_tables(parent text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -21,19 +22,18 @@ CREATE FUNCTION month_begins(month date, by_id boolean) RETURNS text LANGUAGE sq
         ELSE (month || ' 00:00:00+00') END
 $$;
 
--- When a UUIDv7 was made; NULL for another UUID. PostgreSQL has a function for it from 18 on.
+-- The instant of a UUIDv7; NULL for another UUID. PostgreSQL 18 has a function of its own for this.
 CREATE FUNCTION instant_of_id(id uuid) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN substr(id::text, 15, 1) = '7'
         THEN to_timestamp(('x0000' || left(translate(id::text, '-', ''), 12))::bit(64)::bigint / 1000.0) END
 $$;
 
--- Make the months from :first to :last, and earlier ones for which rows lie in the default partition.
+-- Makes the months from :first to :last, and earlier months with rows in the default partition.
 --
--- Writers wait from before those rows are moved until the month is attached: some milliseconds for a month that is yet
--- to come. Readers wait for the attaching alone. It gives up after half a second of waiting (55P03), so that nothing
--- queues behind it for longer; the caller tries again.
--- A month with more than :moved_max rows in the default partition is left there, because who writes would wait for as
--- long as the moving takes; NULL moves any number.
+-- Writers wait from before those rows are moved until the month is attached: some milliseconds for a future month.
+-- Readers wait only while it is attached. The function gives up after waiting half a second for a lock (55P03), so that
+-- nothing queues behind it for longer; the caller tries again. A month with more than :moved_max rows in the default
+-- partition is left there, because writers would wait as long as the move takes; NULL moves any number.
 CREATE FUNCTION make_months(parent text, first date, last date, moved_max integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
@@ -69,7 +69,7 @@ BEGIN
         EXECUTE format('SELECT count(*) FROM (SELECT FROM %1$I WHERE %2$s >= %3$L AND %2$s < %4$L LIMIT %5$L::bigint + 1) AS lying',
                        parent || '_other', key, from_key, to_key, moved_max) INTO lying;
         CONTINUE WHEN lying > moved_max;
-        -- Storage parameters are not inherited. Rows are only added, so a count decides, and no share of the table.
+        -- Storage parameters are not inherited. Rows are only added, so autovacuum goes by a number of rows, not by a share.
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL) WITH ('
                        'autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000, '
                        'autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 1000)', name, parent);
@@ -83,9 +83,9 @@ BEGIN
     RETURN made;
 END $$;
 
--- Take the months that ended before an instant out of a table; answers when each ended. Each becomes a table
--- `<table>_archive_YYYY_MM`, which stays until an operator moves it elsewhere. What merchants may still read stays for
--- 400 days, whoever calls: these are the rights of the owner, and a caller is what may have been taken over.
+-- Detaches the months that ended before an instant; returns when each ended. A month becomes a table
+-- `<table>_archive_YYYY_MM`, which stays until an operator moves it elsewhere. Data that merchants may read stays for
+-- 400 days, whatever the caller asks: the function has the owner's rights, and its caller may be a compromised process.
 CREATE FUNCTION detach_months(parent text, ended_before timestamptz) RETURNS SETOF timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
@@ -95,7 +95,7 @@ BEGIN
     IF parent NOT IN ('bank_order_done', 'bank_hint_done') AND ended_before > now() - interval '399 days' THEN -- clocks differ
         RAISE EXCEPTION 'months of % stay for 400 days', parent;
     END IF;
-    -- Another worker's detaching is waited for: what it took is not there any more.
+    -- Waits for another worker that is detaching, so that the loop below does not see months which that worker took.
     EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     FOR month IN
         SELECT c.relname AS name, (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month')::timestamp AT TIME ZONE 'UTC' AS ended
@@ -110,7 +110,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Delete the months that ended before an instant, as files and not by the row; answers how many.
+-- Drops the months that ended before an instant, without deleting rows one by one; returns how many.
 CREATE FUNCTION drop_months(parent text, ended_before timestamptz) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
@@ -127,8 +127,8 @@ BEGIN
     RETURN dropped;
 END $$;
 
--- What runs with its owner's rights finds tables and functions of this schema only, whatever path its caller has set and
--- whatever temporary tables he has made, and is nobody's to call but the application's (sql/roles.py).
+-- SECURITY DEFINER functions find tables and functions of this schema only, whatever search_path the caller has set and
+-- whatever temporary tables the caller has created; and only the application's role may call them (sql/roles.py).
 DO $$
 DECLARE
     named regprocedure;

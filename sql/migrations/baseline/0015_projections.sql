@@ -1,23 +1,24 @@
--- The one definition of each read table, as what given journal rows make of it. Commands run these in the transaction that
--- writes the rows, in the same statement; rebuild and verify run them over the whole journal. Tables are named without
--- their schema: a rebuild fills the ones it puts first in the search path.
+-- The projections: the one definition of each read table, as functions of journal rows. Commands run them in the
+-- statement that writes the rows; rebuild and verify run them over the whole journal. Tables are named without a
+-- schema, so that a rebuild fills the shadow tables it puts first in the search path.
 
--- What read_charge says of a new charge. It is put into the statement that asks (a function of one query is), so that the
--- one which creates PIX charges need not read back what it has just written.
+-- The columns of read_charge for a new charge. A function of a single query is inlined into the calling statement, so
+-- the statement that creates PIX charges need not read back the journal row it has just written.
 CREATE FUNCTION created_charge(payload jsonb)
 RETURNS TABLE (created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
                external_id text, nosso_numero text, txid text, integrador_code text)
 LANGUAGE sql STABLE AS $$
     SELECT c.created_at, c.amount_cents, c.due_date, c.status, c.payment_method, c.public_id, c.external_id,
            c.nosso_numero,
-           -- A PIX charge's txid is its own id in hex and is found by that; only others need the column.
+           -- A PIX charge's txid is its id in hex, so the charge is found by id; only others need the column.
            CASE WHEN c.payment_method <> 'pix' THEN c.txid END, c.integrador_code
     FROM jsonb_to_record(payload -> 'charge') AS c (
         created_at timestamptz, amount_cents bigint, due_date date, status text, payment_method text, public_id text,
         external_id text, nosso_numero text, txid text, integrador_code text)
 $$;
 
--- New charges in read_charge; answers how many. Whose payer it is found by stands in the charge's own row alone.
+-- Adds new charges to read_charge; returns how many. The hash of the payer's document comes from the charge's own row,
+-- since the journal has no data of payers.
 CREATE FUNCTION project_created(journal_ids bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     projected bigint;
@@ -36,15 +37,15 @@ BEGIN
     RETURN projected;
 END $$;
 
--- The projections named in `which` (readmodels/projector.py), in the order in which a rebuild needs them.
+-- Runs the projections named in `which` (readmodels/projector.py), in the order that a rebuild needs.
 CREATE FUNCTION project(journal_ids bigint[], which text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF 'created' = ANY (which) THEN
         PERFORM project_created(journal_ids);
     END IF;
     IF 'changed' = ANY (which) THEN
-        -- Fold what changed along each charge, then lay it over what changed before. The row that books the payment by which
-        -- a charge is paid has that payment's document once: the charge's names the row.
+        -- Merge the changes of each charge, then merge them over its earlier changes. The payment's document is stored once, in
+        -- the journal row that books the payment that settles the charge; the charge refers to that row.
         WITH delta AS (
             SELECT j.charge_id, j.account_id, max(j.version) AS version,
                    jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields,
@@ -75,7 +76,7 @@ BEGIN
         TABLE booked;
     END IF;
     IF 'funds' = ANY (which) THEN
-        -- What refunds leave of payments: folded along each payment, then laid over what others left.
+        -- The totals of payments after refunds: merged for each payment, then merged over its earlier changes.
         WITH delta AS (
             SELECT j.account_id, j.test, (j.payload #>> '{fund,paid_at}')::timestamptz AS paid_at,
                    (j.payload #>> '{fund,payment_id}')::uuid AS payment_id,
@@ -102,7 +103,7 @@ BEGIN
         TABLE created;
     END IF;
     IF 'refunds_ended' = ANY (which) THEN
-        -- A refund ends once, so nothing has to be folded.
+        -- A refund ends once, so there is nothing to merge.
         UPDATE read_refund r
         SET doc = r.doc || (j.payload -> 'refund'), status = j.payload #>> '{refund,status}'
         FROM journal j
@@ -121,7 +122,7 @@ BEGIN
         TABLE created;
     END IF;
     IF 'withdrawals_changed' = ANY (which) THEN
-        -- Fold what changed along each withdrawal, then lay it over its document.
+        -- Merge the changes of each withdrawal, then merge them over its document.
         WITH delta AS (
             SELECT j.account_id, (j.payload #>> '{withdrawal,withdrawal_id}')::uuid AS withdrawal_id,
                    jsonb_merge(j.payload -> 'withdrawal' ORDER BY j.version, j.journal_id) AS fields
@@ -139,7 +140,7 @@ BEGIN
             SELECT j.account_id, j.test, j.event_sequence, j.event_id, j.kind, j.charge_id, j.payload ->> 'external_id',
                    j.recorded_at, j.journal_id
             FROM journal j
-            -- The feed begins where its oldest month does (migration 0004_feed).
+            -- Events of detached months are left out: the feed begins at feed_begin (migration 0004_feed).
             WHERE j.journal_id = ANY(journal_ids) AND j.event_id IS NOT NULL
               AND j.recorded_at >= (SELECT begins_at FROM feed_begin)
         )
@@ -162,8 +163,8 @@ BEGIN
     END IF;
 END $$;
 
--- The deliveries that are due of the events among these journal rows: sets, never rows, a batch of payments enqueues at once.
--- Each is of its event's instant, so that the event is looked for in that month of the feed alone.
+-- Enqueues the deliveries of the events among these journal rows, in one statement for a whole batch. created_at is the
+-- event's instant, so that the event is looked up in that month of the feed only.
 CREATE FUNCTION enqueue_deliveries(journal_ids bigint[], now_at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH due AS MATERIALIZED (
@@ -180,40 +181,43 @@ BEGIN
     ON CONFLICT (delivery_id) DO NOTHING;
 END $$;
 
--- How far verifications of the read tables and the books have come, and what they found (readmodels/verify.py).
+-- Verifications of the read tables and the books: their progress and findings (readmodels/verify.py).
 
 CREATE TABLE verification (
     verification_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- {"account_id", "since", "until"}: what it is of; an absent one is without bound.
+    -- {"account_id", "since", "until"}: what is verified; an absent member sets no bound.
     scope            jsonb NOT NULL,
-    -- Made by workers, which go on with it by themselves; else somebody asked for it.
+    -- Begun by workers, which also resume it by themselves; otherwise an operator started it.
     nightly          boolean NOT NULL,
-    -- Where the feed began then: events before it are counted, and only as long as that stays so.
+    -- Where the feed began at the start. Events before it are counted; the count is used only if feed_begin has not
+    -- changed.
     feed_begins_at   timestamptz NOT NULL,
     begun_at         timestamptz NOT NULL DEFAULT now(),
     ended_at         timestamptz
 );
 
--- The parts of it that have begun. A slice, what it found and where the next one begins are one transaction.
+-- The parts of a verification that have begun. A slice, its findings and the position of the next slice are stored in
+-- one transaction.
 CREATE TABLE verification_part (
     verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
     part             text NOT NULL,
-    -- Where the next slice begins, as the part knows it; NULL when the part is done.
+    -- Where the next slice begins, in the part's own notation; NULL when the part is done.
     next             text,
     slices           bigint NOT NULL,
-    -- How many rows of the journal, or of the table the part goes along, were looked at.
+    -- How many rows of the journal, or of the table that the part walks, were checked.
     rows             bigint NOT NULL,
-    -- Events that left the feed: those in the journal are added, those that the feeds' numbers speak of subtracted.
+    -- Balance of the events that left the feed: those found in the journal are added, those implied by the feeds'
+    -- sequences are subtracted.
     left_feed        bigint NOT NULL,
     PRIMARY KEY (verification_id, part)
 );
 
--- What is not as it must be, by slice.
+-- Differences found, by slice.
 CREATE TABLE verification_difference (
     verification_id  bigint NOT NULL REFERENCES verification ON DELETE CASCADE,
     part             text NOT NULL,
     slice            bigint NOT NULL,
-    -- From where the slice went, and to where; NULL is the end.
+    -- The slice's beginning and end; NULL is the end of the part.
     began            text NOT NULL,
     next             text,
     "table"          text NOT NULL,
@@ -222,25 +226,25 @@ CREATE TABLE verification_difference (
     PRIMARY KEY (verification_id, part, slice, "table", what)
 );
 
--- How far rebuilds of the read tables have come (readmodels/rebuild.py).
+-- Rebuilds of the read tables and their progress (readmodels/rebuild.py).
 CREATE TABLE rebuild (
     rebuild_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     begun_at    timestamptz NOT NULL,
-    -- Part and where its next slice begins, ranges to be done again, and rows so far.
+    -- The current part, where its next slice begins, ranges to be repeated, and rows so far.
     standing    jsonb NOT NULL,
     ended_at    timestamptz
 ) WITH (fillfactor = 50);
 
--- A temporary table like a table of this schema, for the transaction, with no index but its primary key: it is filled, and
--- compared as a whole.
+-- Creates a temporary table like a table of this schema, for the transaction. It has no index except the primary key:
+-- it is filled and compared as a whole.
 CREATE FUNCTION make_shadow(original text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE TEMPORARY TABLE %1$I (LIKE %1$I INCLUDING DEFAULTS INCLUDING GENERATED, %2$s) ON COMMIT DROP', original,
                    (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = original::regclass AND contype = 'p'));
 END $$;
 
--- Have the rows of a table that fulfil a condition (on `r`) be those of its shadow; answers how many the shadow has. What
--- is right already is not touched.
+-- Makes the rows of a table that satisfy a condition (on `r`) equal to those of its shadow; returns how many rows the
+-- shadow has. Rows that are correct already are not touched.
 CREATE FUNCTION repair(original text, condition text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     same text;

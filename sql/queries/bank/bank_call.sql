@@ -1,8 +1,7 @@
--- Calls of banks by the hour (banks/measured.py), counted by workers and kept for some weeks.
+-- Calls to banks, counted per hour by workers (banks/measured.py) and kept for some weeks.
 
 -- name: add
--- What one worker counted in a minute. In the order of the key: two workers that write the same hours wait for each other
--- and never in a circle.
+-- Adds what one worker counted in a minute. In key order, so that two workers writing the same hours cannot deadlock.
 WITH counted AS MATERIALIZED (
     SELECT g.hour, g.bank, g.operation, g.calls, g.rejected, g.unanswered, g.duration_ms, g.slowest_ms
     FROM unnest(:counted.hour::timestamptz[], :counted.bank::text[], :counted.operation::text[], :counted.calls::bigint[],
@@ -22,7 +21,7 @@ SET calls = h.calls + excluded.calls, rejected = h.rejected + excluded.rejected,
 DELETE FROM bank_call_hour WHERE hour < :before;
 
 -- name: by_time
--- By hour or by day of São Paulo.
+-- By hour or by day, of America/Sao_Paulo.
 SELECT sum(calls)::bigint AS calls, sum(rejected)::bigint AS rejected, sum(unanswered)::bigint AS unanswered,
        sum(duration_ms)::bigint AS duration_ms, max(slowest_ms) AS slowest_ms, date_trunc(:by, hour, 'America/Sao_Paulo') AS at
 FROM bank_call_hour WHERE hour >= :since

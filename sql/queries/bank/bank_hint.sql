@@ -1,11 +1,11 @@
--- Callbacks of the bank, as hints.
+-- Hints: the bank's callbacks, which are checked with the bank before anything is booked.
 
 -- name: store
--- Received twice, checked once. One that was checked is checked again when it is received again: a forged hint must not
--- suppress the true one, and what is on the books is not booked twice.
+-- A hint received twice is checked once. A hint that was checked and is received again is checked again: a forged hint
+-- must not suppress the genuine one, and a payment already booked is not booked twice.
 --
--- What is about no charge or boleto of ours is counted and not kept: the bank could only be asked in vain, and money that fits
--- nothing of ours is found in its lists. Each is looked up by its key (OFFSET 0).
+-- A hint about no charge or boleto of ours is counted but not stored: asking the bank about it would be in vain, and
+-- the reconcilers find unknown money in the bank's lists. OFFSET 0 forces a key look-up for each.
 WITH known AS MATERIALIZED (
     SELECT DISTINCT ON (g.about) g.about, g.txid
     FROM unnest(:abouts::text[], :txids::text[]) AS g (about, txid)
@@ -25,11 +25,12 @@ WITH known AS MATERIALIZED (
 SELECT (SELECT count(*) FROM stored) AS stored, cardinality(:abouts::text[]) - (SELECT count(*) FROM known) AS unknown;
 
 -- name: are_full
--- Whether as many wait as are kept. Few wait as a rule, and all of them are counted in no time.
+-- Whether the queue of hints is full. It is usually short, so counting it is cheap.
 SELECT count(*) >= :waiting_max AS found FROM (SELECT FROM bank_hint LIMIT :waiting_max) AS waiting;
 
 -- name: claim
--- Take what is due, of PIX or of boletos. It is deferred by the length of a lease and not marked: after a worker's death it is due again.
+-- Claims due hints, of PIX or of boletos. There is no state for it: due_at moves by the length of a lease, so after a
+-- worker's death the hint is due again.
 UPDATE bank_hint SET attempts = attempts + 1, due_at = :lease_until
 WHERE hint_id = ANY(ARRAY(
     SELECT hint_id FROM bank_hint WHERE of_boleto = :of_boleto AND due_at <= :now AND bank = ANY(:banks::text[])
@@ -38,8 +39,8 @@ WHERE hint_id = ANY(ARRAY(
 RETURNING hint_id, bank, about, txid, received_at, attempts, request_id;
 
 -- name: reported
--- How many payments the callbacks that were not checked yet report for each boleto; not those received again. Each is looked
--- up (OFFSET 0): what was confirmed is never hashed whole.
+-- How many payments the unchecked callbacks report for each boleto, without those confirmed before and received again.
+-- OFFSET 0 forces a key look-up, so that bank_hint_done is never hashed whole.
 SELECT g.number, r.payments
 FROM unnest(:numbers::text[]) AS g (number)
 CROSS JOIN LATERAL (
@@ -50,7 +51,8 @@ CROSS JOIN LATERAL (
 WHERE r.payments > 0;
 
 -- name: settle
--- What was checked leaves; of boletos it is kept that the bank has confirmed it. What was not waits for its next check.
+-- Deletes the checked hints; a confirmed hint about a boleto is recorded in bank_hint_done. The others wait for their
+-- next check.
 WITH given AS MATERIALIZED (
     SELECT g.hint_id, g.state, g.attempts, g.due_at
     FROM unnest(:verdicts.hint_id::bigint[], :verdicts.state::text[], :verdicts.attempts::integer[],

@@ -1,20 +1,19 @@
--- Orders on their way to a bank: waiting -> working (leased) -> ended, or waiting again when the bank's answer is unknown.
--- They are written by commands (order.sql, charge.sql). One that ends (done, refused, abandoned) leaves bank_order for
--- bank_order_done.
+-- Bank orders: waiting -> working (leased) -> ended, or waiting again when the bank's answer is unknown. Commands write
+-- them (order.sql, charge.sql). An order that ends (done, refused, abandoned) moves from bank_order to bank_order_done.
 --
--- Leases begin and end by this server's clock: by the clocks of workers, one that is ahead takes what another still does. (An index serves
--- statement_timestamp(), and not clock_timestamp().)
+-- Leases begin and end by this server's clock: by the workers' clocks, a worker whose clock is ahead would take orders
+-- another is still working on. (statement_timestamp() can use an index; clock_timestamp() cannot.)
 --
--- A statement that is given ids reads by the primary key alone, whatever its plan was made of: no other index may look as
--- good to a plan that was made while the queue was empty. So none of them has a condition that implies the predicate of a
--- partial index, such as state = 'working'.
+-- A statement that is given ids must read by the primary key, even with a plan made while the queue was empty, when
+-- other indexes looked as good. So none of them has a condition that implies the predicate of a partial index, such as
+-- state = 'working'.
 
 -- name: claim_pix
--- Lease what is due of one mode, and where that is too little, registrations that are beyond their account's share: the order of
--- due_at is then that of fair queueing. :since spares the walk over rows that have left and that a snapshot still holds
--- (workers/orders/queue_head.py). Workers pass over each other's rows. What decides whether an order still makes
--- sense comes along: the charge's state, the clock it is judged by, whether its registration is still open, where the
--- bank calls back; and of a dual charge with terms, whose PIX leg is a cobv, these and the due date.
+-- Leases the due orders of one mode and, if these are too few, registrations beyond their account's share, whose due_at
+-- gives the order of fair queueing. :since skips index entries of orders that are gone but that an old snapshot still
+-- keeps (workers/orders/queue_head.py). SKIP LOCKED: workers skip each other's rows. Also returns what decides whether
+-- the order still makes sense: the charge's status, its sandbox clock, whether its registration is still open, and the
+-- callback address; for a dual charge with terms, whose PIX leg is a cobv, also the terms and the due date.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
     WHERE lane = 'pix' AND test = :test AND state = 'waiting'
@@ -39,7 +38,7 @@ LEFT JOIN charge c ON c.charge_id = d.charge_id
 LEFT JOIN LATERAL (
     SELECT due_on, terms FROM boleto
     WHERE c.payment_method = 'boleto_pix' AND charge_id = c.charge_id AND account_id = c.account_id
-    OFFSET 0 -- else a plan made while there was no boleto may read all of them, for each order
+    OFFSET 0 -- else a plan made while there was no boleto may read all boletos for each order
 ) s ON true
 WHERE o.order_id = d.order_id
 RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_at, o.deadline, o.reply_to, o.due_at, o.charge_id,
@@ -50,11 +49,12 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
           ) AS registering,
           CASE WHEN o.kind = 'cob_register' AND NOT o.test
                THEN (SELECT url FROM bank_callback b WHERE b.bank = o.bank AND b.pix_key = o.request ->> 'pix_key') END AS callback_url,
-          -- Looked up, and not joined: by a plan made while many waited each claim would read the clocks of all accounts.
+          -- A subquery, not a join: with a plan made while many orders waited, each claim would read the clocks of all
+          -- accounts.
           CASE WHEN o.test THEN coalesce((SELECT ahead_s FROM sandbox_clock k WHERE k.account_id = d.account_id), 0) ELSE 0 END AS ahead_s;
 
 -- name: claim_boletos
--- As above, with what the charge and its boleto look like at that moment.
+-- As above, with the charge and its boleto as they are now.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
     WHERE lane = 'boleto' AND test = :test AND state = 'waiting'
@@ -87,10 +87,10 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
           CASE WHEN o.test THEN coalesce((SELECT ahead_s FROM sandbox_clock k WHERE k.account_id = d.account_id), 0) ELSE 0 END AS ahead_s;
 
 -- name: claim_money
--- Of refunds or of withdrawals, with what the attempt before left behind. A withdrawal the bank was not asked about is
--- left alone while the account is not approved: its money stays, and nothing counts as tried. That is looked up for each
--- order in turn, and not joined: a join may read every withdrawal there ever was. Nothing is sent by transfer after a restore that
--- nobody has compared with the bank yet.
+-- Leases orders of refunds or of withdrawals, with the outcome that the previous attempt stored. A withdrawal that was
+-- never sent to the bank is skipped while the account is not approved: its money stays, and no attempt is counted. The
+-- subquery looks this up for each order; a join might read every withdrawal ever made. After a restore no transfer is
+-- sent until an operator has compared the books with the bank and released payouts.
 WITH due AS (
     SELECT o.order_id FROM bank_order o
     WHERE o.lane = :lane AND o.test = :test AND o.state = 'waiting' AND o.due_at <= :now
@@ -111,12 +111,12 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
           o.outcome;
 
 -- name: ends
--- When a dual charge is due and ends now, for a worker that has just told the bank.
+-- The present due date and expiry of a dual charge, for a worker that has just changed it at the bank.
 SELECT c.expires_at, s.due_on FROM charge c JOIN boleto s ON s.charge_id = c.charge_id AND s.account_id = c.account_id
 WHERE c.charge_id = :charge_id;
 
 -- name: settle
--- Orders end, those that are still this lease's: the number of attempts tells one lease from another.
+-- Ends orders that this lease still holds: the number of attempts identifies the lease.
 WITH given AS MATERIALIZED (
     SELECT g.order_id, g.attempts, g.state, g.outcome
     FROM unnest(:order_ids::uuid[], :attempts::integer[], :states::text[], :outcomes::jsonb[])
@@ -131,13 +131,13 @@ SELECT order_id, account_id, charge_id, test, bank, kind, state, attempts, creat
 RETURNING order_id;
 
 -- name: put_off
--- Wait for the next attempt, when the order is still this lease's.
+-- Puts an order back to wait for its next attempt, if this lease still holds it.
 UPDATE bank_order SET state = 'waiting', due_at = :due_at, lease_until = NULL, outcome = :outcome
 WHERE order_id = :order_id AND attempts = :attempts
 RETURNING order_id;
 
 -- name: release
--- Leases of workers that died: the orders wait again, with the same identifiers.
+-- Frees the leases of dead workers: the orders wait again, with the same identifiers at the bank.
 UPDATE bank_order SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE order_id = ANY(ARRAY(
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= statement_timestamp()
@@ -153,11 +153,11 @@ ON CONFLICT (bank, pix_key) DO UPDATE SET url = excluded.url, registered_at = ex
 DELETE FROM bank_callback WHERE bank = :bank AND pix_key = :pix_key;
 
 -- name: callbacks_elsewhere
--- Keys for which the bank still calls an address that is no longer ours.
+-- PIX keys for which the bank still has an old callback address.
 SELECT pix_key FROM bank_callback WHERE bank = :bank AND url <> :url ORDER BY pix_key LIMIT :limit;
 
 -- name: retry
--- Due now, unless a worker has it or its moment is yet to come.
+-- Makes an order due now, unless a worker is working on it or its first attempt is scheduled for later.
 UPDATE bank_order SET due_at = least(due_at, :now)
 WHERE order_id = :order_id AND NOT test AND state <> 'working' AND (attempts > 0 OR due_at <= :now)
 RETURNING lane;

@@ -1,9 +1,10 @@
--- Leases of duties that one process of the installation does at a time. Time is the database's, at the moment of the
--- statement and not of its transaction.
+-- Leases for duties that one process of the installation runs at a time. Times are of the database's clock at the
+-- statement, not at the start of the transaction.
 
 -- name: take
--- Take or renew; no row while another holds it, and then nothing is written: all workers ask, one does the work. The
--- first look passes over the row lock and its WAL; the one under the conflict decides between two that see it ended.
+-- Takes or renews a lease. No row while another holder has it, and then nothing is written: all workers ask, one gets
+-- it. The first check avoids a row lock and its WAL; the check on conflict decides between two workers that both see
+-- the lease ended.
 WITH clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), held AS MATERIALIZED (

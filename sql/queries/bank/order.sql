@@ -1,9 +1,9 @@
--- Orders to banks, written by commands in the transaction that makes them necessary.
+-- Bank orders, written by commands in the transaction that makes them necessary.
 
 -- name: add
--- A boleto has one open order at a time (bank_order_boleto_alone). An order to close the boleto of a charge that was just
--- paid by its PIX leg is not written while another change is under way: the end of that one looks again
--- (workers/orders/boleto.py).
+-- A boleto has one open order at a time (unique index bank_order_boleto_alone). When the PIX leg pays a charge while
+-- another change of its boleto is under way, no order to close the boleto is written: the worker that ends that change
+-- checks the charge again (workers/orders/boleto.py).
 WITH given AS MATERIALIZED (
     SELECT g.order_id, g.account_id, g.charge_id, g.test, c.bank, g.kind,
            CASE WHEN g.request_id IS NULL THEN g.request

@@ -1,10 +1,10 @@
--- Locations kept ready, in blocks: a row holds what a process takes at once. Taking a block deletes its row, so that no two
--- charges ever share a location.
+-- The pool of PIX locations, in blocks: one row holds as many as a process takes at once. Taking a block deletes its
+-- row, so no two charges ever share a location.
 
 -- name: take
--- Blocks of one bank's for one process. Processes pass over each other's rows. `after` is the last block the process took:
--- what was deleted below it, and stays in the index for as long as any snapshot is older, is not walked again. The blocks
--- are an array, which is made once: IN lets a plan look for :blocks more for each row, until the pool is empty.
+-- Takes blocks of one bank for one process. SKIP LOCKED: processes skip each other's rows. `after` is the last block
+-- the process took: the scan skips the deleted entries below it, which stay in the index as long as an older snapshot
+-- exists. ARRAY() is evaluated once; with IN a plan may run the subquery again for each row and so empty the pool.
 WITH taken AS (
     DELETE FROM pix_location
     WHERE test = :test AND bank = :bank AND block_id = ANY(ARRAY(
@@ -18,7 +18,7 @@ FROM taken t CROSS JOIN LATERAL unnest(t.location_ids, t.locations) AS l (locati
 ORDER BY t.block_id, l.location_id;
 
 -- name: take_one
--- For a transaction that needs one: the rest of its block goes back.
+-- Takes one location for a transaction; the rest of its block goes back.
 WITH taken AS (
     DELETE FROM pix_location
     WHERE test = :test AND bank = :bank AND block_id = (
@@ -33,7 +33,7 @@ WITH taken AS (
 SELECT location_ids[1] AS location_id, locations[1] AS location, bank FROM taken;
 
 -- name: add
--- In blocks of `size`, and counted: what was made less what is ready was taken.
+-- Adds locations in blocks of `size`, and counts them: the number consumed is the number made less the number ready.
 WITH given AS MATERIALIZED (
     SELECT array_agg(location_id ORDER BY n) AS location_ids, array_agg(location ORDER BY n) AS locations
     FROM unnest(:locations.location_id::bigint[], :locations.location::text[])
@@ -49,20 +49,21 @@ SELECT :test, :bank, coalesce(sum(count), 0)::bigint, clock_timestamp() FROM add
 ON CONFLICT (test, bank) DO UPDATE SET made = p.made + EXCLUDED.made, silent_at = NULL;
 
 -- name: note_silence
--- The bank refused to make any, or its answers did not come within the time that a call has.
+-- Notes that the bank refused to create locations, or did not answer within a call's timeout.
 INSERT INTO pix_pool AS p (test, bank, made, counted_at, silent_at)
 VALUES (:test, :bank, 0, clock_timestamp(), clock_timestamp())
 ON CONFLICT (test, bank) DO UPDATE SET silent_at = EXCLUDED.silent_at;
 
 -- name: made
--- How many were ever made: while this grows, the bank answers. Silent: a worker had none of it :lately.
+-- How many locations were ever made: while this grows, the bank answers. `silent`: within :lately a worker's call
+-- created none.
 SELECT made, coalesce(silent_at > clock_timestamp() - :lately::interval, false) AS silent
 FROM pix_pool WHERE test = :test AND bank = :bank;
 
 -- name: level
--- How many are ready in the block `since` and those after it, and which is the first; how many were made, and what was
--- known when consumption was last counted. Only the process that fills the pool asks, from the first block it saw on: all
--- before it were taken.
+-- How many locations are ready from block `since` on, and the first such block; how many were made, and the figures of
+-- the last count of consumption. Only the process that fills the pool asks; `since` is the first block it saw, as all
+-- before it are taken.
 SELECT l.ready, l.first, p.made, p.taken, p.per_s,
        extract(epoch FROM clock_timestamp() - p.counted_at)::double precision AS counted_s_ago
 FROM (

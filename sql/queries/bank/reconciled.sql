@@ -1,4 +1,4 @@
--- What reconcilers ask banks for: how far they have asked, what is not on the books, and what cannot be read.
+-- State of the reconcilers: their progress through the bank's lists, unbooked money, and unreadable items.
 
 -- name: progress
 SELECT until, goal, window_until, after, width_s FROM bank_reconciled
@@ -12,10 +12,10 @@ SET until = excluded.until, goal = excluded.goal, window_until = excluded.window
     width_s = excluded.width_s;
 
 -- name: unbooked_pix
--- Which of these receipts are not on the books yet, and whether we know a production charge for them. Each is looked up
--- by the payment's own unique key, so that asking about everything again costs little. What is in suspense is the
--- staff's to decide, though its charge may be known by now. Of PIX charges only dual ones can have been brought by a
--- partner, and cost by terms.
+-- Which of these receipts are not booked yet, and whether a production charge is known for them. Each is a look-up in
+-- payment's unique key, so asking about the same receipts again costs little. Money in suspense is left to staff, even
+-- if its charge is known by now. Among charges with a PIX, only dual ones can have a partner's code, and terms that
+-- change the amount due.
 SELECT g.end_to_end_id, c.charge_id IS NOT NULL AS known, r.integrador_code,
        coalesce(c.payment_method = 'boleto_pix', false) AS dual
 FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
@@ -28,7 +28,7 @@ WHERE NOT EXISTS (
 ) AND NOT EXISTS (SELECT FROM suspense s WHERE s.bank = :bank AND s.source = g.end_to_end_id);
 
 -- name: unbooked_boletos
--- Of the boletos that the bank lists as paid, those with money that is not on the books; unknown numbers too.
+-- Of the boletos that the bank lists as paid, those with unbooked money, and those with an unknown number.
 SELECT g.number, s.number IS NOT NULL AS known, g.paid_cents, g.moved_on
 FROM unnest(:boletos.number::text[], :boletos.paid_cents::bigint[], :boletos.moved_on::date[])
      AS g (number, paid_cents, moved_on)
@@ -36,7 +36,7 @@ LEFT JOIN boleto s ON s.bank = :bank AND s.number = g.number
 WHERE s.number IS NULL OR s.booked_cents < g.paid_cents;
 
 -- name: set_aside
--- Those that are new.
+-- Stores unreadable items; returns those that are new.
 INSERT INTO bank_unreadable (bank, method, about, item_sealed, found_at)
 SELECT :bank, :method, g.about, g.item_sealed, :now
 FROM (SELECT DISTINCT ON (about) about, item_sealed FROM unnest(:abouts::text[], :items::bytea[]) AS u (about, item_sealed)

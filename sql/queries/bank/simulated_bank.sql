@@ -1,15 +1,15 @@
--- The simulated bank's cobs and received PIX (banks/simulated). Every statement is about one world.
+-- The simulated bank's cobs and received PIX (banks/simulated). Every statement concerns one world.
 
 -- name: add_locations
--- One statement for any number, so that thousands of locations a second cost a round trip a thousand.
+-- One statement for any number of locations, so that thousands a second cost few round trips.
 INSERT INTO simulated_location (world, token, location, created_at)
 SELECT :world, g.token, :prefix::text || g.token, :now FROM unnest(:tokens::text[]) AS g (token)
 RETURNING location_id, location;
 
 -- name: put_cobs
--- Put any number of cobs, and answer for each given txid what became of it. A txid that is there is changed while
--- ATIVA (repeating the same PUT is allowed by the standard and changes nothing); else it is refused.
--- DISTINCT ON: one statement cannot update a row twice.
+-- PUTs any number of cobs and returns the result for each txid. An existing cob is changed while ATIVA (the standard
+-- allows repeating a PUT; the same PUT changes nothing) and refused otherwise. DISTINCT ON: one statement cannot update
+-- a row twice.
 WITH given AS (
     SELECT DISTINCT ON (g.txid) * FROM unnest(
         :cobs.txid::text[], :cobs.amount_cents::bigint[], :cobs.pix_key::text[], :descriptions::text[], :payers::bytea[],
@@ -49,7 +49,7 @@ JOIN simulated_location l ON l.world = c.world AND l.location_id = c.location_id
 WHERE c.world = :world AND c.txid = ANY(:txids::text[]);
 
 -- name: cob_at
--- What a payer's bank finds behind the address in the QR.
+-- The cob that a payer's bank reads at the location in the QR Code.
 SELECT c.txid, c.status, c.revisao, c.amount_cents, c.pix_key, c.description, c.payer_sealed, c.created_at,
        c.expires_in_s, c.location_id, l.location, c.due_on, c.terms
 FROM simulated_location l
@@ -57,7 +57,7 @@ JOIN simulated_cob c ON c.world = l.world AND c.location_id = l.location_id
 WHERE l.token = :token AND l.world = :world;
 
 -- name: put_cobv
--- One cobv; what became of it as above. A PUT of one that is ATIVA says anew what it is.
+-- PUTs one cobv and returns the result, as above. A PUT replaces a cobv that is ATIVA.
 WITH placed AS (
     SELECT l.location_id,
            EXISTS (SELECT FROM simulated_cob o
@@ -86,28 +86,28 @@ SELECT CASE WHEN EXISTS (SELECT FROM put) THEN 'put'
 SELECT status, created_at FROM simulated_cob WHERE world = :world AND txid = :txid AND due_on IS NOT NULL;
 
 -- name: redate_cobv
--- Only an ATIVA one; the same day again is no new revision.
+-- Only an ATIVA cobv; the same day again makes no new revision.
 UPDATE simulated_cob
 SET revisao = revisao + (due_on <> :due_on)::integer, due_on = :due_on, terms = :terms, expires_in_s = :expires_in_s
 WHERE world = :world AND txid = :txid AND status = 'ATIVA' AND due_on IS NOT NULL
 RETURNING txid;
 
 -- name: remove_cob
--- Only an ATIVA cob can be removed; no row: there is none, or it is past that.
+-- Only an ATIVA cob can be removed. No row: there is none, or it is no longer ATIVA.
 UPDATE simulated_cob SET status = 'REMOVIDA_PELO_USUARIO_RECEBEDOR', revisao = revisao + 1
 WHERE world = :world AND txid = :txid AND status = 'ATIVA'
 RETURNING txid;
 
 -- name: revise_cob
--- Only an ATIVA cob takes another expiracao, also one past its time; the same one again is no new revision.
+-- Only an ATIVA cob takes another expiracao, even if it has expired; the same expiracao makes no new revision.
 UPDATE simulated_cob
 SET revisao = revisao + (expires_in_s <> :expires_in_s)::integer, expires_in_s = :expires_in_s
 WHERE world = :world AND txid = :txid AND status = 'ATIVA' AND due_on IS NULL
 RETURNING txid;
 
 -- name: receive
--- Payers paid: book each PIX once and conclude its cob. A cob already concluded or removed stays as it is, the
--- money is received all the same; so is money for a cob that was never registered.
+-- Books each PIX that payers paid once, and concludes its cob. If the cob is concluded or removed already, or was never
+-- registered, the money is received all the same.
 WITH given AS (
     SELECT * FROM unnest(
         :paid.end_to_end_id::text[], :paid.txid::text[], :paid.amount_cents::bigint[], :paid.paid_at::timestamptz[],
@@ -128,8 +128,9 @@ FROM booked g
 ON CONFLICT DO NOTHING;
 
 -- name: conclude
--- A cob and its PIX that were written at the same moment did not see each other. Whoever wrote looks once more: the later
--- of the two sees both. Keys in an array, not a join: a plan made while the table was empty, and kept, joined by walking it whole.
+-- A cob and its PIX written by concurrent transactions do not see each other. Each writer runs this afterwards; the
+-- later of the two sees both. The keys are an array, not a join: a plan made while the table was empty, and kept, would
+-- scan it whole.
 UPDATE simulated_cob SET status = 'CONCLUIDA', revisao = revisao + 1
 WHERE world = :world AND status = 'ATIVA'
   AND txid = ANY(ARRAY(SELECT DISTINCT txid FROM simulated_pix WHERE world = :world AND txid = ANY(:txids::text[])));
@@ -152,7 +153,7 @@ WHERE p.world = :world AND p.paid_at BETWEEN :since AND :until
       SELECT FROM simulated_devolucao d WHERE d.world = p.world AND d.end_to_end_id = p.end_to_end_id));
 
 -- name: received
--- Pages by number, as the standard has them, hence OFFSET.
+-- The standard numbers pages, hence OFFSET.
 SELECT end_to_end_id, txid, amount_cents, pix_key, paid_at, payer_name, payer_document, garbled, interest_cents, fine_cents,
        discount_cents
 FROM simulated_pix p
@@ -169,8 +170,8 @@ ON CONFLICT (world, pix_key) DO UPDATE SET url = excluded.url, created_at = excl
 SELECT pix_key, url, created_at FROM simulated_callback WHERE world = :world AND pix_key = :pix_key;
 
 -- name: claim_untold
--- Callbacks that are due. The next try is stored before this one is made, so a bank that dies in between calls twice
--- and never not at all. Money whose receiver registered no callback is left out.
+-- Claims the due callbacks. The next try is stored before this one is made, so a bank that dies in between calls twice
+-- rather than not at all. PIX to a key without a registered callback are left out.
 WITH due AS (
     SELECT world, end_to_end_id FROM simulated_pix
     WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -196,7 +197,7 @@ ON CONFLICT (world) DO UPDATE SET fault = excluded.fault, delay_ms = excluded.de
 SELECT fault, delay_ms FROM simulated_fault WHERE world = :world;
 
 -- name: keep_key
--- Processes that start together each make a key; the first one is kept.
+-- Processes that start together each create a key; the first one is kept.
 INSERT INTO simulated_signing_key (kid, private_sealed, certificate, created_at)
 VALUES (:kid, :private_sealed, :certificate, :now) ON CONFLICT DO NOTHING;
 

@@ -1,7 +1,7 @@
--- The simulated bank's boletos (banks/simulated/boletos.py). Every statement is about one world.
+-- The simulated bank's boletos (banks/simulated/boletos.py). Every statement concerns one world.
 
 -- name: add
--- No row when the number was ever used.
+-- No row if the number was used before.
 INSERT INTO simulated_boleto (world, number, seu_numero, amount_cents, issued_on, due_on, terms, fine_from,
                                  late_days, description, payer_sealed, registered_at, txid, token, location)
 VALUES (:world, :number, :seu_numero, :amount_cents, :issued_on, :due_on, :terms, :fine_from, :late_days, :description, :payer_sealed, :now,
@@ -10,7 +10,7 @@ ON CONFLICT (world, number) DO NOTHING
 RETURNING number;
 
 -- name: boleto
--- A boleto with what was received for it. The last settled payment gives the way and the day; the sum is all of them.
+-- A boleto with the sums of its settled payments; the latest of these gives rail and dates.
 SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.terms, s.fine_from, s.late_days, s.description,
        s.payer_sealed, s.registered_at, s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
        coalesce(p.paid_cents, 0)::bigint AS paid_cents, coalesce(p.interest_cents, 0)::bigint AS interest_cents,
@@ -29,7 +29,7 @@ LEFT JOIN LATERAL (
 WHERE s.world = :world AND s.number = :number;
 
 -- name: pix
--- The settled PIX among a boleto's payments, as they came.
+-- The settled PIX among a boleto's payments, in the order received.
 SELECT p.end_to_end_id, s.txid, p.amount_cents, p.paid_at, p.payer_name, p.payer_document
 FROM simulated_boleto s JOIN simulated_boleto_payment p ON p.world = s.world AND p.number = s.number
 WHERE s.world = :world AND s.number = :number AND s.txid IS NOT NULL AND p.rail = 'pix'
@@ -37,11 +37,12 @@ WHERE s.world = :world AND s.number = :number AND s.txid IS NOT NULL AND p.rail 
 ORDER BY p.payment_id;
 
 -- name: number_at
--- The boleto whose address a payer's bank found in a QR Code.
+-- The boleto behind the location that a payer's bank read from a QR Code.
 SELECT number FROM simulated_boleto WHERE token = :token AND world = :world;
 
 -- name: change
--- What is NULL stays. No row: there is none, or it is not open, or too young; a read tells which.
+-- A NULL argument leaves its column unchanged. No row: there is no such boleto, it is not open, or it was registered
+-- too recently; a read tells which.
 UPDATE simulated_boleto s
 SET due_on = coalesce(:due_on::date, s.due_on), fine_from = coalesce(:fine_from::date, s.fine_from),
     late_days = coalesce(:late_days::integer, s.late_days)
@@ -51,8 +52,8 @@ WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_o
 RETURNING s.number;
 
 -- name: write_off
--- As `change`. A payment at the same moment waits for this row, or this statement for it: `payments` is read
--- again then, so that a boleto is never both paid and written off unless the payment was forced.
+-- As `change`. This statement and a concurrent payment wait for each other's row lock and then read `payments` again,
+-- so a boleto is never both paid and written off, unless the payment was forced.
 UPDATE simulated_boleto s SET written_off_at = :now, moved_at = :now
 WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_off_at IS NULL
   AND (s.registered_at <= :old_enough
@@ -60,7 +61,7 @@ WHERE s.world = :world AND s.number = :number AND s.payments = 0 AND s.written_o
 RETURNING s.number;
 
 -- name: add_pix
--- Only an open boleto that has none.
+-- Only for an open boleto without a PIX.
 UPDATE simulated_boleto SET txid = :txid, token = :token, location = :location
 WHERE world = :world AND number = :number AND payments = 0 AND written_off_at IS NULL AND txid IS NULL
 RETURNING number;
@@ -71,10 +72,10 @@ WHERE world = :world AND number = :number AND payments = 0 AND written_off_at IS
 RETURNING number;
 
 -- name: pay
--- A payer pays, on either rail, once or several times. A payer's bank checks first (:force says that the money was under
--- way already): the boleto must be open, which closes the other rail too; or, for a further payment after one that was too
--- small, have had exactly :after payments. The PIX side is also among the PIX received, under the boleto's txid, as at
--- the real bank.
+-- Books payments on either rail, once or several times. A payer's bank checks first, unless :force says that the money
+-- was under way already: the boleto must have had exactly :after payments (0 for an open boleto; a payment closes the
+-- other rail too) and not be written off. A PIX also goes to the PIX received, under the boleto's txid, as at the real
+-- bank.
 WITH paid AS (
     UPDATE simulated_boleto s
     SET payments = s.payments + cardinality(:end_to_end_ids::text[]),
@@ -102,7 +103,7 @@ WITH paid AS (
 SELECT payment_id, number, rail, amount_cents, paid_at, end_to_end_id FROM booked ORDER BY payment_id;
 
 -- name: call_off
--- Call off what is announced and not settled yet; the receiver is told.
+-- Calls off the payments that are announced but not settled yet; the receiver gets a callback.
 WITH off AS (
     UPDATE simulated_boleto_payment SET called_off = true, tell_at = :now, tell_attempts = 0
     WHERE world = :world AND number = :number AND NOT called_off AND settles_at > :now
@@ -116,7 +117,8 @@ FROM counted c WHERE s.world = :world AND s.number = :number AND c.count > 0
 RETURNING c.count;
 
 -- name: open_page
--- The list of what is open or only announced, by registration; OFFSET as the real bank's pages.
+-- The list of boletos that are open, or whose payment is only announced, by registration; OFFSET, as in the real bank's
+-- pages.
 SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
        0::bigint AS paid_cents
 FROM simulated_boleto s
@@ -126,7 +128,7 @@ WHERE s.world = :world AND s.registered_at >= :registered_from AND s.registered_
 ORDER BY s.registered_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: closed_page
--- The list of what is settled or written off, by the moment it was. :states: 6 settled, 7 written off.
+-- The list of settled or written-off boletos, by the instant of that. :states: 6 settled, 7 written off.
 SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
        coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off),
@@ -139,8 +141,8 @@ WHERE s.world = :world AND s.moved_at >= :moved_from AND s.moved_at < :moved_bef
 ORDER BY s.moved_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: claim_untold
--- Announcements that are due. The next try is stored before this one is made, so a bank that dies in between announces
--- twice and never not at all. Without an address nothing is announced.
+-- Claims the due callbacks. The next try is stored before this one is made, so a bank that dies in between calls twice
+-- rather than not at all. Without a registered address there is no callback.
 WITH due AS (
     SELECT world, payment_id FROM simulated_boleto_payment
     WHERE world = :world AND tell_at <= :now ORDER BY tell_at LIMIT :limit FOR UPDATE SKIP LOCKED

@@ -1,4 +1,4 @@
--- The simulated bank's returns and transfers (banks/simulated/returns.py). Every statement is about one world.
+-- The simulated bank's devolucoes and transfers (banks/simulated/returns.py). Every statement concerns one world.
 
 -- name: hold_pix
 SELECT amount_cents, paid_at FROM simulated_pix
@@ -11,7 +11,7 @@ WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT called_off
 ORDER BY payment_id LIMIT 1 FOR UPDATE;
 
 -- name: gone
--- What has gone back or is under way; a return that failed does not count.
+-- The amount returned or being returned; a failed devolucao does not count.
 SELECT coalesce(sum(amount_cents), 0)::bigint AS cents FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND NOT (fails AND settles_at <= :now);
 
@@ -21,7 +21,7 @@ INSERT INTO simulated_devolucao (world, end_to_end_id, id, natureza, amount_cent
 VALUES (:world, :end_to_end_id, :id, :natureza, :amount_cents, :description, :return_id, :now, :settles_at, :fails);
 
 -- name: of_pix
--- Of each PIX, as they were asked for.
+-- The devolucoes of each PIX, in the order requested.
 SELECT end_to_end_id, id, natureza, amount_cents, description, return_id, asked_at, settles_at, fails
 FROM simulated_devolucao
 WHERE world = :world AND end_to_end_id = ANY(:end_to_end_ids::text[])
@@ -32,7 +32,7 @@ SELECT end_to_end_id, id, natureza, amount_cents, description, return_id, asked_
 WHERE world = :world AND end_to_end_id = :end_to_end_id AND id = :id;
 
 -- name: add_transfer
--- Repeated with the same id, nothing changes.
+-- A repetition with the same id changes nothing.
 INSERT INTO simulated_transfer (world, id, amount_cents, pix_key, document, description, end_to_end_id, asked_at,
                                      settles_at, fails)
 VALUES (:world, :id, :amount_cents, :pix_key, :document, :description, :end_to_end_id, :now, :settles_at, :fails)
@@ -47,7 +47,7 @@ SELECT count(*) AS found FROM simulated_transfer
 WHERE world = :world AND asked_at >= :since AND asked_at <= :until;
 
 -- name: page_transfers
--- As banks list: by pages that are counted, in the order of time.
+-- In numbered pages, ordered by time, as banks list them.
 SELECT id, amount_cents, pix_key, document, description, end_to_end_id, asked_at, settles_at, fails
 FROM simulated_transfer
 WHERE world = :world AND asked_at >= :since AND asked_at <= :until

@@ -1,7 +1,8 @@
--- What the bank's lists say beside what stands here (workers/incoming/statement.py). `here_cents` is NULL for what does not.
+-- Compares the bank's lists with our books (workers/incoming/statement.py). `here_cents` is NULL for an item that is
+-- not booked.
 
 -- name: pix
--- Received PIX: booked to their charge, or in suspense.
+-- Received PIX: the amount booked to the charge, or held in suspense.
 SELECT g.end_to_end_id AS reference, coalesce(p.amount_cents, s.amount_cents) AS here_cents, p.account_id
 FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
 LEFT JOIN charge c ON c.charge_id = g.charge_id AND NOT c.test
@@ -9,8 +10,8 @@ LEFT JOIN payment p ON p.account_id = c.account_id AND NOT p.test AND p.source =
 LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id;
 
 -- name: pix_not_listed
--- Payments by PIX of this time that are not among those listed. A payment is booked after it was made, so its id is no smaller
--- than the time's; that of a boleto is known by its number, which has a slash behind it.
+-- PIX payments of this period that the bank did not list. A payment is booked after it was made, so its id (UUIDv7) is
+-- not below :first_id. A slash in `source` marks a payment of a boleto, whose source begins with the boleto's number.
 SELECT p.source AS reference, p.amount_cents AS here_cents, p.account_id, p.charge_id
 FROM payment p
 JOIN charge c ON c.charge_id = p.charge_id
@@ -19,7 +20,7 @@ WHERE p.payment_id >= :first_id AND p.paid_at >= :since AND p.paid_at < :until A
 ORDER BY p.payment_id LIMIT :limit;
 
 -- name: boletos
--- Totals of boletos: booked, or of one that is unknown here in suspense.
+-- Totals of boletos: the amount booked or, for a boleto unknown here, held in suspense.
 SELECT g.number AS reference, CASE WHEN b.number IS NULL THEN s.cents ELSE b.booked_cents END AS here_cents, b.account_id
 FROM unnest(:numbers::text[]) AS g (number)
 LEFT JOIN boleto b ON b.bank = :bank AND b.number = g.number
@@ -29,7 +30,7 @@ LEFT JOIN LATERAL (
 ) s ON true;
 
 -- name: boletos_not_listed
--- Boletos paid in this time that are not among those listed.
+-- Boletos paid in this period that the bank did not list.
 SELECT b.number AS reference, b.booked_cents AS here_cents, b.account_id, b.charge_id
 FROM (
     SELECT DISTINCT p.charge_id FROM payment p
@@ -41,8 +42,8 @@ WHERE b.number <> ALL(:listed::text[])
 ORDER BY b.number LIMIT :limit;
 
 -- name: returns
--- Devolucoes: by a refund of ours, or booked as the bank's own, or of money in suspense. Of an unknown boleto that all went back
--- no row tells how much each PIX was: what the bank says counts.
+-- Devolucoes: a refund of ours, a booked reversal by the bank, or a return of money in suspense. For an unknown boleto
+-- that was returned in full no row here has the amount of each PIX, so the bank's amount is taken.
 SELECT g.id AS reference, coalesce(f.amount_cents, v.amount_cents, s.amount_cents, b.amount_cents) AS here_cents,
        coalesce(f.account_id, v.account_id) AS account_id
 FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[], :boleto_numbers::text[], :cents::bigint[])
@@ -56,8 +57,8 @@ LEFT JOIN LATERAL (
 ) b ON true;
 
 -- name: refunds_not_listed
--- Refunds that ended well here, asked for in this time and not among those listed. `transfers`: those sent to a key, of which
--- what staff released counts towards no day.
+-- Succeeded refunds requested in this period that the bank did not list. `transfers`: those sent to a key; a transfer
+-- that was held and released by staff has no transfer_day, so held_refund is checked too.
 SELECT f.refund_id, f.amount_cents AS here_cents, f.account_id
 FROM refund f
 JOIN charge c ON c.charge_id = f.charge_id
@@ -68,7 +69,8 @@ WHERE f.refund_id >= :first_id AND f.refund_id < :last_id AND f.status = 'succee
 ORDER BY f.refund_id LIMIT :limit;
 
 -- name: transfers
--- PIX sent: by a withdrawal or a refund of ours that has not failed here, or of which that was booked since (sent_transfers.py).
+-- PIX sent: for a withdrawal or refund that has not failed here, or for a failed refund whose sending was booked since
+-- (sent_transfers.py).
 SELECT g.id, coalesce(w.amount_cents, v.amount_cents, CASE WHEN f.status <> 'failed' THEN f.amount_cents END) AS here_cents,
        coalesce(w.account_id, f.account_id) AS account_id
 FROM unnest(:ids::uuid[]) AS g (id)
@@ -86,7 +88,7 @@ WHERE w.withdrawal_id >= :first_id AND w.withdrawal_id < :last_id AND w.status =
 ORDER BY w.withdrawal_id LIMIT :limit;
 
 -- name: accounts_of_keys
--- Whose payout key each is: of what was sent and is not known here, whom it went to.
+-- The accounts that have or had these payout keys: the receivers of sent PIX that are unknown here.
 SELECT pix_key, account_id FROM account WHERE pix_key = ANY(:keys::text[])
 UNION
 SELECT pix_key, account_id FROM payout_change WHERE pix_key = ANY(:keys::text[]);

@@ -1,7 +1,7 @@
 -- Money that fits no charge (commands/money/suspense.py).
 
 -- name: add
--- Each once, however often the bank lists it.
+-- Adds each receipt once, however often the bank lists it.
 INSERT INTO suspense (suspense_id, bank, kind, source, reference, amount_cents, received_at, found_at, payer_sealed)
 SELECT g.suspense_id, :bank, g.kind, g.source, g.reference, g.amount_cents, g.received_at, :now, g.payer_sealed
 FROM unnest(:found.suspense_id::uuid[], :found.kind::text[], :found.source::text[], :found.reference::text[],
@@ -11,14 +11,15 @@ ON CONFLICT (bank, source) DO NOTHING
 RETURNING source;
 
 -- name: hold_boletos
--- For the rest of the transaction: who puts a boleto's money into suspense and who makes its charge after all wait for each
--- other, in one order.
+-- Locks boleto numbers until the transaction ends, in one order: putting a boleto's money into suspense and creating
+-- its charge after all wait for each other.
 SELECT pg_advisory_xact_lock(hashtextextended(:bank || '/' || number, 0)) FROM (
     SELECT unnest(:numbers::text[]) AS number ORDER BY 1
 ) AS ordered;
 
 -- name: leave_boletos
--- What is there of boletos that have charges by now, when nobody has settled any of it; answers what stays of the others.
+-- Removes the suspense rows of boletos that have charges by now, if none of a boleto's rows was settled. For the other
+-- boletos returns the sum that stays.
 WITH held AS MATERIALIZED (
     SELECT suspense_id, reference, amount_cents, state FROM suspense
     WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = ANY(:numbers::text[])
@@ -32,30 +33,31 @@ WITH held AS MATERIALIZED (
 SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM held JOIN begun USING (reference) GROUP BY reference;
 
 -- name: told_of_boletos
--- What is in suspense already of these boletos: the bank tells a boleto's total, of which only the rest is new.
+-- The sums already in suspense for these boletos: the bank reports a boleto's total, so only the difference is new.
 SELECT reference AS number, sum(amount_cents)::bigint AS cents FROM suspense
 WHERE bank = :bank AND kind = 'boleto_unknown' AND reference = ANY(:numbers::text[])
 GROUP BY reference;
 
 -- name: hold_sources
--- For the rest of the transaction, in one order. Locked and not changed yet, they keep nobody waiting who lists the same money.
+-- Locks the rows until the transaction ends, in one order. A row lock without a change does not block an INSERT ... ON
+-- CONFLICT DO NOTHING of the same money.
 SELECT suspense_id FROM suspense
 WHERE bank = :bank AND (source = ANY(:sources::text[]) OR (reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
 ORDER BY suspense_id FOR UPDATE;
 
 -- name: hold
--- For the rest of the transaction: two who settle the same money wait for each other here.
+-- Locks the row until the transaction ends: two members of staff who settle the same money are serialized here.
 SELECT kind, source, reference, amount_cents, received_at, payer_sealed, state FROM suspense
 WHERE suspense_id = :suspense_id FOR UPDATE;
 
 -- name: charge
--- A charge of production that money can be assigned to, with the partner it is attributed to.
+-- The production charge to assign money to, with its partner's code.
 SELECT c.account_id, r.integrador_code FROM charge c
 JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = :charge_id AND NOT c.test;
 
 -- name: set_assigned
--- To a charge whose payer was erased it comes without who sent it.
+-- If the charge's payer was erased, the sealed sender is erased too.
 UPDATE suspense s SET state = 'assigned', charge_id = :charge_id, settled_by = :by, settled_at = :now, note = :note,
                       payer_sealed = CASE WHEN c.payer_erased_at IS NULL THEN s.payer_sealed END
 FROM charge c
@@ -71,7 +73,8 @@ FROM unnest(:returned.of::text[], :returned.cents::bigint[], :returned.reference
 WHERE s.bank = :bank AND s.source = g.source AND s.state = 'open' AND s.amount_cents <= g.cents;
 
 -- name: note_returned_boletos
--- Of a boleto it stands nowhere which PIX paid what: only when all that was paid into it is back, none of it is left here.
+-- Nothing records which PIX paid which suspense row of a boleto, so rows are marked only when the whole sum of the
+-- boleto is returned.
 UPDATE suspense s SET state = 'returned', return_reference = g.reference, settled_by = :by, settled_at = :now
 FROM unnest(:returned.of::text[], :returned.cents::bigint[], :returned.reference::text[]) AS g (number, cents, reference)
 WHERE s.bank = :bank AND s.reference = g.number AND s.kind = 'boleto_unknown' AND s.state = 'open'
@@ -80,7 +83,7 @@ WHERE s.bank = :bank AND s.reference = g.number AND s.kind = 'boleto_unknown' AN
 
 -- name: page
 -- both ways
--- suspense_page.
+-- Index suspense_page.
 SELECT received_at AS at, suspense_id AS id, bank, kind, source, reference, amount_cents, found_at, payer_sealed, state,
        settled_by, settled_at, charge_id, return_reference, note
 FROM suspense

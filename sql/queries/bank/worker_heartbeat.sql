@@ -1,4 +1,4 @@
--- What worker processes say of themselves. Time is the database's: their clocks may differ.
+-- Heartbeats of worker processes. Times are of the database's clock, since the workers' clocks may differ.
 
 -- name: beat
 WITH forgotten AS (

@@ -1,18 +1,20 @@
--- Boletos, and the orders about them. An order is written for a request, done by a worker, and settled with its charge.
+-- Boletos and their bank orders. A request writes an order, a worker executes it, and the statement that stores the
+-- result in the charge ends it.
 
 -- name: take_numbers
 -- The first control number of a block of 50.
 SELECT nextval('boleto_control') AS control;
 
 -- name: terms
--- What of the account and of the partner decides whether a boleto may be issued; asked after the key was looked up.
+-- What decides whether a boleto may be issued: the account's approval and address, and whether the partner is active.
+-- Read after the idempotency key was looked up.
 SELECT a.kyc = 'approved' AS approved, a.address, i.active IS TRUE AS integrator_active
 FROM account a LEFT JOIN integrator i ON i.integrador_code = :integrador_code::text
 WHERE a.account_id = :account_id;
 
 -- name: order_registrations
--- Orders to register, of requests whose keys made nothing yet. No row: an order of the same key is under way, or the key
--- was used this moment; the caller looks the key up.
+-- Writes the orders to register the boletos of requests whose keys are unused. No row: an order with the same key is
+-- under way, or the key has just been used; the caller then looks the key up.
 WITH fresh AS MATERIALIZED (
     SELECT g.order_id, g.account_id, g.charge_id, g.test, g.bank, 'boleto_register', i.item -> 'request',
            coalesce(g.due_at, g.created_at), g.deadline, g.reply_to, g.created_at
@@ -31,14 +33,14 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: ordered
--- Those of these that were written before, at work or ended.
+-- Which of these orders exist already, open or ended.
 SELECT order_id FROM bank_order WHERE order_id = ANY(:order_ids::uuid[])
 UNION ALL
 SELECT order_id FROM bank_order_done WHERE order_id = ANY(:order_ids::uuid[]);
 
 -- name: order_change
--- An order to change a boleto. One that only waits to reconcile what an earlier, unanswered change left is taken over:
--- `reconcile` remembers that there is something to reconcile. No row: another change of this boleto is under way.
+-- Writes an order to change a boleto. It replaces a waiting order that would reconcile an earlier, unanswered change;
+-- `reconcile` records that there is something to reconcile. No row: another change of this boleto is under way.
 WITH taken_over AS (
     DELETE FROM bank_order
     WHERE charge_id = :charge_id AND kind = 'boleto_reconcile' AND state <> 'working' AND :kind::text <> 'boleto_pay'
@@ -57,10 +59,10 @@ ON CONFLICT DO NOTHING
 RETURNING order_id;
 
 -- name: give_up
--- No request waits for the answer any more. When the bank may have been asked, or an earlier change was still to be
--- reconciled, the same statement writes an order to reconcile the boleto. One that has its charge gets one in any case: that
--- may have been paid by something else meanwhile, and the payment left the boleto to this order; then one look is enough. No
--- row: the answer is there.
+-- Abandons an order whose request no longer waits for the answer. If the bank may have been asked, or an earlier change
+-- was still to be reconciled, the same statement writes an order to reconcile the boleto. If the order's charge exists,
+-- it writes one in any case: the charge may have been paid by other means meanwhile, with the boleto left to this order
+-- to close; then one query of the boleto is enough. No row: the order has ended, and its answer is stored.
 WITH given_up AS (
     DELETE FROM bank_order WHERE order_id = :order_id AND attempts = coalesce(:attempts::integer, attempts)
     RETURNING order_id, account_id, charge_id, test, bank, kind, request, attempts, created_at
@@ -80,21 +82,22 @@ WITH given_up AS (
 SELECT order_id FROM given_up;
 
 -- name: order_reconciliation
--- Have a worker make the bank's state equal to ours.
+-- Has a worker bring the boleto at the bank to the state it has here.
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
 SELECT :reconcile_id, :account_id, :charge_id, :test, :bank, 'boleto_reconcile',
        jsonb_build_object('after', :after::text, 'request', :request::jsonb), :now, :now
 ON CONFLICT DO NOTHING;
 
 -- name: outcome
--- How an order ended, for a request that got no reply.
+-- How an order ended, for a request that waited in vain for the reply.
 SELECT coalesce(outcome, '{}') AS outcome FROM bank_order_done WHERE order_id = :order_id;
 
 -- name: issue
--- Registered boletos become charges: order settled, key, charge, boleto, journal and read row in one statement. An order
--- that was given up meanwhile, or is another lease's, makes nothing (giving it up wrote an order to undo it).
--- A key that was used meanwhile makes no charge, and has the boleto undone. With a dual charge comes the order for its cob.
--- `at` is the real instant, of items whose account's clock shows another: keys and orders go by it.
+-- Turns registered boletos into charges: ends the order and writes key, charge, boleto, journal and read row in one
+-- statement. An order that was given up meanwhile, or that another lease holds, creates nothing (giving it up wrote an
+-- order to undo the registration). If the key was used meanwhile, there is no charge, and an order to undo the boleto
+-- is written. A dual charge also gets the order for its cob. `at` is the real instant, given when the account's sandbox
+-- clock differs; keys and orders are dated by it.
 WITH given AS (
     SELECT g.order_id, g.attempts, g.reconcile_id, g.key, decode(g.fingerprint, 'hex') AS fingerprint,
            decode(g.payer_sealed, 'base64') AS payer_sealed, g.actor, g.request_id, g.registered_at, g.expires_at,
@@ -151,7 +154,7 @@ WITH given AS (
     SELECT charge_id, account_id, created_at FROM mine WHERE send_email AND NOT test
 ), journaled AS (
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
-    -- Behind the charges: the projection, which follows the last of these rows, reads them.
+    -- Joined with `charged` so that it runs after it: the projection, which runs after these rows, reads the charges.
     SELECT account_id, test, charge_id, 1, 'charge.created', created_at, actor, request_id, payload
     FROM mine JOIN charged USING (charge_id)
     RETURNING charge_id, journal_id
@@ -161,8 +164,8 @@ SELECT (SELECT array_agg(order_id) FROM held) AS settled, array_agg(charge_id) A
 FROM journaled;
 
 -- name: issue_found
--- A boleto that was paid at the bank although its creation had been given up: the charge is made after all, without its
--- key (the merchant was told that nothing came of it, and may have used the key for another boleto).
+-- Creates the charge of a boleto that was paid at the bank although its creation had been given up. It does not get its
+-- key: the merchant was told that the creation failed, and may have used the key for another boleto.
 WITH given AS (
     SELECT g.actor, g.request_id, g.registered_at, g.expires_at, decode(g.payer_sealed, 'base64') AS payer_sealed, c.account_id,
            c.test, c.charge_id, c.payment_method, c.amount_cents, c.external_id, c.created_at, c.nosso_numero, c.due_date,
@@ -200,8 +203,8 @@ SELECT number, charge_id FROM boleto WHERE bank = :bank AND number = ANY(:number
 SELECT booked_cents FROM boleto WHERE bank = :bank AND number = :number;
 
 -- name: standing
--- What was booked so far for boletos whose charges are locked by this transaction, and what their payments show: the PIX
--- that were named, and how much came as unidentified PIX.
+-- What was booked so far for boletos whose charges this transaction has locked. From their payments: the EndToEndIds
+-- that the bank named, and the sum of the PIX payments without one.
 SELECT s.number, s.charge_id, s.account_id, s.due_on, s.terms, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
 FROM boleto s
 JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
@@ -216,7 +219,7 @@ CROSS JOIN LATERAL (
 WHERE s.bank = :bank AND s.number = ANY(:numbers::text[]);
 
 -- name: agreed
--- Of these charges, locked by this transaction, those that cost by their terms.
+-- The terms (interest, fine, discount) of those of these charges that have any; the transaction has locked the charges.
 SELECT charge_id, due_on, terms FROM boleto WHERE charge_id = ANY(:charge_ids::uuid[]) AND terms IS NOT NULL;
 
 -- name: booked

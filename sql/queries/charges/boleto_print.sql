@@ -1,7 +1,7 @@
 -- name: of_owner
--- All that is printed of a boleto, in one row by the charge's key: what was agreed (the document), who is to pay (sealed,
--- and nowhere else) and its beneficiary, as registered now. A charge that is no boleto, of another account or of the other
--- mode is no row: the caller cannot tell the three apart. nosso_numero is what every boleto has and nothing else.
+-- Everything printed on a boleto, in one row by the charge's key: the charge's document, the payer (sealed, stored
+-- nowhere else) and the beneficiary as registered now. No row for a charge that is no boleto, of another account or of
+-- the other mode: the caller cannot tell the three apart. Every boleto has a nosso_numero, and no other charge has one.
 SELECT charge_view.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s,
        merchant_logo.image AS logo, coalesce(merchant_logo.width, 0) AS logo_width,
@@ -15,8 +15,8 @@ WHERE charge_view.charge_id = :charge_id AND charge_view.account_id = :account_i
   AND charge_view.nosso_numero IS NOT NULL;
 
 -- name: by_public_id
--- The same row for the payer, who knows the link and nothing more (unique index on public_id). None of a merchant who is
--- blocked: nobody is to pay it now.
+-- The same row for the payer, who has only the link (unique index on public_id). No row if the merchant is blocked: the
+-- boleto must not be paid now.
 SELECT charge_view.doc, charge.bank, charge.payer_sealed, account.name, account.document, account.address,
        coalesce(sandbox_clock.ahead_s, 0) AS ahead_s,
        merchant_logo.image AS logo, coalesce(merchant_logo.width, 0) AS logo_width,

@@ -1,17 +1,17 @@
--- The write side of a charge. Rows here are the truth; read_charge is a copy made from the journal.
+-- The write side of charges. The table charge decides; read_charge is a copy derived from the journal.
 
 -- name: create_pix
--- Everything a batch of creations is, in one statement and so in one round trip: the key that makes each happen
--- once, the charge, its journal row, its read row and the order to register it at the bank. A test charge without an
--- order is put in the books of the sandbox's bank instead, which are in this database; one of production fails the statement,
--- for no bank would ever hear of it. A key already used yields no row; the caller then reads whose it is. Items come sorted
--- by key, so that two batches which share keys wait for each other in one direction only. While standalone PIX is suspended, or its account
--- is not approved, a production item inserts nothing, whatever its caller remembers of the account (contract section 1: the
--- key is looked up first, so a replay never gets here).
+-- Stores a batch of creations in one statement and so in one round trip: for each its idempotency key, the charge, its
+-- journal row, its read row and the order to register it at the bank. A test charge without an order is written to the
+-- books of the sandbox's bank instead, which are in this database; a production charge without one fails the statement,
+-- since no bank would ever hear of it. A key already used yields no row; the caller then reads its owner. Items come
+-- sorted by key, so that two batches with common keys cannot deadlock. While standalone PIX is suspended, or if the
+-- account is not approved, a production item inserts nothing, whatever the caller has cached of the account. (The key
+-- is looked up before, contract section 1, so a replay never gets here.)
 --
--- Each item is one JSON object: arrays of sixteen columns cost the client more to write than PostgreSQL to read this.
--- `at` is the real instant, of items whose account's clock shows another: what a charge shows is by that clock, keys
--- and orders go by real time.
+-- Each item is one JSON object: encoding arrays of sixteen columns costs the client more than this costs PostgreSQL to
+-- parse. `at` is the real instant, given when the account's sandbox clock differs: the charge is dated by that clock,
+-- keys and orders by real time.
 WITH given AS (
     SELECT c.account_id, c.test, g.key, decode(g.fingerprint, 'base64') AS fingerprint, c.charge_id, c.amount_cents,
            c.external_id, c.created_at, c.expires_at, c.send_email, g.location, decode(g.payer_sealed, 'base64') AS payer_sealed,
@@ -71,9 +71,8 @@ WITH given AS (
 SELECT coalesce(array_agg(charge_id), '{}') AS charge_ids FROM projected;
 
 -- name: lock
--- Hold the charges for the rest of the transaction, in id order; every change of a status begins here.
--- With them comes by how much the sandbox they belong to is ahead of real time, production has no such clock; and what their
--- account is charged for payments.
+-- Locks the charges until the transaction ends, in id order; every change of a status begins here. Also returns by how
+-- much the clock of a test charge's sandbox is ahead of real time, and the account's fees.
 SELECT c.account_id, c.charge_id, c.test, c.payment_method, c.status, c.version, c.amount_cents, c.refunded_cents,
        c.external_id, c.created_at, c.expires_at, coalesce(k.ahead_s, 0) AS ahead_s, a.fees,
        c.payer_erased_at IS NOT NULL AS payer_erased
@@ -104,8 +103,8 @@ CROSS JOIN LATERAL jsonb_to_record(i.item) AS g (
     fee_cents bigint, anomaly text, settles boolean, paid_at timestamptz, credited_at timestamptz, payer_sealed text);
 
 -- name: overdue_of_account
--- Pending charges of one account and mode whose time has passed: what a read settles before it answers. Test charges
--- go by their account's clock, which is looked at for them alone.
+-- Pending charges of one account and mode that have expired; a read expires them before it answers. Test charges go by
+-- their account's clock, which is read for them only.
 SELECT charge_id FROM charge
 WHERE account_id = :account_id AND test = :test AND status = 'pending'
   AND expires_at <= :now::timestamptz + interval '1 second' * coalesce((
@@ -114,8 +113,8 @@ ORDER BY expires_at
 LIMIT :limit;
 
 -- name: overdue
--- The same over all accounts, locked: a worker passes over what another one is expiring. A range of the charges that real
--- time has passed, however many accounts there are.
+-- The same over all accounts, by real time. SKIP LOCKED leaves out charges that another worker is expiring. One range
+-- of an index, however many accounts there are.
 SELECT charge_id FROM charge
 WHERE status = 'pending' AND expires_at <= :now
 ORDER BY expires_at
@@ -130,7 +129,7 @@ ORDER BY account_id
 LIMIT :limit;
 
 -- name: overdue_ahead
--- Their test charges that are due by these clocks.
+-- The test charges of these accounts that have expired by their clocks.
 SELECT due.charge_id
 FROM unnest(:clocks.account_id::uuid[], :clocks.ahead_s::bigint[]) AS k (account_id, ahead_s)
 CROSS JOIN LATERAL (
@@ -144,7 +143,7 @@ CROSS JOIN LATERAL (
 LIMIT :limit;
 
 -- name: pending_by_reference
--- At most two are fetched: two are already one too many.
+-- Two rows are enough to see that the reference is ambiguous.
 SELECT charge_id FROM charge
 WHERE account_id = :account_id AND test = :test AND external_id = :external_id AND status = 'pending' AND expires_at > :now
 ORDER BY charge_id

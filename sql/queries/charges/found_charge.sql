@@ -1,7 +1,7 @@
--- One charge of an account by what people have of it in hand.
+-- Finds a charge of an account by whatever identifier a person has at hand.
 
 -- name: by_id
--- By its own id, or that of a payment or a refund of it, which events and files tell.
+-- By the id of the charge, or of one of its payments or refunds, as found in events and files.
 SELECT charge_id FROM charge WHERE charge_id = :id AND account_id = :account_id AND test = :test
 UNION ALL
 SELECT charge_id FROM payment WHERE payment_id = :id AND account_id = :account_id AND test = :test
@@ -9,12 +9,12 @@ UNION ALL
 SELECT charge_id FROM refund WHERE refund_id = :id AND account_id = :account_id AND test = :test;
 
 -- name: by_payment
--- By the endToEndId of the PIX that paid it: payment's key for what was received.
+-- By the endToEndId of the PIX that paid it (unique index of payment on source).
 SELECT charge_id FROM payment WHERE account_id = :account_id AND test = :test AND source = :end_to_end_id;
 
 -- name: by_refund
--- By the id with which money went back: of a devolution, or of a transfer. No index has it, so the newest :looked refunds are
--- looked through (read_refund_page).
+-- By the id with which money was returned: of a devolucao, or of a transfer. No index has this id, so the newest
+-- :looked refunds are searched (index read_refund_page).
 SELECT charge_id FROM (
     SELECT charge_id, doc FROM read_refund WHERE account_id = :account_id AND test = :test
     ORDER BY created_at DESC, refund_id DESC LIMIT :looked
@@ -26,8 +26,8 @@ LIMIT 1;
 SELECT charge_id FROM read_charge WHERE public_id = :public_id AND account_id = :account_id AND test = :test;
 
 -- name: newest_of_amount
--- read_charge_page: among the newest :looked charges those of this amount, and those settled by a payment of it (a boleto paid
--- with its fine), the newest first. One probe of payment_settling for each that is looked at.
+-- Index read_charge_page: among the newest :looked charges, those of this amount and those settled by a payment of this
+-- amount (a boleto paid with its fine), newest first. One probe of payment_settling for each charge searched.
 SELECT n.charge_id
 FROM (
     SELECT charge_id, created_at, amount_cents FROM read_charge
@@ -43,8 +43,8 @@ ORDER BY n.created_at DESC, n.charge_id DESC
 LIMIT :limit;
 
 -- name: newest_with_payer
--- read_charge_page: of the newest :looked charges those whose payer is known, the newest first. One probe of charge's key for
--- each that is looked at.
+-- Index read_charge_page: among the newest :looked charges, those whose payer is known, newest first. One probe of
+-- charge's key for each charge searched.
 SELECT n.charge_id, c.payer_sealed
 FROM (
     SELECT charge_id, created_at FROM read_charge

@@ -1,7 +1,7 @@
 -- name: by_public_id
--- Everything the page of a payer shows, in one row. The public_id alone leads here (its unique index): a payer has no
--- account. What decides is taken from columns, what is only shown from the document; the payer's own data is not asked
--- for, since any holder of the link reads the page.
+-- Everything the payer's page shows, in one row. The public_id alone is the key (its unique index): a payer has no
+-- account. Values that decide something come from columns, values only shown from the document. The payer's own data is
+-- not read, since anyone with the link can open the page.
 SELECT account.name, account.document, charge_view.test, charge_view.status, charge_view.payment_method,
        charge_view.amount_cents, charge_view.due_date,
        -- As in `states`.
@@ -16,9 +16,9 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
        account.contact_phone, account.contact_whatsapp, account.contact_email,
        merchant_logo.digest AS logo, coalesce(merchant_logo.width, 0) AS logo_width,
        coalesce(merchant_logo.height, 0) AS logo_height,
-       -- The latest payment that does not fit and is not back yet, unless as much is back as was paid beyond what was asked
-       -- for, whichever payment it was given back from. Payments of one charge are few rows of read_payment_charge.
-       -- One that settled the charge came with more than was to be paid: 'excess'.
+       -- The latest anomalous payment that is not fully returned. None if as much was returned as was paid in excess,
+       -- from whichever payment. 'excess': the payment settled the charge but was more than the amount due. The
+       -- payments of one charge are few rows of read_payment_charge.
        ARRAY(SELECT CASE WHEN settles THEN 'excess' ELSE anomaly END FROM (
            SELECT r.paid_at, r.payment_id, r.anomaly, p.settles, p.refunded_cents + p.reversed_cents < p.amount_cents AS kept,
                   sum(p.refunded_cents + p.reversed_cents) OVER () AS back_cents,
@@ -30,7 +30,7 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
              WHERE anomaly IS NOT NULL AND kept AND back_cents < excess_cents
              ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies,
        coalesce(asked.times, 0) AS asked_times, asked.asked_on, answer.public_id AS answered_by,
-       -- By which the bank knows what was paid.
+       -- The bank at which the paid boleto is registered.
        CASE WHEN charge_view.status IN ('paid', 'refunded') AND charge_view.nosso_numero IS NOT NULL THEN (
            SELECT bank FROM boleto WHERE charge_id = charge_view.charge_id AND account_id = charge_view.account_id
        ) END AS paid_bank
@@ -43,12 +43,12 @@ LEFT JOIN charge_view answer ON answer.charge_id = asked.answered_by AND answer.
 WHERE charge_view.public_id = :public_id;
 
 -- name: states
--- What an open page has to know: whether it is still true. All the pages of a process ask together, a thousand links a
--- statement, each one step down the unique index. The last moment is taken out of the document of a pending charge
--- only: that is the one state that ends by time. It is given in real time, whatever the clock of a sandbox shows. What was
--- asked of an expired one, and answered, counts as a change; so does what was paid of one that it did not settle, and
--- what of that went back: the charge itself stays as it is, and its page tells. That is one more step, down
--- read_payment_charge, which finds nothing for nearly all.
+-- Tells open pages whether they are up to date. All open pages of a process are asked together, a thousand links per
+-- statement, each one look-up in the unique index. expires_at is read from the document for pending charges only, the
+-- one status that ends by time; it is given in real time, whatever the sandbox's clock. A second copy requested or
+-- issued for an expired charge counts as a new version. So do a payment that did not settle the charge and its full
+-- return: the charge does not change, but its page shows both. That costs one more look-up, in read_payment_charge,
+-- which mostly finds nothing.
 SELECT r.public_id, r.status,
        r.version + coalesce(q.times + (q.answered_by IS NOT NULL)::integer, 0)
        + CASE WHEN r.status IN ('pending', 'expired') THEN (

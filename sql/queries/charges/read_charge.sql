@@ -1,11 +1,11 @@
--- Charges as they are seen. Pages go by key (created_at, charge_id): each statement walks one range of an index per page,
--- from where time_page begins (readmodels/page.py) to the far end of the days asked for, and carries the other filters along
--- as conditions on the rows of that range. Absent bounds are -infinity and infinity;
--- where statuses and methods are named, all of them stand for none asked for. Due dates of a key's charges are compared by
--- an expression: planned for all values at once, read_charge_due would look as cheap as the key's index.
+-- Lists of charges, with the keyset (created_at, charge_id). Each statement walks one range of an index per page, from
+-- where time_page begins (readmodels/page.py) to the far end of the requested days; the other filters are conditions on
+-- the rows of that range. Absent bounds are given as -infinity and infinity, absent statuses and methods as all of
+-- them. by_key compares due dates by an expression: in a generic plan read_charge_due would look as cheap as the key's
+-- index.
 
 -- name: find
--- A test charge's status is judged by its account's clock, so that is read in the same moment.
+-- A test charge expires by its account's clock, so the clock is read in the same statement.
 SELECT r.charge_id, r.doc, coalesce(k.ahead_s, 0) AS ahead_s
 FROM unnest(:charge_ids::uuid[], :account_ids::uuid[], :tests::boolean[]) AS g (charge_id, account_id, test)
 JOIN charge_view r ON r.charge_id = g.charge_id AND r.account_id = g.account_id AND r.test = g.test
@@ -13,7 +13,7 @@ LEFT JOIN sandbox_clock k ON g.test AND k.account_id = g.account_id;
 
 -- name: page
 -- both ways
--- read_charge_page: every charge of an account and mode, by age.
+-- Index read_charge_page: every charge of an account and mode, by age.
 SELECT created_at AS at, charge_id AS id, doc FROM charge_view
 WHERE account_id = :account_id AND test = :test
   AND (created_at, charge_id) {<} (:at, :id)
@@ -40,8 +40,8 @@ ORDER BY created_at {DESC}, charge_id {DESC}
 LIMIT :limit;
 
 -- name: by_id
--- The primary key, one row at most. It is found before anything is asked of it: planned for all values at once, the
--- range of instants would look just as cheap and is the whole account. A boleto's id is nobody's txid.
+-- The primary key, at most one row. The row is found first and filtered afterwards: in a generic plan the range of
+-- created_at would look as cheap, and it is the whole account. Boletos are excluded because their id is no txid.
 WITH named AS MATERIALIZED (
     SELECT created_at, charge_id, doc, status, payment_method, amount_cents, external_id, payer_document_hash,
            nosso_numero, integrador_code, due_date
@@ -59,8 +59,8 @@ WHERE status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
 
 -- name: by_status
 -- both ways
--- read_charge_status: one range for each pair of status and method asked for (at most 24), the first page of each merged.
--- Documents are looked up for the page alone.
+-- Index read_charge_status: one range for each requested pair of status and method (at most 24); the first page of each
+-- is merged. Documents are looked up for the rows of the page only.
 SELECT r.at, r.id, (SELECT doc FROM charge_view WHERE charge_id = r.id AND account_id = :account_id) AS doc
 FROM unnest(:statuses::text[]) AS s (status)
 CROSS JOIN unnest(:methods::text[]) AS m (payment_method)
@@ -77,8 +77,9 @@ LIMIT :limit;
 
 -- name: by_due
 -- both ways
--- read_charge_due: hop over the due dates that exist in the range, one range for each, the first page of each merged. There
--- are no more than 9,000: the days that a barcode can carry (domain/boleto/codes.py).
+-- Index read_charge_due: a loose index scan over the due dates that exist in the range, one range for each date; the
+-- first page of each is merged. There are at most 9,000 dates, as many as a barcode can express
+-- (domain/boleto/codes.py).
 WITH RECURSIVE day AS (
     (SELECT due_date FROM read_charge
      WHERE account_id = :account_id AND test = :test AND due_date >= :due_from
@@ -106,7 +107,7 @@ ORDER BY r.at {DESC}, r.id {DESC}
 LIMIT :limit;
 
 -- name: due_days
--- read_charge_due: hop over the due dates that exist in the range, one probe for each.
+-- Index read_charge_due: a loose index scan over the due dates that exist in the range, one probe for each.
 WITH RECURSIVE day AS (
     (SELECT due_date FROM read_charge
      WHERE account_id = :account_id AND test = :test AND due_date >= :due_from
@@ -136,17 +137,18 @@ WHERE account_id = :account_id AND test = :test
 GROUP BY status;
 
 -- name: first_overdue
--- A pending charge whose time is over by its account's clock, if there is one.
+-- A pending charge that has expired by its account's clock, if there is one.
 SELECT charge_id FROM charge
 WHERE account_id = :account_id AND test = :test AND status = 'pending' AND expires_at <= :now
 ORDER BY expires_at
 LIMIT 1;
 
 -- name: overdue_sum
--- Count and amount of all of them, with the filters of the pages but the status: one range of charge_overdue.
+-- Count and amount of all pending charges that have expired, with the filters of the pages except the status: one range
+-- of charge_overdue.
 SELECT count(*) AS count, coalesce(sum(r.amount_cents), 0)::bigint AS amount_cents
 FROM charge c
--- OFFSET 0: looked up for each by the key, whichever other index its filters may have.
+-- OFFSET 0 forces a look-up by the key for each, whatever index the filters would suggest.
 CROSS JOIN LATERAL (SELECT * FROM read_charge WHERE charge_id = c.charge_id OFFSET 0) AS r
 WHERE c.account_id = :account_id AND c.test = :test AND c.status = 'pending' AND c.expires_at <= :now
   AND r.status = 'pending' AND r.account_id = :account_id AND r.test = :test
@@ -161,7 +163,7 @@ WHERE c.account_id = :account_id AND c.test = :test AND c.status = 'pending' AND
   AND r.created_at >= :created_from AND r.created_at < :created_to;
 
 -- name: summary_by_due
--- The same along read_charge_due.
+-- The same by due date (index read_charge_due).
 SELECT status, count(*) AS count, sum(amount_cents)::bigint AS amount_cents FROM read_charge
 WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from AND :due_to
   AND status = ANY(:statuses::text[]) AND payment_method = ANY(:methods::text[])
@@ -169,15 +171,16 @@ WHERE account_id = :account_id AND test = :test AND due_date BETWEEN :due_from A
 GROUP BY status;
 
 -- name: summary_by_totals
--- The same of whole days of issue, or of due dates, from what is kept of them (span_charge): the ranges of spans that they are
--- (readmodels/spans.py), a row for each span, method and status. Charges that changed since the totals were brought up to date
--- leave the row they are counted in and enter the one they belong to now (behind_spans): one snapshot sees the position, the
--- totals and the journal behind it, so none is counted twice or not at all.
+-- The same for whole days of issue, or of due dates, from the kept totals (span_charge): the ranges of spans that make
+-- up the days (readmodels/spans.py), a row for each span, method and status. For charges that changed since the totals
+-- were folded, behind_spans subtracts them from the row that counts them and adds them to the row of their present
+-- status. One snapshot sees the position, the totals and the journal after the position, so no charge is counted twice
+-- or missed.
 SELECT status, sum(charges)::bigint AS count, sum(cents)::bigint AS amount_cents FROM (
     SELECT t.status, t.charges, t.cents
     FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
     CROSS JOIN LATERAL (
-        -- Added up for each range: a join might read the totals of every account there is.
+        -- Summed per range: a join might read the totals of all accounts.
         SELECT status, sum(charges) AS charges, sum(cents) AS cents FROM span_charge
         WHERE account_id = :account_id AND test = :test AND dated = :dated AND span = g.span
           AND starts >= g.first AND starts < g.after

@@ -1,7 +1,7 @@
--- Charge schedules. Production only: no statement here knows of a mode.
+-- Charge schedules. They exist in production only: no statement here has a mode.
 
 -- name: insert
--- The key that makes it happen once, and the schedule. No row: the key was used.
+-- Inserts the idempotency key and the schedule. No row: the key was used before.
 WITH claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     VALUES (:account_id, false, :key, :fingerprint, 'schedule', :schedule_id, :now)
@@ -25,7 +25,7 @@ FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
 
 -- name: page
 -- both ways
--- schedule_page.
+-- Index schedule_page.
 SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
        max_charges, issue_days_before, terms, external_id, description, send_email, metadata, next_number, next_due_date,
        failure_code, failed_at
@@ -38,7 +38,7 @@ LIMIT :limit;
 
 -- name: charges
 -- both ways
--- What became of each number, with the charge as it is now; the key of schedule_charge.
+-- The outcome of each number, with its charge as it is now; walks the key of schedule_charge.
 SELECT n.number AS sequence, n.due_date, n.state, n.charge_id, n.failure_code, r.doc
 FROM schedule_charge n
 LEFT JOIN charge_view r ON r.charge_id = n.charge_id AND r.account_id = n.account_id
@@ -47,8 +47,8 @@ ORDER BY n.number {DESC}
 LIMIT :limit;
 
 -- name: change_status
--- Answers the status it had, locked until the transaction ends, so that two changes at once see each other. It is changed
--- when it had one of :statuses. No row: it is not the account's.
+-- Changes the status if it was one of :statuses, and returns the status it had. The row stays locked until the
+-- transaction ends, so concurrent changes follow one another. No row: the account has no such schedule.
 WITH held AS (
     SELECT schedule_id, account_id, status FROM schedule
     WHERE schedule_id = :schedule_id AND account_id = :account_id
@@ -61,10 +61,11 @@ WITH held AS (
 SELECT status FROM held;
 
 -- name: turn
--- Whose schedules are issued next, so that the many of one account that are due at the same moment keep no other waiting.
--- Accounts of the :window schedules that are due the longest come with n = 0. Only when more than these are due may others be
--- hidden behind them: then accounts are gone through as well, :scan_max of them in a loose index scan that begins behind the
--- one looked at last. An account of whose boletos the bank has :ordered_max to register is left out until it has fewer.
+-- Chooses the accounts whose schedules are issued next, so that many due schedules of one account delay no other
+-- account. The accounts of the :window longest due schedules come with n = 0. Only if the window is full can other
+-- accounts be hidden behind them; then a loose index scan also visits :scan_max accounts, beginning after the account
+-- :after, where the last scan ended. An account with :ordered_max boletos at the bank to be registered is not due until
+-- it has fewer.
 WITH RECURSIVE oldest AS MATERIALIZED (
     SELECT account_id FROM schedule
     WHERE status = 'active' AND NOT ordered AND look_at <= :now
@@ -95,9 +96,9 @@ FROM looked_at l
 ORDER BY n;
 
 -- name: claim
--- Lease what the bank has been asked to register, and :each of what is to be issued of each of these accounts: another worker
--- takes it over at the lease's end. With it comes all that decides: the account as it is now, the charge the number's key made
--- already, and whether its boleto is being registered.
+-- Leases schedules: those whose boleto the bank was asked to register, and up to :each due ones of each of these
+-- accounts. When the lease ends another worker may take them. Returns all that decides: the account as it is now, the
+-- charge that the number's key created already, and whether its boleto is being registered.
 WITH followed AS MATERIALIZED (
     SELECT schedule_id, account_id, next_number FROM schedule
     WHERE ordered AND look_at <= :now
@@ -122,7 +123,7 @@ UPDATE schedule s SET look_at = :lease_until
 FROM due d
 CROSS JOIN LATERAL (
     SELECT name, city, receiving_key, account_id, address, kyc FROM account WHERE account_id = d.account_id
-    OFFSET 0 -- else a plan made while very many are due reads all accounts, and all keys ever used, for each claim
+    OFFSET 0 -- else a plan made while very many are due would read all accounts, and all keys ever used, for each claim
 ) a
 LEFT JOIN LATERAL (
     SELECT fingerprint, resource_id FROM idempotency WHERE account_id = d.account_id AND NOT test AND key = d.key
@@ -141,14 +142,15 @@ RETURNING s.account_id, s.schedule_id, s.status, s.payment_method, s.amount_cent
                 AND o.kind = 'boleto_register') AS under_way;
 
 -- name: hold
--- A claimed schedule whose number is about to be issued: until the transaction ends nobody stops it. With it whether its
--- account may charge still. No row: somebody has stopped it, or its number is another worker's done.
+-- Locks a claimed schedule whose number is about to be issued: it cannot be paused or cancelled until the transaction
+-- ends. Returns whether its account may still charge. No row: it was stopped, or another worker has issued its number.
 SELECT a.kyc = 'approved' AS approved FROM schedule s JOIN account a ON a.account_id = s.account_id
 WHERE s.schedule_id = :schedule_id AND s.account_id = :account_id AND s.next_number = :number AND s.status = 'active'
 FOR UPDATE OF s;
 
 -- name: advance
--- What became of a number, and the next one, in one statement. No row when another worker has advanced it.
+-- Records the outcome of a number and moves on to the next, in one statement. Nothing is written if another worker has
+-- done so.
 WITH moved AS (
     UPDATE schedule SET next_number = :next_number, next_due_date = :next_due_date, look_at = :look_at, ordered = false,
            failures = 0, failure_code = NULL, failed_at = NULL, version = version + 1,
@@ -160,7 +162,7 @@ INSERT INTO schedule_charge (account_id, schedule_id, number, due_date, state, c
 SELECT account_id, :schedule_id, :number, :due_date, :state, :charge_id, :failure_code, :now FROM moved;
 
 -- name: wait
--- Look again later.
+-- Puts the schedule off until :look_at.
 UPDATE schedule SET look_at = :look_at, ordered = :ordered, failures = :failures, failure_code = :failure_code,
        failed_at = :failed_at
 WHERE schedule_id = :schedule_id AND account_id = :account_id AND next_number = :number;

@@ -1,8 +1,9 @@
 -- Requests of payers for a second copy of a boleto that can no longer be paid.
 
 -- name: ask
--- Once a day, and :times_max times in all; one that was put away is open again, one that was answered stays so. No row: that
--- day's was there, the charge can be paid or was, or its merchant is blocked. `expires_at` and :today are on the account's clock.
+-- Allowed once a day and :times_max times in all. A dismissed request is reopened, an answered one is not. No row:
+-- today's request exists, the charge is paid or can still be paid, or its merchant is blocked. `expires_at` and :today
+-- are on the account's clock.
 WITH asked AS (
     SELECT r.charge_id, r.account_id, r.test, r.external_id, r.amount_cents, r.due_date
     FROM charge_view r
@@ -20,12 +21,12 @@ WITH asked AS (
 SELECT charge_id, account_id, test, external_id, amount_cents, due_date FROM asked JOIN written USING (charge_id);
 
 -- name: told_since
--- notice_of_account. How many letters about such requests an account got.
+-- Index notice_of_account. How many mails of this kind the account was sent since then.
 SELECT count(*) FROM notice WHERE account_id = :account_id AND at >= :since AND kind = :kind;
 
 -- name: answer
--- With another charge of the same account for the same payer: whoever has the old link will read it. No row: it is not that, or
--- the request was answered before, or there is none.
+-- Answers the request with another charge, which must be of the same account and payer, since anyone with the old link
+-- will see it. No row: the charge is not, the request was answered before, or there is none.
 UPDATE second_copy_request s SET answered_by = :answered_by, closed_at = :now
 FROM charge old, charge new
 WHERE s.charge_id = :charge_id AND s.account_id = :account_id AND s.test = :test AND s.answered_by IS NULL
@@ -44,7 +45,7 @@ SELECT asked_at, times, closed_at, answered_by FROM second_copy_request
 WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
 
 -- name: open
--- second_copy_request_open, the newest first. What was paid since, the bank being late, is nobody's to answer.
+-- Index second_copy_request_open, newest first. A boleto whose payment the bank reported late needs no answer any more.
 SELECT s.asked_at, s.times, r.doc
 FROM second_copy_request s
 JOIN charge_view r ON r.charge_id = s.charge_id AND r.account_id = s.account_id

@@ -1,10 +1,11 @@
--- One account as a file, row by row, and back (commands/merchants/account_export.py, account_import.py). As the owner of the tables.
+-- Exports one account to a file, row by row, and imports it (commands/merchants/account_export.py, account_import.py).
+-- Runs as the owner of the tables.
 
 -- name: found
 SELECT name, kyc FROM account WHERE account_id = :account_id;
 
 -- name: under_way
--- What somebody still works on, and would be done here and there.
+-- Unfinished work, which both cells would do if the account were moved now.
 SELECT (SELECT count(*) FROM bank_order WHERE account_id = :account_id) AS bank_orders,
        (SELECT count(*) FROM withdrawal WHERE account_id = :account_id AND status IN ('pending', 'processing')) AS withdrawals,
        (SELECT count(*) FROM refund WHERE account_id = :account_id AND status = 'pending') AS refunds,
@@ -22,7 +23,7 @@ SELECT name FROM migration ORDER BY name DESC LIMIT 1;
 SELECT to_jsonb(t)::text AS row FROM {each} t WHERE account_id = :account_id;
 
 -- name: rows_of_journal
--- In the order in which it was written: later rows change what earlier ones made.
+-- In the order of writing: later rows change what earlier rows created.
 SELECT (to_jsonb(t) - 'journal_id')::text AS row FROM journal t WHERE account_id = :account_id ORDER BY journal_id;
 
 -- name: rows_of_people
@@ -47,7 +48,8 @@ WHERE delivery_id IN (SELECT delivery_id FROM webhook_delivery WHERE account_id 
 
 -- name: read
 -- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger
--- What is derived from the journal, in an order that is the same everywhere. Rows of the journal have other numbers elsewhere.
+-- The read tables, in an order that is the same in every cell. Journal ids are left out because they differ between
+-- cells.
 SELECT (to_jsonb(t) - 'journal_id' - 'paid_journal_id')::text AS row FROM {each} t
 WHERE account_id = :account_id ORDER BY (to_jsonb(t) - 'journal_id' - 'paid_journal_id')::text COLLATE "C";
 
@@ -73,14 +75,14 @@ ORDER BY m.test;
 --  payer_kept, payment, payment_reversal, payout_change, program_payout, refund, registration_check, sandbox_clock, schedule, second_copy_request,
 --  schedule_charge, webhook_delivery, webhook_endpoint, webhook_old_secret, withdrawal, recovery_code, access_token,
 --  integrator_share, webhook_lane, webhook_attempt
--- Numbers that a table gives itself are given anew.
+-- Identity columns get new values here.
 WITH given AS MATERIALIZED (
     SELECT * FROM jsonb_populate_recordset(NULL::{each}, :rows::jsonb)
 )
 INSERT INTO {each} OVERRIDING USER VALUE SELECT * FROM given;
 
 -- name: add_journal
--- In their order, with numbers of their own here; and what they make of the read tables, by what makes it at any other time.
+-- Inserts journal rows in order, with new ids, and projects them with the same function as at any other time.
 WITH given AS MATERIALIZED (
     SELECT r.*, i.place
     FROM jsonb_array_elements(:rows::jsonb) WITH ORDINALITY AS i (item, place)
@@ -98,7 +100,7 @@ WITH given AS MATERIALIZED (
 SELECT ids.rows AS added FROM ids, LATERAL (SELECT project(ids.journal_ids, :which::text[])) AS p;
 
 -- name: journal_since
--- What this transaction has added of the journal, as it stands: whether it is what the file says.
+-- The journal rows that this transaction added, to be compared with the file.
 SELECT (to_jsonb(t) - 'journal_id')::text AS row FROM journal t
 WHERE account_id = :account_id AND journal_id > :after ORDER BY journal_id;
 
@@ -106,7 +108,7 @@ WHERE account_id = :account_id AND journal_id > :after ORDER BY journal_id;
 SELECT coalesce(max(journal_id), 0) AS last FROM journal;
 
 -- name: raise_numbers
--- Numbers of boletos go on behind those that came with the account, in the blocks they are taken in.
+-- Raises the sequence of boleto numbers above those imported with the account, by whole blocks of 50.
 WITH came AS MATERIALIZED (
     SELECT max(right(number, 10)::bigint) AS last FROM boleto
     WHERE account_id = :account_id AND number ~ '^[0-9]{20}$'

@@ -1,11 +1,12 @@
--- What happened, append only.
+-- The journal of everything that happened; append only.
 
 -- name: post
--- Lock each clock (in key order, made at its first use), move it on by what this transaction needs, and journal one JSON
--- object a row, in order, each with the numbers counted back from where its clock stands now; with the rows, their
--- projections and, of events, the deliveries that are due. A volatile function sees what its statement has written, and the
--- aggregate waits until all of it is. One statement, so that under a busy account's clock nothing is waited for but it and
--- the commit. Answers whether a debit was not covered: nothing of the transaction may stay then.
+-- Locks each account clock (in key order; created at first use), advances it by the numbers that this transaction
+-- needs, and inserts one journal row per JSON object, in order. Each row's numbers are counted back from the clock's
+-- new position. The same statement projects the rows and enqueues the deliveries of events: a volatile function sees
+-- the rows its statement wrote, and the aggregate waits until all are written. It is one statement so that a busy
+-- account's clock is locked for one round trip and the commit only. Returns whether a debit was not covered; then the
+-- caller must roll back.
 WITH clock AS (
     INSERT INTO account_clock AS c (account_id, test, event_sequence, entry_sequence, balance_cents, latest_at)
     SELECT * FROM unnest(:owners.account_id::uuid[], :owners.test::boolean[], :counts.events::bigint[],
@@ -17,7 +18,7 @@ WITH clock AS (
         latest_at      = greatest(c.latest_at, excluded.latest_at)
     RETURNING account_id, test, event_sequence, entry_sequence, balance_cents, latest_at
 ), numbered AS MATERIALIZED (
-    -- A payment is credited when its line is written, also where another's was dated later before it.
+    -- A payment's credited_at is its ledger entry's instant, also when an earlier entry moved the clock past `at`.
     SELECT g.*, CASE WHEN k.latest_at > g.at
                      THEN jsonb_set(i.item -> 'payload', '{payment,credited_at}',
                                     to_jsonb(to_char(k.latest_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')), false)
@@ -47,7 +48,7 @@ WITH clock AS (
     FROM numbered n
     WHERE n.recorded_at > n.at AND p.payment_id = (n.payload #>> '{payment,payment_id}')::uuid AND p.account_id = n.account_id
 ), mailed AS (
-    -- Their payers are mailed when there is something new: a key look-up for each charge, and seldom a row.
+    -- Makes the payer's mails of these charges due. Costs a key look-up for each charge; few have a row.
     UPDATE mail_request r SET due_at = :now::timestamptz
     FROM unnest(:mailed::uuid[]) AS g (charge_id)
     WHERE r.charge_id = g.charge_id

@@ -1,6 +1,7 @@
--- The months of partitioned tables (migration 0014_months). All give up after half a second of waiting for writers or
--- readers, so that nothing queues behind them; the caller tries again. How old a month is goes by this server's clock: a
--- worker whose clock is ahead would be refused what merchants may still read (0014_months), at every round.
+-- Monthly partitions (migration 0014_months). Each statement gives up after waiting half a second for writers or
+-- readers, so that nothing queues behind it; the caller tries again. The age of a month is measured by this server's
+-- clock: a worker whose clock is ahead would ask for months that merchants may still read, and 0014_months would refuse
+-- it at every round.
 
 -- name: make
 SELECT make_months(:parent, :first::date, :last::date, :moved_max::integer) AS months;
@@ -12,7 +13,7 @@ SELECT count(*)::integer AS months FROM detach_months(:parent, now() - :kept::in
 SELECT drop_months(:parent, now() - :kept::interval) AS months;
 
 -- name: detach_feed
--- With the months it is written down where the feed begins.
+-- Stores the instant where the feed begins, together with detaching the months.
 WITH gone AS MATERIALIZED (
     SELECT ended FROM unnest(ARRAY['read_event_production', 'read_event_sandbox']) AS part,
                       detach_months(part, now() - :kept::interval) AS ended

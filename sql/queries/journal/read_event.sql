@@ -1,5 +1,5 @@
--- The feed. Its numbers are dense, so a page is one range of sequences; instants never run backwards along
--- them, so a range of instants is a range of sequences too. Bodies are looked up in the journal for the page alone.
+-- The feed. Sequences are dense, so a page is one range of sequences; created_at never decreases along them, so a range
+-- of instants is a range of sequences too. Bodies are looked up in the journal, for the rows of the page only.
 
 -- name: bounds
 -- The first sequence at or after each of the two instants; NULL where there is none yet.
@@ -10,7 +10,7 @@ SELECT (SELECT sequence FROM read_event WHERE account_id = :account_id AND test 
 
 -- name: page
 -- both ways
--- read_event's key, or the index of the most selective filter: read_event_charge, _reference.
+-- Index: read_event's key, or that of the most selective filter: read_event_charge, _reference.
 SELECT e.sequence, e.type, e.created_at, (SELECT j.event_body FROM journal j WHERE j.journal_id = e.journal_id) AS body
 FROM read_event e
 WHERE account_id = :account_id AND test = :test
@@ -23,7 +23,7 @@ LIMIT :limit;
 
 -- name: by_type
 -- both ways
--- read_event_type: one range for each kind asked for, the first page of each merged.
+-- Index read_event_type: one range for each requested kind; the first page of each is merged.
 SELECT e.sequence, e.type, e.created_at, (SELECT j.event_body FROM journal j WHERE j.journal_id = e.journal_id) AS body
 FROM unnest(:types::text[]) AS k (type)
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Have the read tables be what the journal says, slice by slice (readmodels/rebuild.py). Beside each slice's rows stand their
--- shadows (shadow.sql); those that differ are replaced in place, so nobody waits for more than one slice.
+-- Rebuilds the read tables from the journal, slice by slice (readmodels/rebuild.py). The slice is projected into shadow
+-- tables (shadow.sql); rows that differ from their shadow are replaced in place, so writers wait for one slice at most.
 
 -- name: begin
 INSERT INTO rebuild (begun_at, standing) VALUES (:begun_at, :standing::jsonb) RETURNING rebuild_id, begun_at, standing;
@@ -14,14 +14,15 @@ DELETE FROM rebuild WHERE rebuild_id <= (SELECT rebuild_id FROM rebuild ORDER BY
 UPDATE rebuild SET standing = :standing::jsonb WHERE rebuild_id = :rebuild_id;
 
 -- name: end
--- One that was stopped before has nothing left to do.
+-- Ends earlier, interrupted rebuilds too: this one has done their work.
 UPDATE rebuild SET ended_at = clock_timestamp() WHERE rebuild_id <= :rebuild_id AND ended_at IS NULL;
 
 -- name: charges_between
 SELECT charge_id FROM charge WHERE charge_id BETWEEN :first AND :last;
 
 -- name: lock_charges
--- Whoever changes a charge holds it. This never waits while it holds others: the rest is done in another turn.
+-- Every command that changes a charge locks it. SKIP LOCKED: this never waits while holding locks; skipped charges are
+-- done in a later turn.
 SELECT charge_id FROM charge WHERE charge_id = ANY(:charge_ids::uuid[]) ORDER BY charge_id FOR UPDATE SKIP LOCKED;
 
 -- name: withdrawals_between
@@ -33,7 +34,7 @@ ORDER BY withdrawal_id FOR UPDATE SKIP LOCKED;
 
 -- name: charges
 -- for each of read_charge, read_payment, read_refund, read_event
--- Rows of charges that are not held, because another holds them or they have just been created, are left alone.
+-- Skips the rows of charges not locked here: another transaction holds them, or they have just been created.
 SELECT repair('{each}', format(
     'r.charge_id BETWEEN %L AND %L AND NOT EXISTS (SELECT FROM charge c WHERE c.charge_id = r.charge_id AND c.charge_id <> ALL (%L::uuid[]))',
     :first::uuid, :last::uuid, :held::uuid[])) AS rows;
@@ -45,7 +46,8 @@ SELECT repair('read_withdrawal', format(
     :first::uuid, :last::uuid, :held::uuid[])) AS rows;
 
 -- name: clear_lines
--- Lines and events are written once, with their journal row: one that differs from it is wrong whoever holds what.
+-- Ledger entries and events are written once, together with their journal row, so a row that differs from the journal
+-- is wrong whatever is locked.
 DELETE FROM read_ledger l USING pg_temp.read_ledger m
 WHERE l.account_id = m.account_id AND l.test = m.test AND l.sequence = m.sequence AND ROW(l.*) IS DISTINCT FROM ROW(m.*);
 -- name: fill_lines

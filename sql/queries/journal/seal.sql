@@ -1,8 +1,9 @@
 -- The chains of hashes over the journal and over the audit log (migration 0003_journal).
 
 -- name: extend
--- The first block begins at the least number there is: a row that is put before the first is found too. Seal the next rows, up to a number below which no row can appear any more; answers how many. One at a time: the caller
--- holds the position of the daily totals.
+-- Seals the next rows, up to a number below which no row can appear any more; returns how many. The first block begins
+-- at the lowest bigint, so that a row inserted before the first one is detected too. One caller at a time: the caller
+-- holds the lock on the position of the daily totals.
 WITH head AS (
     SELECT last_id, digest FROM seal WHERE chain = :chain ORDER BY last_id DESC LIMIT 1
 ), block AS MATERIALIZED (
@@ -24,7 +25,7 @@ WHERE chain = :chain ORDER BY last_id DESC LIMIT 1;
 SELECT last_id, rows, encode(digest, 'hex') AS digest, sealed_at FROM seal WHERE chain = :chain AND last_id = :last_id;
 
 -- name: look
--- Some blocks on from one: whether each is still what was sealed.
+-- The next blocks after :last_id, and whether the rows of each still have the sealed digest.
 SELECT s.last_id, s.rows, f.rows = s.rows
        AND s.digest = sha256(coalesce(p.digest, '') || coalesce(f.digests, '')) AS holds
 FROM (SELECT * FROM seal WHERE chain = :chain AND last_id > :last_id ORDER BY last_id LIMIT :limit) s

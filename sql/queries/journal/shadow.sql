@@ -1,5 +1,5 @@
--- Read tables beside the real ones. Temporary tables of the same names come first in the search path, so the functions
--- of 0015_projections and report_fold.sql fill them unchanged.
+-- Shadow tables: temporary tables with the names of the read tables. They come first in the search path, so the
+-- functions of 0015_projections and report_fold.sql fill them unchanged.
 
 -- name: order
 CREATE TEMPORARY TABLE journal_order (
@@ -11,18 +11,18 @@ CREATE TEMPORARY TABLE journal_order (
 SELECT make_shadow('{each}');
 
 -- name: plans_anew
--- A statement that was prepared on this connection before the shadows were made keeps the real tables in its plan.
+-- A statement prepared on this connection before the shadows existed would still write to the real tables.
 DISCARD PLANS;
 
 -- name: real_kept
--- PostgreSQL lets such a transaction write temporary tables only.
+-- Protects the real tables: a READ ONLY transaction can write temporary tables only.
 SET TRANSACTION READ ONLY;
 
 -- name: page
 SELECT journal_id FROM journal_order WHERE place > :after ORDER BY place LIMIT :limit;
 
 -- name: shadow_first
--- Temporary tables come first where pg_temp is not named.
+-- pg_temp is searched first unless search_path names it.
 SELECT set_config('search_path', quote_ident(current_schema()), true);
 
 -- name: real_first

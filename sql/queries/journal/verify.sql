@@ -1,13 +1,13 @@
--- Read tables against the journal, slice by slice (readmodels/verify.py). Each slice is one snapshot and depends on no other:
--- whatever is written meanwhile, it sees journal and read tables as of one instant. Every statement takes the accounts
--- from :low to :high.
+-- Compares the read tables with the journal, slice by slice (readmodels/verify.py). Each slice is one snapshot and
+-- depends on no other: whatever is written meanwhile, it sees journal and read tables as of one instant. Every
+-- statement covers the accounts from :low to :high.
 
 -- name: begin
 WITH begun AS MATERIALIZED (SELECT :scope::jsonb, :nightly::boolean, begins_at FROM feed_begin)
 INSERT INTO verification (scope, nightly, feed_begins_at) TABLE begun RETURNING verification_id, scope, begun_at;
 
 -- name: unfinished
--- Of the nightly ones, or of those that somebody asked for: who goes on with one has no other's.
+-- The unfinished verification to resume: of the nightly ones, or of those that an operator started; the two never mix.
 SELECT verification_id, scope, begun_at FROM verification WHERE ended_at IS NULL AND nightly = :nightly
 ORDER BY verification_id DESC LIMIT 1;
 
@@ -15,7 +15,7 @@ ORDER BY verification_id DESC LIMIT 1;
 SELECT begun_at, ended_at FROM verification WHERE nightly ORDER BY verification_id DESC LIMIT 1;
 
 -- name: forget
--- Of those before, the last few are kept to be read.
+-- Keeps the latest :kept verifications for operators to read.
 DELETE FROM verification WHERE verification_id <= (
     SELECT verification_id FROM verification ORDER BY verification_id DESC OFFSET :kept LIMIT 1);
 
@@ -23,7 +23,7 @@ DELETE FROM verification WHERE verification_id <= (
 SELECT part, next FROM verification_part WHERE verification_id = :verification_id;
 
 -- name: store_slice
--- Fails when another process has done this slice meanwhile: two may go on with one verification by mistake.
+-- Returns no row if another process has done this slice meanwhile: two may resume the same verification by mistake.
 INSERT INTO verification_part AS p (verification_id, part, next, slices, rows, left_feed)
 VALUES (:verification_id, :part, :next, 1, :rows, :left_feed)
 ON CONFLICT (verification_id, part) DO UPDATE
@@ -40,7 +40,7 @@ SELECT :verification_id, :part, :slice, :began, :next, * FROM unnest(
 UPDATE verification SET ended_at = clock_timestamp() WHERE verification_id = :verification_id;
 
 -- name: left_feed
--- How many events that left the feed, with months detached, are missing in the journal.
+-- How many of the events that left the feed with detached months are missing in the journal.
 SELECT abs(sum(p.left_feed))::bigint AS rows
 FROM verification v JOIN verification_part p USING (verification_id) JOIN feed_begin f ON f.begins_at = v.feed_begins_at
 WHERE verification_id = :verification_id HAVING sum(p.left_feed) <> 0;
@@ -54,11 +54,13 @@ SELECT "table", what, sum(rows)::bigint AS rows FROM verification_difference
 WHERE verification_id = :verification_id GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: plan_for_this
--- A slice takes seconds: it is planned for what it asks, by its indexes, however young the tables were a moment ago.
+-- A slice takes seconds, so planning it anew for its parameters is worth the cost; no sequential scans, even if the
+-- statistics still describe a small table.
 SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true);
 
 -- name: charge_after
--- The charge so many charges further on, by either side: none if there are less.
+-- The charge :count charges further on, counted in charge or in read_charge, whichever is lower; NULL if there are
+-- fewer.
 SELECT least((SELECT charge_id FROM charge WHERE charge_id >= :first AND charge_id <= :last ORDER BY charge_id OFFSET :count LIMIT 1),
              (SELECT charge_id FROM read_charge WHERE charge_id >= :first AND charge_id <= :last ORDER BY charge_id OFFSET :count LIMIT 1))
        AS key;
@@ -85,7 +87,7 @@ SELECT suspense_id AS key FROM suspense WHERE suspense_id >= :first AND suspense
 ORDER BY suspense_id OFFSET :count LIMIT 1;
 
 -- name: fill_charges
--- All that the journal says of these charges, in the order of their versions.
+-- All journal rows of these charges, ordered by version.
 WITH journaled AS MATERIALIZED (
     SELECT journal_id, version FROM journal
     WHERE kind = 'charge.created' AND charge_id BETWEEN :first AND :last AND account_id BETWEEN :low AND :high
@@ -120,19 +122,20 @@ UNION ALL
 SELECT 'read_withdrawal', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.read_withdrawal) d;
 
 -- name: lines_missing
--- Lines are found by their numbers. Those that the journal does not know are found along the ledger (lines_unknown).
+-- Looks up ledger entries by their sequence. Entries that are not in the journal are found by walking the ledger
+-- (lines_unknown).
 SELECT 'read_ledger' AS table, 'missing or stale' AS what, count(*) AS rows
 FROM pg_temp.read_ledger m LEFT JOIN read_ledger l USING (account_id, test, sequence)
 WHERE ROW(m.*) IS DISTINCT FROM ROW(l.*);
 
 -- name: events_missing
--- Of events about no charge; those about one are compared both ways.
+-- Events about no charge. Events about a charge are compared both ways (differences_of_charges).
 SELECT 'read_event' AS table, 'missing or stale' AS what, count(*) AS rows
 FROM pg_temp.read_event m LEFT JOIN read_event e USING (account_id, test, sequence, created_at)
 WHERE ROW(m.*) IS DISTINCT FROM ROW(e.*);
 
 -- name: lines
--- The next lines along the ledgers, with the line before each.
+-- The next ledger entries, each checked against the entry before it.
 SELECT l.account_id, l.test, l.sequence, l.charge_id, coalesce(l.withdrawal_id, l.refund_id, l.payment_id, l.entry_id) AS subject,
        l.sequence - coalesce(b.sequence, 0) - 1 AS missing,
        l.balance_after_cents - l.amount_cents <> coalesce(b.balance_after_cents, 0) AS broken
@@ -149,7 +152,7 @@ FROM (
 ORDER BY l.account_id, l.test, l.sequence;
 
 -- name: fill_lines
--- What the journal says of whatever these lines are about.
+-- The journal rows with an entry for the charges, payments, refunds and withdrawals of these ledger entries.
 WITH journaled AS MATERIALIZED (
     SELECT journal_id, version FROM journal
     WHERE kind <> 'charge.created' AND charge_id = ANY(:charge_ids::uuid[]) AND payload ? 'entry'
@@ -167,7 +170,8 @@ LEFT JOIN pg_temp.read_ledger m USING (account_id, test, sequence)
 WHERE ROW(m.*) IS DISTINCT FROM ROW(l.*);
 
 -- name: events
--- The next events along the feeds; those about no charge are looked up in the journal from here.
+-- The next events of the feeds. journal_id is given for events about no charge, which are then looked up in the
+-- journal.
 SELECT e.account_id, e.test, e.sequence, e.created_at, e.sequence - b.sequence AS step,
        CASE WHEN e.charge_id IS NULL THEN e.journal_id END AS journal_id
 FROM (

@@ -1,7 +1,8 @@
 -- The arithmetic of the books, slice by slice (readmodels/verify.py). Each row is a count that must be 0.
 --
--- Beside a slice's charges stands, in temporary tables, all that the journal says of them. Payments and refunds are looked
--- up by the ids that the journal knows; that it knows all of them is shown along their own tables (payments, refunds).
+-- For a slice's charges, temporary tables hold the read rows projected from the journal. Payments and refunds are
+-- looked up by the ids in those; `payments` and `refunds` below walk their own tables to show that the journal knows
+-- all of them.
 
 -- name: charges
 WITH c AS MATERIALIZED (
@@ -75,7 +76,7 @@ FROM c LEFT JOIN (
      ON g.account_id = c.account_id AND g.charge_id = c.charge_id
 WHERE c.refunded_cents <> coalesce(g.back, 0)
 UNION ALL
--- Money may still arrive for a refunded charge: then it is the payment that settled it which must be back.
+-- Money may still arrive for a refunded charge; then the payment that settled the charge must be fully refunded.
 SELECT 'books', 'charges refunded though not all is back, or paid though it is', count(*)
 FROM c JOIN (
     SELECT account_id, charge_id, sum(amount_cents - refunded_cents) AS outstanding,
@@ -83,8 +84,8 @@ FROM c JOIN (
     FROM p GROUP BY 1, 2) g ON g.account_id = c.account_id AND g.charge_id = c.charge_id
 WHERE (c.status = 'refunded' AND g.settling > 0) OR (c.status = 'paid' AND g.outstanding = 0)
 UNION ALL
--- Of each payment the partner has its share, rounded down, of what is not back with the payer. What causes a share names it:
--- the payment, a refund of it, or a reversal.
+-- The partner's share of a payment is rounded down, of the amount not returned to the payer. A row of partner_share has
+-- the id of its cause: the payment, a refund, or a reversal.
 SELECT 'books', 'partner shares that are not what is left of their payments, to the cent', count(*)
 FROM (
     SELECT p.payment_id, sum(s.share_cents) AS cents, max(s.amount_cents) FILTER (WHERE s.refund_id IS NULL) AS amount,
@@ -102,8 +103,8 @@ FROM (
 WHERE (s.cents, s.amount, s.kinds) IS DISTINCT FROM (s.due::numeric, s.paid, 1::bigint);
 
 -- name: payments
--- Along the payments: each is in the journal, for all that the read tables have is, and none that came from suspense is
--- there otherwise than assigned.
+-- Walks the payments. Each must be in read_payment, whose rows are compared with the journal elsewhere. If its money
+-- was in suspense, the suspense row must be assigned to the payment's charge.
 WITH p AS MATERIALIZED (
     SELECT * FROM payment WHERE payment_id BETWEEN :first AND :last AND account_id BETWEEN :low AND :high
 )
@@ -128,7 +129,7 @@ FROM payment_reversal v LEFT JOIN payment p ON p.payment_id = v.payment_id AND p
 WHERE v.reversal_id BETWEEN :first AND :last AND v.account_id BETWEEN :low AND :high AND p.payment_id IS NULL;
 
 -- name: suspense
--- No account has money in suspense, so the accounts asked for are those of its charges.
+-- A suspense row has no account, so :low and :high apply to the account of its charge.
 SELECT 'books' AS table, 'money assigned from suspense that is no payment of its charge, to the cent' AS what, count(*) AS rows
 FROM suspense s
 WHERE s.suspense_id BETWEEN :first AND :last AND s.state = 'assigned'
@@ -138,7 +139,7 @@ WHERE s.suspense_id BETWEEN :first AND :last AND s.state = 'assigned'
                     AND (p.amount_cents = s.amount_cents OR p.account_id NOT BETWEEN :low AND :high));
 
 -- name: others
--- Of withdrawals and partners' shares; the temporary tables hold what the journal says of these.
+-- Withdrawals and partner shares; the temporary tables hold their rows projected from the journal.
 WITH w AS MATERIALIZED (
     SELECT * FROM withdrawal WHERE withdrawal_id BETWEEN :first AND :last AND account_id BETWEEN :low AND :high
 ), s AS MATERIALIZED (
@@ -154,7 +155,7 @@ FROM w LEFT JOIN (
     FROM l WHERE withdrawal_id IS NOT NULL AND NOT test GROUP BY 1, 2) d
      ON d.account_id = w.account_id AND d.withdrawal_id = w.withdrawal_id
 CROSS JOIN LATERAL (
-    -- One that failed here and was sent by the bank after all is credited back and debited again.
+    -- A withdrawal that failed here but was sent by the bank after all is credited back and debited again.
     SELECT CASE WHEN w.status = 'succeeded' AND d.reversed > 0 THEN 2 ELSE 1 END AS out,
            CASE WHEN w.status IN ('failed', 'cancelled') OR (w.status = 'succeeded' AND d.reversed > 0) THEN 1 ELSE 0 END AS back,
            CASE WHEN w.fee_cents > 0 THEN 2 ELSE 1 END AS parts) e
@@ -174,8 +175,8 @@ FROM (SELECT * FROM s WHERE sent_to IS NULL) s FULL JOIN (
      ON d.account_id = s.partner_id AND d.test = s.test AND d.share_id = s.share_id
 WHERE d.cents IS DISTINCT FROM CASE WHEN s.posted_at IS NOT NULL THEN s.share_cents END::numeric
 UNION ALL
--- One that is taken back was given: without it no payment leads to the share. Of one that another cell has sent, the
--- payment is there.
+-- A row that takes a share back needs the row that gave the share; without that, `charges` above does not find it. If
+-- another cell sent the share, the payment is in that cell.
 SELECT 'books', 'partner shares that are not what is left of their payments, to the cent', count(*)
 FROM s LEFT JOIN payment p ON p.payment_id = s.payment_id AND p.account_id = s.account_id
 LEFT JOIN partner_share g ON g.share_id = s.payment_id AND g.account_id = s.account_id
@@ -187,8 +188,8 @@ WHERE g.share_id IS NULL
        AND coalesce(f.payment_id, v.payment_id) IS DISTINCT FROM s.payment_id);
 
 -- name: clocks
--- The next clocks against the last line and the last event of each. Months that left the feed may have taken all its events:
--- how many left by the numbers is told as well.
+-- The next account clocks, compared with the last ledger entry and the last event of each. Detached months may have
+-- removed all events of a feed; left_feed is how many are gone, judging by the sequences.
 SELECT c.account_id, c.test, c.entry_sequence - coalesce(l.sequence, 0) AS lines,
        CASE WHEN e.sequence IS NULL AND f.begins_at > '-infinity' THEN 0 ELSE c.event_sequence - coalesce(e.sequence, 0) END AS events,
        c.balance_cents <> coalesce(l.balance_after_cents, 0) AS otherwise,

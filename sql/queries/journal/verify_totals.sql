@@ -1,14 +1,14 @@
--- Daily totals of reports, slice by slice (readmodels/verify_totals.py), as far as they are folded (report_position).
+-- Verifies the daily totals of reports, slice by slice (readmodels/verify_totals.py), up to report_position.
 
 -- name: next_day
--- The next day that has totals of what happened on it; what lies between two such days is looked at with the first.
+-- The next day with totals. The days between two such days belong to the slice of the first.
 SELECT least((SELECT min(day) FROM report_entry WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day),
              (SELECT min(day) FROM report_refund WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day),
              (SELECT min(day) FROM report_integrator WHERE account_id = '00000000-0000-0000-0000-000000000000' AND day > :day))
        AS key;
 
 -- name: fill_days
--- Of all accounts: a partner's row is counted under the merchant's.
+-- Journal rows of all accounts: a partner's row is counted under the merchant's account.
 WITH journaled AS MATERIALIZED (
     SELECT journal_id FROM journal
     WHERE NOT test AND recorded_at >= (:day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
@@ -29,7 +29,7 @@ UNION ALL
 SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
 
 -- name: differences_of_entry_days
--- The same days as they stand among the spans.
+-- The same days in span_entry.
 WITH kept AS MATERIALIZED (
     SELECT * FROM span_entry WHERE span = 'day' AND starts >= :day AND starts < :until AND account_id BETWEEN :low AND :high
 ), made AS MATERIALIZED (
@@ -41,7 +41,7 @@ UNION ALL
 SELECT 'span_entry', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE made) d;
 
 -- name: issued_after
--- The account and day of the charge so many further on.
+-- The account and day of the charge :count charges further on.
 SELECT account_id, (created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day FROM read_charge
 WHERE (account_id, test, created_at) >= (:account_id, :test, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
   AND account_id <= :high AND test = :test
@@ -49,8 +49,8 @@ WHERE (account_id, test, created_at) >= (:account_id, :test, :day::date::timesta
 ORDER BY account_id, test, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_issued
--- What became of one mode's charges issued from one account and day to another: report_charge has each as it was at the position,
--- and what is counted of it follows from that. A row that every charge has left stays, with zeros.
+-- Computes the totals of one mode's charges, issued between two pairs of account and day. report_charge holds each
+-- charge as it was at report_position. (In the kept tables a row that no charge counts for any more stays, with zeros.)
 WITH behind AS MATERIALIZED (
     SELECT DISTINCT charge_id FROM journal
     WHERE journal_id > (SELECT journal_id FROM report_position) AND test = :test AND payload #> '{charge,paid_at}' IS NOT NULL
@@ -86,7 +86,7 @@ UNION ALL
 SELECT '{each}', 'not in the journal', count(*) FROM (TABLE kept EXCEPT TABLE pg_temp.{each}) d;
 
 -- name: differences_of_charge_days
--- The same days as they stand among the spans, of either mode; likewise due dates.
+-- The same days in span_charge, for either mode; also used for due dates.
 WITH kept AS MATERIALIZED (
     SELECT * FROM span_charge
     WHERE (account_id, test, dated, span, starts) >= (:account_id, :test, :dated, 'day', :day)
@@ -104,7 +104,7 @@ WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND accou
 ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_due
--- The same of boletos by their due date. One that was re-dated since the totals were folded is counted where it was due then.
+-- The same for boletos, by due date. A boleto re-dated after report_position counts at its due date of then.
 WITH candidate AS MATERIALIZED (
     SELECT charge_id FROM read_charge
     WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND test = :test AND due_date IS NOT NULL
@@ -143,7 +143,7 @@ SELECT date_trunc('month', least(
        + interval '1 month')::date AS key;
 
 -- name: of_all
--- The totals of all accounts together are the sums of theirs.
+-- The totals of all accounts together must be the sums over the accounts.
 WITH cohort AS MATERIALIZED (
     SELECT account_id = '00000000-0000-0000-0000-000000000000' AS together, day, payment_method, status,
            sum(charges) AS charges, sum(cents) AS cents
@@ -166,14 +166,15 @@ SELECT 'report_due', 'not the sum of all accounts', count(*)
 FROM (SELECT FROM due GROUP BY status, due_date, payment_method, charges, cents HAVING count(*) <> 2) d;
 
 -- name: spans_after
--- The account of the row so many rows further on, in either table.
+-- The account of the row :count rows further on, in either table, whichever is lower.
 SELECT least((SELECT account_id FROM span_charge WHERE account_id >= :first AND account_id <= :high
               ORDER BY account_id OFFSET :count LIMIT 1),
              (SELECT account_id FROM span_entry WHERE account_id >= :first AND account_id <= :high
               ORDER BY account_id OFFSET :count LIMIT 1)) AS key;
 
 -- name: fill_spans
--- Months, years and decades as the days make them that are among the spans; these are what journal and charges say.
+-- Sums months, years and decades from the day rows of the same tables, which are compared with the journal and the
+-- charges elsewhere.
 WITH charged AS (
     INSERT INTO pg_temp.span_charge
     SELECT d.account_id, d.test, d.dated, s.span, s.starts, d.payment_method, d.status, sum(d.charges), sum(d.cents)
@@ -190,7 +191,7 @@ WHERE d.account_id BETWEEN :first AND :last AND d.span = 'day' AND d.starts >= :
 GROUP BY 1, 2, 3, 4, 5;
 
 -- name: differences_of_spans
--- Of those whose days are all asked for.
+-- Only spans that lie wholly within the verified days.
 WITH charged AS MATERIALIZED (
     SELECT * FROM span_charge
     WHERE account_id BETWEEN :first AND :last AND span <> 'day' AND charges <> 0

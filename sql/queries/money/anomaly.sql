@@ -1,8 +1,8 @@
--- Payments with an anomaly, which is open until it is resolved or all of it is back or on its way: refunded, or taken back by
--- the bank. They are few, and payment_anomaly_open holds them alone.
+-- Payments with an anomaly. An anomaly is open until staff resolve it or the whole amount is returned or being
+-- returned, by refunds or by the bank. Open anomalies are few; the index payment_anomaly_open holds nothing else.
 
 -- name: count
--- No further than :limit.
+-- Counts up to :limit.
 SELECT count(*) FROM (
     SELECT FROM payment p
     WHERE p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL
@@ -24,7 +24,8 @@ CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = a.charge_id A
 ORDER BY a.payment_id DESC;
 
 -- name: open_among
--- Those of :payment_ids that are open, each with what went back of its charge's other payments (read_payment_charge).
+-- The open anomalies among :payment_ids, each with the amounts returned of its charge's other payments, found by the
+-- index read_payment_charge.
 SELECT p.payment_id, others.returned_cents, others.returning_cents
 FROM payment p
 CROSS JOIN LATERAL (
@@ -37,7 +38,7 @@ WHERE p.payment_id = ANY(:payment_ids::uuid[]) AND p.account_id = :account_id AN
   AND NOT EXISTS (SELECT FROM anomaly_resolved a WHERE a.payment_id = p.payment_id);
 
 -- name: count_everywhere
--- Of production, over all accounts; no further than :limit.
+-- Production, all accounts; counts up to :limit.
 SELECT count(*) FROM (
     SELECT FROM payment p
     WHERE NOT p.test AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
@@ -46,7 +47,7 @@ SELECT count(*) FROM (
 
 -- name: everywhere
 -- both ways
--- payment_anomaly_everywhere. Of production, over all accounts; who paid is not read.
+-- Index payment_anomaly_everywhere. Production, all accounts; payers are not read.
 SELECT p.credited_at AS at, p.payment_id AS id, p.account_id, a.name AS merchant, p.charge_id, p.amount_cents,
        p.refunded_cents, p.method, p.anomaly
 FROM payment p JOIN account a ON a.account_id = p.account_id
@@ -57,7 +58,7 @@ ORDER BY p.credited_at {DESC}, p.payment_id {DESC}
 LIMIT :limit;
 
 -- name: find
--- One, whether it is open or not.
+-- One anomaly, open or not.
 SELECT v.doc, r.resolved_at, r.resolved_by, r.note
 FROM payment p
 CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = p.charge_id AND payment_id = p.payment_id) AS v
@@ -65,7 +66,7 @@ LEFT JOIN anomaly_resolved r ON r.payment_id = p.payment_id
 WHERE p.payment_id = :payment_id AND p.account_id = :account_id AND p.test = :test AND p.anomaly IS NOT NULL;
 
 -- name: resolve
--- The first note is kept. No row: no payment of this account has an anomaly and this id.
+-- Resolving it again keeps the first note. No row: the account has no anomalous payment with this id.
 WITH anomalous AS MATERIALIZED (
     SELECT payment_id, account_id FROM payment
     WHERE payment_id = :payment_id AND account_id = :account_id AND test = :test AND anomaly IS NOT NULL

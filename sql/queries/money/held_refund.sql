@@ -1,4 +1,4 @@
--- Refunds by transfer that staff decide about (commands/money/held_refunds.py).
+-- Refunds by transfer that are held until staff decide (commands/money/held_refunds.py).
 
 -- name: add
 INSERT INTO held_refund (account_id, refund_id, charge_id, amount_cents, why, request, held_at)
@@ -8,12 +8,13 @@ FROM unnest(:held.account_id::uuid[], :held.refund_id::uuid[], :held.charge_id::
      AS g (account_id, refund_id, charge_id, amount_cents, why, request);
 
 -- name: hold
--- For the rest of the transaction: two who decide about one refund wait for each other here.
+-- Locks the row until the transaction ends: two members of staff who decide the same refund are serialized here.
 SELECT charge_id, request, state FROM held_refund WHERE refund_id = :refund_id FOR UPDATE;
 
 -- name: decide
--- Of a charge whose payer was erased before this refund was asked for, no erasure comes by again: where the money goes
--- stands in the order alone from here on, until that ends. The caller holds the charge, as an erasure does.
+-- If the charge's payer was erased before the refund was requested, no later erasure would clear this row. So the
+-- sealed destination is removed here and remains only in the bank order until that ends. The caller holds the charge's
+-- lock, as an erasure does.
 UPDATE held_refund h SET state = :state, decided_by = :by, decided_at = :now, reason = :reason,
     request = CASE WHEN c.payer_erased_at IS NULL THEN h.request ELSE h.request - 'destination_sealed' END
 FROM charge c
@@ -21,7 +22,7 @@ WHERE h.refund_id = :refund_id AND c.charge_id = h.charge_id AND c.account_id = 
 
 -- name: page
 -- both ways
--- held_refund_page.
+-- Index held_refund_page.
 SELECT h.held_at AS at, h.refund_id AS id, h.account_id, a.name AS merchant, a.kyc, h.charge_id, h.amount_cents, h.why,
        h.request, h.state, h.decided_by, h.decided_at, h.reason, c.payer_sealed
 FROM held_refund h
@@ -41,6 +42,6 @@ JOIN charge c ON c.charge_id = h.charge_id AND c.account_id = h.account_id
 WHERE h.refund_id = :refund_id;
 
 -- name: total
--- Read whole: what waits for a person is little.
+-- Reads every open row; there are few, since each waits for a person.
 SELECT count(*) AS rows, coalesce(sum(amount_cents), 0)::bigint AS cents, min(held_at) AS oldest_at
 FROM held_refund WHERE state = 'open';

@@ -1,10 +1,11 @@
--- What partners are given of payments, and what is taken back when those are refunded. Rows are written in the
--- transaction of the payment or refund, and posted to the partner's ledger by a worker; where the partner's account is in
--- another cell, a worker sends them there first.
+-- Partner shares: a partner's part of each payment, and the part taken back when the payment is refunded. Rows are
+-- written in the transaction of the payment or refund; a worker posts them to the partner's ledger. If the partner's
+-- account is in another cell, a worker first sends them to that cell.
 
 -- name: accrue
--- Of payments of charges with a partner's code. The share is the one in force when the charge was issued, rounded down
--- to the cent; nothing is owed to a partner without an account, without a share, or with less than a cent of it.
+-- For payments of charges with a partner's code. The rate is the one in force when the charge was issued; the share is
+-- rounded down to the cent. Nothing is owed to a partner without an account or a rate, or when the share is under one
+-- cent.
 WITH owed AS MATERIALIZED (
     SELECT g.payment_id, g.account_id, g.test, g.payment_id, i.integrador_code, i.account_id, g.amount_cents, s.share_bps,
            g.amount_cents * s.share_bps / 10000, :now::timestamptz,
@@ -25,8 +26,8 @@ INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_co
 TABLE owed;
 
 -- name: take_back
--- What the partner keeps is always the share, rounded down, of what the merchant keeps: the difference before and after
--- this refund is taken back, so the parts of several refunds add up to the cent, and to all of it in the end.
+-- The partner keeps the share, rounded down, of what the merchant keeps. This takes back the difference before and
+-- after the refund, so that several refunds add up to the cent, and a full refund takes back the whole share.
 WITH returned AS MATERIALIZED (
     SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
            p.share_bps, k.after_cents - k.before_cents, p.earned_at, p.sent_to
@@ -45,9 +46,9 @@ INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, in
 TABLE returned;
 
 -- name: take_partners
--- Partners to whom something is due, each locked against other workers until the end of the transaction: who comes second
--- takes other partners, whose clocks are others too. They are looked for among what has been due the longest and what
--- became due last, so that a backlog of one hides the others from one end alone.
+-- Partners with unposted shares, each locked against other workers until the transaction ends: a second worker takes
+-- other partners and so waits for none of their account clocks. Candidates come from both the oldest and the newest due
+-- rows: a backlog of one partner can hide the others at one end only.
 WITH candidate AS MATERIALIZED (
     SELECT partner_id, min(n) AS n
     FROM (
@@ -67,10 +68,10 @@ WHERE pg_try_advisory_xact_lock(hashtextextended('partner_share' || partner_id::
 LIMIT :limit;
 
 -- name: claim
--- What is to be posted to these partners, oldest first: of one mode, earned up to then. What is taken back was earned with
--- its share, is the same partner's and has a higher number, so a share is in the ledger before it is taken back, and what
--- was taken back while it was held is posted with it. It follows take_partners as a statement of its own because its
--- snapshot must be younger than the locks.
+-- The rows to post to these partners in one mode, earned until :earned_until, oldest first. A row that takes a share
+-- back has the partner and earned_at of that share and a higher number. So the share is posted before it is taken back,
+-- and a part taken back while the share was held is posted together with it. This is a separate statement from
+-- take_partners because its snapshot must be younger than the locks.
 SELECT s.share_id, s.account_id, s.test, s.payment_id, s.refund_id, s.integrador_code, s.partner_id, s.amount_cents,
        s.share_bps, s.share_cents, coalesce(k.ahead_s, 0) AS ahead_s
 FROM unnest(:partner_ids::uuid[]) AS g (partner_id)
@@ -91,19 +92,19 @@ LIMIT :limit;
 UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:dues.share_id::uuid[]);
 
 -- name: any_away
--- Whether anything is to be sent to another cell.
+-- Whether any row waits to be sent to another cell.
 SELECT EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL AND sent_to IS NOT NULL) AS waiting;
 
 -- name: away
--- What is to be sent to a cell, in the order of the money (partner_share_away).
+-- The rows to send to a cell, in the order they were written (index partner_share_away).
 SELECT share_id, account_id, test, payment_id, refund_id, integrador_code, partner_id, amount_cents, share_bps, share_cents,
        earned_at
 FROM partner_share WHERE posted_at IS NULL AND sent_to = :cell
 ORDER BY number LIMIT :limit;
 
 -- name: receive
--- From another cell, in the order of the money: what is here already was sent before. Nothing is taken when this is not the
--- cell that the sender means.
+-- Stores rows from another cell, in the order they were written there. A row that exists here was sent before and is
+-- skipped. Nothing is stored if this is not the cell the sender meant.
 WITH sent AS MATERIALIZED (
     SELECT g.share_id, g.account_id, g.test, g.payment_id, g.refund_id, g.integrador_code, g.partner_id, g.amount_cents,
            g.share_bps, g.share_cents, g.earned_at, :sender::integer
@@ -122,7 +123,7 @@ INSERT INTO partner_share (share_id, account_id, test, payment_id, refund_id, in
 TABLE sent ON CONFLICT (share_id, account_id) DO NOTHING;
 
 -- name: received
--- Which of these another cell has sent here.
+-- Which of these rows the sending cell has delivered here.
 SELECT p.share_id
 FROM unnest(:shares.share_id::uuid[], :shares.account_id::uuid[]) AS g (share_id, account_id)
 JOIN partner_share p ON p.share_id = g.share_id AND p.account_id = g.account_id
@@ -132,7 +133,8 @@ WHERE p.received_from = :sender;
 UPDATE partner_share SET posted_at = :now WHERE share_id = ANY(:share_ids::uuid[]) AND sent_to IS NOT NULL;
 
 -- name: crossed_sent
--- By the cell they went to: those that are known to have arrived, and all. Without their sign the sums only grow.
+-- Per receiving cell: the rows known to have arrived, and all rows sent. Amounts are summed without sign, so that the
+-- sums only grow.
 SELECT sent_to AS other, count(*) FILTER (WHERE posted_at IS NOT NULL) AS arrived,
        coalesce(sum(abs(share_cents)) FILTER (WHERE posted_at IS NOT NULL), 0)::bigint AS arrived_cents,
        count(*) AS shares, sum(abs(share_cents))::bigint AS cents

@@ -1,14 +1,14 @@
--- The key withdrawals go to, and the change of it that waits (commands/merchants/payout_key.py).
+-- The payout key, to which withdrawals go, and its pending change (commands/merchants/payout_key.py).
 
 -- name: lock
--- Held for the rest of the transaction; with it the key in force.
+-- Locks the account until the transaction ends and returns the key in force.
 SELECT coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document
 FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 WHERE a.account_id = :account_id
 FOR NO KEY UPDATE OF a;
 
 -- name: latest
--- At most one waits, and it is the latest that was not cancelled.
+-- At most one change is pending: the latest that was not cancelled.
 SELECT change_id, account_id, pix_key, document, asked_by, by_staff, asked_at, confirmed_by, effective_at, cancelled_by,
        cancelled_at
 FROM payout_change WHERE account_id = :account_id AND cancelled_at IS NULL

@@ -1,8 +1,8 @@
--- What programs paid out, for the letters to the account's owners (commands/money/program_payouts.py).
+-- Payouts made over the API, for the notices to the account's owners (commands/money/program_payouts.py).
 
 -- name: note
--- The first one is told at once; further ones wait for the hour after the letter before. In the order of the keys, as every
--- batch writes them.
+-- The first payout is notified at once; later ones wait until an hour after the previous notice. Rows are written in
+-- key order, as in every batch, to avoid deadlocks.
 INSERT INTO program_payout AS p (account_id, kind, payouts, amount_cents, since, client_id, due_at)
 SELECT g.account_id, :kind, count(*), sum(g.amount_cents), :now, max(g.client_id), :now
 FROM unnest(:paid.account_id::uuid[], :paid.amount_cents::bigint[], :paid.client_id::text[])
@@ -15,7 +15,7 @@ SET payouts = p.payouts + excluded.payouts, amount_cents = p.amount_cents + excl
     due_at = greatest(p.due_at, CASE WHEN p.payouts = 0 THEN excluded.due_at ELSE p.due_at END);
 
 -- name: take
--- What is due to be told, counted from nothing again; another worker passes over it.
+-- Takes the notices that are due and resets their counts to zero; rows locked by another worker are skipped.
 WITH due AS MATERIALIZED (
     SELECT account_id, kind, payouts, amount_cents, since, client_id FROM program_payout
     WHERE due_at <= :now AND payouts > 0

@@ -1,4 +1,5 @@
--- The statement of an account: numbers dense, balance_after running; the newest row's is the balance.
+-- The ledger of an account: sequences are dense, balance_after is the running balance, and the newest row's is the
+-- balance.
 
 -- name: balance
 SELECT coalesce((SELECT balance_after_cents FROM read_ledger WHERE account_id = :account_id AND test = :test
@@ -12,7 +13,7 @@ SELECT (SELECT sequence FROM read_ledger WHERE account_id = :account_id AND test
 
 -- name: page
 -- both ways
--- read_ledger's key, or read_ledger_type.
+-- Index: read_ledger's key, or read_ledger_type.
 SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
        created_at
 FROM read_ledger
@@ -23,13 +24,13 @@ ORDER BY sequence {DESC}
 LIMIT :limit;
 
 -- name: held_shares
--- Of production: what is in no balance yet (partner_share_held, of which only the index is read).
+-- Production: partner shares that are in no balance yet (an index-only scan of partner_share_held).
 SELECT coalesce(sum(share_cents), 0)::bigint AS cents, min(earned_at) AS earliest FROM partner_share
 WHERE partner_id = :account_id AND posted_at IS NULL AND sent_to IS NULL AND NOT test;
 
 -- name: sums
--- Lines and their sum by type, of whole São Paulo days in production, from what is kept of these days (span_entry) and from the
--- rows of the journal that are not in it yet: one snapshot sees the position, the totals and the journal behind it.
+-- Count and sum of entries by type, for whole São Paulo days in production. Adds the kept totals (span_entry) and the
+-- journal rows not folded into them yet; one snapshot sees the position, the totals and the journal after the position.
 SELECT type, sum(lines)::bigint AS lines, sum(cents)::bigint AS cents FROM (
     SELECT t.type, t.lines, t.cents
     FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
@@ -49,7 +50,7 @@ SELECT type, sum(lines)::bigint AS lines, sum(cents)::bigint AS cents FROM (
 GROUP BY type;
 
 -- name: sums_counted
--- The same line by line (read_ledger_created), while the totals are far behind.
+-- The same counted from the entries (index read_ledger_created), for when the totals are far behind.
 SELECT type, count(*) AS lines, sum(amount_cents)::bigint AS cents FROM read_ledger
 WHERE account_id = :account_id AND NOT test AND created_at >= :created_from AND created_at < :created_to
 GROUP BY type;

@@ -1,8 +1,8 @@
--- Payments as they are seen, by the day the money was paid: each statement walks one range of one index per page.
+-- Lists of payments by paid_at. Each statement walks one range of one index per page.
 
 -- name: page
 -- both ways
--- read_payment's key, or the index of the most selective filter: read_payment_charge, _reference, _anomaly, _method.
+-- Index: read_payment's key, or that of the most selective filter: read_payment_charge, _reference, _anomaly, _method.
 SELECT paid_at AS at, payment_id AS id, doc FROM payment_view
 WHERE account_id = :account_id AND test = :test
   AND charge_id = :charge_id -- when charge_id
@@ -15,7 +15,7 @@ ORDER BY paid_at {DESC}, payment_id {DESC}
 LIMIT :limit;
 
 -- name: sum
--- Of the rows of the pages' range, one probe of payment's key for each.
+-- Sums over the range of the pages; each row costs one probe of payment's key.
 SELECT count(*) AS count, coalesce(sum(p.amount_cents), 0)::bigint AS cents, coalesce(sum(p.fee_cents), 0)::bigint AS fee_cents
 FROM read_payment r
 LEFT JOIN LATERAL (
@@ -29,9 +29,9 @@ WHERE r.account_id = :account_id AND r.test = :test
   AND r.paid_at >= :paid_from AND r.paid_at < :paid_to;
 
 -- name: sum_of_all
--- All there are in production, by method: a payment is a line of the statement, and its fee another, so they are what is kept
--- of these (span_entry), and the rows of the journal that are not in it yet, as read_ledger.sums has them. A withdrawal's fee
--- has no method.
+-- Sums over all production payments of these methods. A payment is one ledger entry and its fee another, so the totals
+-- come from span_entry and the journal rows not folded into it yet, as in read_ledger.sums. The filter by method leaves
+-- out the fees of withdrawals, which have none.
 SELECT coalesce(sum(entries) FILTER (WHERE type = 'payment'), 0)::bigint AS count,
        coalesce(sum(cents) FILTER (WHERE type = 'payment'), 0)::bigint AS cents,
        coalesce(-sum(cents) FILTER (WHERE type = 'fee'), 0)::bigint AS fee_cents

@@ -1,5 +1,5 @@
--- Refunds as they are seen, by the instant they were asked for: each statement walks one range of one index per page, and
--- then looks each refund's payment up, where the totals stand.
+-- Lists of refunds by created_at. Each statement walks one range of one index per page, then looks up each refund's
+-- payment for the totals.
 
 -- name: find
 SELECT r.created_at AS at, r.refund_id AS id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
@@ -16,7 +16,7 @@ WHERE r.refund_id = :refund_id AND r.account_id = :account_id AND r.test = :test
 
 -- name: page
 -- both ways
--- read_refund_page, or the index of the most selective filter: read_refund_charge, _payment, _reference.
+-- Index: read_refund_page, or that of the most selective filter: read_refund_charge, _payment, _reference.
 SELECT r.at, r.id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
        coalesce((p.doc ->> 'refunded_cents')::bigint, 0) AS refunded_cents,
        coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,
@@ -42,7 +42,7 @@ ORDER BY r.at {DESC}, r.id {DESC};
 
 -- name: by_status
 -- both ways
--- read_refund_status: one range for each status asked for, the first page of each merged.
+-- Index read_refund_status: one range for each requested status; the first page of each is merged.
 SELECT r.at, r.id, r.doc, (p.doc ->> 'amount_cents')::bigint AS paid_cents,
        coalesce((p.doc ->> 'refunded_cents')::bigint, 0) AS refunded_cents,
        coalesce((p.doc ->> 'refunding_cents')::bigint, 0) AS refunding_cents,

@@ -1,11 +1,11 @@
--- Withdrawals as they are seen, by the instant they were asked for: each statement walks one range of one index per page.
+-- Lists of withdrawals by created_at. Each statement walks one range of one index per page.
 
 -- name: find
 SELECT doc FROM read_withdrawal WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;
 
 -- name: page
 -- both ways
--- read_withdrawal_page, or read_withdrawal_reference.
+-- Index: read_withdrawal_page, or read_withdrawal_reference.
 SELECT created_at AS at, withdrawal_id AS id, doc FROM read_withdrawal
 WHERE account_id = :account_id
   AND external_id = :external_id -- when external_id
@@ -17,7 +17,7 @@ LIMIT :limit;
 
 -- name: by_status
 -- both ways
--- read_withdrawal_status: one range for each status asked for, the first page of each merged.
+-- Index read_withdrawal_status: one range for each requested status; the first page of each is merged.
 SELECT e.at, e.id, e.doc
 FROM unnest(:statuses::text[]) AS k (status)
 CROSS JOIN LATERAL (
@@ -32,11 +32,11 @@ ORDER BY e.at {DESC}, e.id {DESC}
 LIMIT :limit;
 
 -- name: daily
--- What stays when the account is paid out once a day; no row: it is not.
+-- The amount that daily withdrawals leave in the wallet. No row: the account has no daily withdrawal.
 SELECT keep_cents FROM auto_withdrawal WHERE account_id = :account_id;
 
 -- name: destination
--- Where its withdrawals go.
+-- The key and document to which the account's withdrawals go.
 SELECT a.account_id, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
        a.name AS merchant, a.document AS merchant_document,
        a.kyc = 'approved' AS approved

@@ -1,7 +1,8 @@
--- What is held after a restore to an earlier instant (commands/money/recovery.py).
+-- Payouts held after a restore to an earlier instant (commands/money/recovery.py).
 
 -- name: state
--- Of the restore that the server names, or of the latest one that was begun. `orders`: withdrawals and refunds by transfer that wait.
+-- The recovery of the restore that the server names, else the latest begun. `orders`: waiting withdrawals and refunds
+-- by transfer.
 WITH named AS (
     SELECT nullif(current_setting('quita.restored_to', true), '') AS restored_to
 ), waiting AS MATERIALIZED (
@@ -17,7 +18,7 @@ LEFT JOIN LATERAL (
 ) r ON true;
 
 -- name: begin
--- No row: it was begun before, and the numbers were raised then.
+-- No row: the recovery was begun before, and the boleto numbers were raised then.
 WITH taken AS MATERIALIZED (
     SELECT last_value FROM boleto_control
 )
@@ -36,7 +37,7 @@ WHERE restored_to = :restored_to AND released_at IS NULL
 RETURNING restored_to;
 
 -- name: release
--- With as many differences as whoever releases says to know of.
+-- Releases only if the number of differences is the one the operator confirmed.
 UPDATE recovery SET released_at = :now, released_by = :by
 WHERE restored_to = :restored_to AND released_at IS NULL AND compared_at IS NOT NULL AND differences = :differences
 RETURNING restored_to;

@@ -1,8 +1,8 @@
--- The write side of refunds, and the orders about them. Each refund changes only while its charge is locked.
+-- The write side of refunds. A refund changes only while its charge is locked.
 
 -- name: take_keys
--- The keys of requested refunds, taken before any charge is locked and in the order of all keys: by their bytes, as the
--- program sorts them, whatever the database's collation. No row: the key made something before.
+-- Takes the idempotency keys of requested refunds, before any charge is locked. All batches insert in byte order
+-- (COLLATE "C"), as the program sorts, whatever the database's collation. No row: the key was used before.
 INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
 SELECT g.account_id, g.test, g.key, g.fingerprint, 'refund', g.refund_id, :now
 FROM unnest(:asked.owner.account_id::uuid[], :asked.owner.test::boolean[], :asked.key::text[],
@@ -12,15 +12,15 @@ ON CONFLICT DO NOTHING
 RETURNING resource_id;
 
 -- name: give_keys_back
--- Of what was refused, in the transaction that took them: only what made something keeps its key.
+-- Gives back the keys of refused refunds, in the transaction that took them: only a successful creation keeps its key.
 DELETE FROM idempotency i
 USING unnest(:refused.owner.account_id::uuid[], :refused.owner.test::boolean[], :refused.key::text[],
              :refused.refund_id::uuid[]) AS g (account_id, test, key, refund_id)
 WHERE i.account_id = g.account_id AND i.test = g.test AND i.key = g.key AND i.resource_id = g.refund_id;
 
 -- name: funds
--- Of each charge the payment that settled it, and those named. Found by read_payment's index, because payments are
--- written a thousand times for each that is refunded, and another index would cost each of them.
+-- For each charge the payment that settled it, and the payments named. Found through read_payment's index: about one
+-- payment in a thousand is refunded, and an index of payment's own would slow down every payment.
 SELECT p.account_id, p.payment_id, p.charge_id, p.amount_cents, p.refunded_cents, p.refunding_cents, p.settles,
        p.paid_at, r.doc ->> 'end_to_end_id' AS end_to_end_id, p.reversed_cents
 FROM payment_view r
@@ -28,30 +28,31 @@ JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]) AND (p.settles OR p.payment_id = ANY(:payment_ids::uuid[]));
 
 -- name: hold_accounts
--- Of transfers of production, in order and before any charge is locked: those of one account are decided one after the
--- other, so that together they keep the day's bound, and a decision about its registration comes before or after.
+-- Locks the accounts of production refunds by transfer, in order and before any charge. Transfers of one account are
+-- thus decided one after the other, so together they keep the daily bound, and no decision on its registration comes in
+-- between.
 SELECT account_id, kyc = 'approved' AS approved FROM account
 WHERE account_id = ANY(:account_ids::uuid[])
 ORDER BY account_id
 FOR NO KEY UPDATE;
 
 -- name: transferred
--- By account, while these are held.
+-- The day's transfers by account; read while the accounts are locked.
 SELECT account_id, sum(amount_cents)::bigint AS cents FROM refund
 WHERE account_id = ANY(:account_ids::uuid[]) AND transfer_day = :day AND status <> 'failed'
 GROUP BY account_id;
 
 -- name: payers
--- Of charges whose refund names a destination: the payer's document, by its fingerprint, and whether staff freed the
--- account of comparing the two.
+-- For charges whose refund names a destination: the hash of the payer's document, and whether staff exempted the
+-- account from comparing it with the destination's document.
 SELECT r.charge_id, r.payer_document_hash AS document_hash, a.refunds_to_others IS NOT NULL AS freed
 FROM read_charge r JOIN account a ON a.account_id = r.account_id
 WHERE r.charge_id = ANY(:charge_ids::uuid[]);
 
 -- name: standing
--- Refunds about to end, with their payments, and what of all payments of their charges is not back yet. Each refund's own
--- rows are looked up (OFFSET 0): joined while few payments or refunds are there, they would be read whole, by a plan that is
--- kept until there are many.
+-- Refunds about to end, with their payments and the amount of all the charge's payments that is not refunded yet.
+-- OFFSET 0 forces a key look-up for each refund. A plan made while the tables are small would join whole tables, and
+-- would be kept when they are large.
 SELECT f.account_id, f.refund_id, f.test, f.charge_id, f.payment_id, f.amount_cents, f.status, f.created_at,
        p.amount_cents AS paid_cents, p.refunded_cents, p.refunding_cents, p.reversed_cents, p.settles, p.paid_at,
        r.doc AS refund_doc,

@@ -1,11 +1,12 @@
--- What the bank gives back of received PIX without being asked (commands/money/reversals.py).
+-- Devolucoes of received PIX that the bank began (commands/money/reversals.py).
 
 -- name: unbooked
--- Of these devolucoes those that are not on the books, with their payments: neither of a refund of ours, unless that has
--- failed here and its money is in the wallet again, nor booked before. The charge is found by the txid, by the boleto that was
--- paid, or by what staff assigned the money to; the payment by the PIX. One that was booked while the bank did not name the PIX
--- of its boleto never got the name, nor did what staff assigned of a boleto that was unknown here: it is what an older PIX of this
--- boleto paid that no payment is named after. Staff may have assigned several of one boleto: each return is one payment's.
+-- The devolucoes that are not booked yet, with their payments: not booked before, and not a refund of ours (except one
+-- that failed here, whose money is back in the wallet). The charge is found by the txid, by the paid boleto, or by the
+-- charge to which staff assigned the money; the payment by its EndToEndId. A payment has no EndToEndId if it was booked
+-- before the bank named the boleto's PIX, or if staff assigned it from an unknown boleto. Then it is a payment of this
+-- boleto without an EndToEndId, credited after the PIX was paid. Staff may have assigned several payments of one
+-- boleto; each devolucao takes one.
 SELECT DISTINCT ON (g.position) g.position, c.charge_id, p.account_id, p.payment_id, p.amount_cents, p.paid_at, p.refunded_cents,
        p.reversed_cents
 FROM unnest(:returns.charge_id::uuid[], :returns.boleto_number::text[], :returns.end_to_end_id::text[],
@@ -40,8 +41,8 @@ WHERE NOT EXISTS (SELECT FROM refund f
 ORDER BY g.position, p.named NULLS LAST, p.payment_id;
 
 -- name: unbooked_transfers
--- Of refunds by transfer that have failed here and that the bank lists as sent all the same, those that are not on the books:
--- their money is in the wallet again.
+-- Refunds by transfer that failed here but that the bank lists as sent, and that are not booked yet: their money is
+-- back in the wallet and must be debited again.
 SELECT g.position, f.charge_id, f.account_id, f.payment_id, p.amount_cents, p.paid_at, p.refunded_cents, p.reversed_cents
 FROM unnest(:returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[]) AS g (refund_id, bank_id, position)
 JOIN refund f ON f.refund_id = g.refund_id AND f.status = 'failed' AND NOT f.test

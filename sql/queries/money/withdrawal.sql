@@ -1,17 +1,17 @@
--- The write side of withdrawals. Production only: no statement here knows of a mode. A withdrawal changes only while its
--- own row is locked, and what it does to the wallet follows under the account's clock.
+-- The write side of withdrawals, which exist in production only: no statement here has a mode. A withdrawal changes
+-- only while its row is locked; the wallet changes afterwards, under the account's clock.
 
 -- name: terms
--- The account as it is now: a cached one could send money to an old key.
+-- Read fresh from the account: a cached copy could send money to an old key.
 SELECT a.account_id, a.kyc = 'approved' AS approved, coalesce(p.pix_key, a.pix_key) AS pix_key,
        coalesce(p.document, a.document) AS document, a.fees
 FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 WHERE a.account_id = :account_id;
 
 -- name: insert_asked
--- The key that makes it happen once, the withdrawal, and the order to send it, whose id is the withdrawal's, so that a
--- cancellation finds it. The same key in another transaction is waited for, with nothing else locked. No row: the key made
--- something before.
+-- Inserts the idempotency key, the withdrawal, and the order that sends it. The order has the withdrawal's id, so that
+-- a cancellation finds it. If another transaction is inserting the same key, this waits for it while holding no other
+-- lock. No row: the key was used before.
 WITH claimed AS (
     INSERT INTO idempotency (account_id, test, key, fingerprint, resource_type, resource_id, first_used_at)
     VALUES (:account_id, false, :key, :fingerprint, 'withdrawal', :withdrawal_id, :now)
@@ -27,7 +27,7 @@ SELECT withdrawal_id, :account_id, false, :bank, 'withdrawal_send', :request, :s
 RETURNING order_id;
 
 -- name: insert_daily
--- As above for the daily one, with the day for a key (withdrawal_automatic).
+-- As above for the daily withdrawal; the day serves as the key (unique index withdrawal_automatic).
 WITH made AS (
     INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, fee_cents, automatic_on, created_at)
     VALUES (:account_id, :withdrawal_id, 'pending', 1, :amount_cents, :fee_cents, :day, :now)
@@ -44,7 +44,7 @@ FROM withdrawal WHERE withdrawal_id = :withdrawal_id AND account_id = :account_i
 FOR UPDATE;
 
 -- name: failed
--- Of these those that have failed here.
+-- Which of these withdrawals failed here.
 SELECT withdrawal_id, account_id, amount_cents FROM withdrawal
 WHERE withdrawal_id = ANY(:withdrawal_ids::uuid[]) AND status = 'failed';
 
@@ -53,7 +53,8 @@ UPDATE withdrawal SET status = :status, version = :version
 WHERE withdrawal_id = :withdrawal_id AND account_id = :account_id;
 
 -- name: abandon_order
--- Of a withdrawal that was cancelled. A worker that has claimed it meanwhile finds the withdrawal cancelled.
+-- Ends the order of a cancelled withdrawal. A worker that has claimed the order meanwhile finds the withdrawal
+-- cancelled.
 WITH ended AS (
     DELETE FROM bank_order WHERE order_id = :withdrawal_id
     RETURNING order_id, account_id, charge_id, test, bank, kind, attempts, created_at
@@ -62,12 +63,12 @@ INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, 
 SELECT order_id, account_id, charge_id, test, bank, kind, 'abandoned', attempts, created_at, :now FROM ended;
 
 -- name: approved
--- Whether the account's registration is approved, and stays so until this transaction ends: blocking it waits for those
--- that are about to ask the bank, so that none begins afterwards.
+-- Whether the account's registration is approved. The lock keeps it so until this transaction ends: blocking an account
+-- waits for withdrawals about to be sent, so that none is sent afterwards.
 SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id FOR SHARE;
 
 -- name: set_automatic
--- The day that was looked at last stays when only the amount changes.
+-- A change of the amount keeps the day that was processed last.
 WITH owner AS MATERIALIZED (SELECT account_id FROM account WHERE account_id = :account_id)
 INSERT INTO auto_withdrawal (account_id, keep_cents)
 SELECT account_id, :keep_cents FROM owner
@@ -75,13 +76,13 @@ ON CONFLICT (account_id) DO UPDATE SET keep_cents = excluded.keep_cents
 RETURNING account_id;
 
 -- name: end_automatic
--- No row: there is no such account. It answers the account also when nothing was set.
+-- No row: there is no such account. An account without a daily withdrawal is returned too.
 WITH ended AS (DELETE FROM auto_withdrawal WHERE account_id = :account_id)
 SELECT account_id FROM account WHERE account_id = :account_id;
 
 -- name: take_daily
--- One account whose day has not been looked at, held until the end of the transaction; others' are passed over. With it
--- what decides: the account as it is now, and its balance.
+-- Locks one account whose day has not been processed, until the transaction ends; rows locked by other workers are
+-- skipped. Returns what decides the withdrawal: the account as it is now, and its balance.
 SELECT s.account_id, s.keep_cents, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
        coalesce(c.balance_cents, 0)::bigint AS balance_cents, a.fees
 FROM auto_withdrawal s

@@ -5,7 +5,7 @@ INSERT INTO account (account_id, name, document, city, address, kyc, pix_key, cr
 VALUES (:account_id, :name, :document, :city, :address, :kyc, :pix_key, :created_at);
 
 -- name: insert_integrator
--- No row when the code is taken: it was chosen by chance, and another is chosen.
+-- No row if the random code is taken; the caller then draws another.
 INSERT INTO integrator (integrador_code, name, account_id, active, created_at)
 VALUES (:integrador_code, :name, :account_id, true, :created_at)
 ON CONFLICT (integrador_code) DO NOTHING
@@ -37,19 +37,19 @@ DELETE FROM merchant_logo WHERE account_id = :account_id RETURNING account_id;
 SELECT width, height, image FROM merchant_logo WHERE account_id = :account_id;
 
 -- name: logo_shown
--- As payers are shown it: nothing of a merchant that is blocked.
+-- The logo for payers; none if the merchant is blocked.
 SELECT l.width, l.height, l.image
 FROM merchant_logo l JOIN account a ON a.account_id = l.account_id
 WHERE l.account_id = :account_id AND a.kyc <> 'blocked';
 
 -- name: logo_file
--- merchant_logo_digest. Of a merchant that is blocked nothing is shown any more, whoever kept the address.
+-- Index merchant_logo_digest. A blocked merchant's logo is not served, even to someone who kept its address.
 SELECT CASE WHEN :preview::boolean THEN l.preview ELSE l.image END AS content
 FROM merchant_logo l JOIN account a ON a.account_id = l.account_id
 WHERE l.digest = :digest AND a.kyc <> 'blocked' LIMIT 1;
 
 -- name: company
--- An account's registration, and how many of its owners have chosen a password.
+-- The account's registration, and the number of its owners who have chosen a password.
 SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at,
        coalesce(p.pix_key, a.pix_key) AS pix_key, a.rate_per_s, a.rate_burst,
        a.contact_phone, a.contact_whatsapp, a.contact_email, a.created_at,
@@ -59,7 +59,7 @@ FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 WHERE a.account_id = :account_id;
 
 -- name: correct
--- No row: it was approved, and may be blocked since, or is not there.
+-- No row: the account was approved (and may be blocked since), or does not exist.
 UPDATE account SET name = :name, document = :document, address = :address, city = :city
 WHERE account_id = :account_id AND kyc IN ('pending', 'rejected')
 RETURNING account_id;
@@ -72,12 +72,12 @@ FROM account a WHERE a.account_id = :account_id FOR NO KEY UPDATE;
 UPDATE account SET receiving_key = :pix_key WHERE account_id = :account_id;
 
 -- name: set_receiving_key
--- The platform's own.
+-- Sets the platform's own key.
 INSERT INTO receiving_key (pix_key, set_at) VALUES (:pix_key, :now)
 ON CONFLICT (single) DO UPDATE SET pix_key = excluded.pix_key, set_at = excluded.set_at;
 
 -- name: set_refunds_to_others
--- NULL: refunds by transfer go to the charge's payer.
+-- NULL: refunds by transfer may go to the charge's payer only.
 UPDATE account SET refunds_to_others = :reason WHERE account_id = :account_id RETURNING account_id;
 
 -- name: set_rate
@@ -85,7 +85,7 @@ UPDATE account SET refunds_to_others = :reason WHERE account_id = :account_id RE
 UPDATE account SET rate_per_s = :rate_per_s, rate_burst = :rate_burst WHERE account_id = :account_id RETURNING account_id;
 
 -- name: fees
--- No row: the account has none of its own, or is not there.
+-- No row: the account has no fees of its own, or does not exist.
 SELECT fees FROM account WHERE account_id = :account_id AND fees IS NOT NULL;
 
 -- name: set_fees
@@ -102,8 +102,8 @@ DELETE FROM pix_suspension;
 SELECT EXISTS (SELECT FROM pix_suspension) AS suspended;
 
 -- name: registered
--- Of an account that issues a charge from the dashboard; the API has it with the token. The sandbox's clock is looked at
--- for test charges alone.
+-- The account's data for a charge issued from the dashboard; the API gets the same with the token. The sandbox clock is
+-- read for test charges only.
 SELECT a.name, a.city,
        coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,
        coalesce(k.ahead_s, 0) AS ahead_s

@@ -5,9 +5,9 @@ SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_
 FROM credential WHERE client_id = :client_id;
 
 -- name: issue_token
--- For the secret that was presented, if it is one still: who rotates it at once or revokes the credential holds the row,
--- is waited for, and ends the tokens there are; a token written meanwhile would outlive the secret by an hour. With the
--- minute of the credential's last use, for its owner to look at before revoking it.
+-- Issues a token if the presented secret is still valid. The lock makes this wait for a rotation without overlap or a
+-- revocation under way, which ends the existing tokens; a token written meanwhile would outlive the secret by an hour.
+-- Also notes the credential's last use, to the minute, for its owner to check before revoking it.
 WITH held AS MATERIALIZED (
     SELECT client_id FROM credential
     WHERE client_id = :client_id AND revoked_at IS NULL
@@ -24,8 +24,8 @@ SELECT :token_hash, client_id, :scopes::text[], :issued_at, :expires_at FROM hel
 RETURNING client_id;
 
 -- name: callers
--- What a token may do and for whom. A revoked credential's tokens are no longer found. The sandbox's clock is looked at
--- for test credentials alone.
+-- The scopes and the account of each token. Tokens of a revoked credential are not found. The sandbox clock is read for
+-- test credentials only.
 SELECT t.token_hash, t.client_id, c.account_id, c.test, t.scopes, t.expires_at, a.kyc = 'approved' AS approved,
        a.name, a.city,
        coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key), a.account_id::text) AS pix_key,

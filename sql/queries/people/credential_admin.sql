@@ -1,7 +1,7 @@
--- Credentials as their owner looks after them.
+-- Credentials, for the pages of their owner.
 
 -- name: of_account
--- Those that work, newest first, then the latest of those that were revoked: a list that cannot grow without end.
+-- The valid credentials, newest first, then the latest revoked ones, up to a limit.
 (SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
         rotated_by
  FROM credential
@@ -19,7 +19,7 @@ SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, la
 WHERE client_id = :client_id AND account_id = :account_id;
 
 -- name: lock_account
--- Credentials of one account are made one after the other, so that their number has a bound.
+-- Serializes the creation of an account's credentials, so that their number stays bounded.
 SELECT account_id FROM account WHERE account_id = :account_id FOR NO KEY UPDATE;
 
 -- name: count
@@ -30,7 +30,8 @@ INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, name, 
 VALUES (:client_id, :account_id, :test, :secret_hash, :scopes::text[], :name, :now, :by);
 
 -- name: rotate
--- One old secret at most: a rotation within the overlap of another ends that one's. Without an overlap there is none.
+-- At most one old secret is valid: a rotation during the overlap of an earlier one ends that overlap. Without
+-- :previous_until the old secret ends at once.
 UPDATE credential
 SET previous_secret_hash = CASE WHEN :previous_until::timestamptz IS NULL THEN NULL ELSE secret_hash END,
     previous_until = :previous_until::timestamptz, secret_hash = :secret_hash, rotated_at = :now,
@@ -48,8 +49,8 @@ WHERE client_id = :client_id AND account_id = :account_id AND revoked_at IS NULL
 RETURNING client_id;
 
 -- name: of_person
--- Those that work and that this person made, last gave a secret, or gave the one before that works along: whoever leaves
--- may have them written down.
+-- The valid credentials that this person created, last rotated, or rotated before (if the old secret is still valid): a
+-- person who leaves may have written the secrets down.
 SELECT client_id, test, name, scopes, created_at, rotated_at, previous_until, last_token_at, revoked_at, created_by,
        rotated_by
 FROM credential c

@@ -1,4 +1,4 @@
--- Partners. A share's past is kept: a charge pays the share that was in force when it was issued.
+-- Partners and their shares. Old shares are kept, because a charge pays the share in force when it was issued.
 
 -- name: list
 -- Each partner with the current share.
@@ -18,20 +18,21 @@ FROM integrator i
 WHERE i.integrador_code = :integrador_code;
 
 -- name: one_at_a_time
--- For the rest of the transaction: versions of partners are committed in their order, so that a copy misses none.
+-- Serializes changes until the transaction ends, so that versions of partners are committed in order and a copy misses
+-- none.
 SELECT pg_advisory_xact_lock(7203415510) IS NOT NULL AS locked;
 
 -- name: has_account
 SELECT EXISTS (SELECT FROM account WHERE account_id = :account_id) AS there;
 
 -- name: change
--- What is not given stays.
+-- A NULL argument leaves its column unchanged.
 UPDATE integrator SET active = coalesce(:active, active), account_id = coalesce(:account_id, account_id), version = DEFAULT
 WHERE integrador_code = :integrador_code
 RETURNING integrador_code;
 
 -- name: set_share
--- The share that is in force already makes no row.
+-- No row is written if this share is in force already.
 WITH current AS MATERIALIZED (
     SELECT coalesce((SELECT share_bps FROM integrator_share WHERE integrador_code = :integrador_code
                      ORDER BY since DESC LIMIT 1), 0) AS share_bps
@@ -41,7 +42,7 @@ SELECT :integrador_code, :since, :share_bps FROM current WHERE :share_bps <> cur
 ON CONFLICT (integrador_code, since) DO UPDATE SET share_bps = excluded.share_bps;
 
 -- name: propose
--- One waits for each partner: a new one takes the place of the one before.
+-- Each partner has at most one open proposal: a new one replaces it.
 WITH replaced AS (
     UPDATE share_proposal SET state = 'withdrawn', decided_by = :by, decided_at = :now
     WHERE integrador_code = :integrador_code AND state = 'open'
@@ -50,7 +51,7 @@ INSERT INTO share_proposal (proposal_id, integrador_code, share_bps, proposed_by
 VALUES (:proposal_id, :integrador_code, :share_bps, :by, :now);
 
 -- name: hold_proposal
--- For the rest of the transaction: two who decide about it wait for each other here.
+-- Locks the proposal until the transaction ends: two members of staff who decide it are serialized here.
 SELECT proposal_id, integrador_code, share_bps, proposed_by, proposed_at, state FROM share_proposal
 WHERE proposal_id = :proposal_id AND integrador_code = :integrador_code FOR UPDATE;
 
@@ -65,7 +66,7 @@ WHERE integrador_code = ANY(:codes::text[]) AND state = 'open';
 SELECT version FROM partner_copy;
 
 -- name: changed
--- Since that version, in their order.
+-- Partners changed since that version, ordered by version.
 SELECT integrador_code, name, account_id, active, created_at, version FROM integrator
 WHERE version > :after ORDER BY version LIMIT :limit;
 
@@ -74,7 +75,7 @@ SELECT integrador_code, since, share_bps FROM integrator_share
 WHERE integrador_code = ANY(:codes::text[]) ORDER BY integrador_code, since;
 
 -- name: copy
--- Of partners as home has them; what is here of a younger version stays. Another who copies at the same time does no harm.
+-- Copies partners from the home cell; a row with a newer version stays. Concurrent copies do no harm.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(:partners.integrador_code::text[], :partners.name::text[], :partners.account_id::uuid[],
                          :partners.active::boolean[], :partners.created_at::timestamptz[], :partners.version::bigint[])

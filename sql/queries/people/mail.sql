@@ -1,7 +1,8 @@
--- E-mail: rows of mail_request become mails, mails are sent. No transaction is open while a mail server answers.
+-- E-mail: workers write mails from rows of mail_request, and send them. No transaction is open while a mail server
+-- answers.
 
 -- name: due_requests
--- Held for the rest of the transaction; another worker passes over them.
+-- Locks the rows until the transaction ends; other workers skip them.
 SELECT charge_id, account_id, begun_at FROM mail_request
 WHERE due_at <= :now
 ORDER BY due_at
@@ -9,7 +10,7 @@ LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
 -- name: requested_charges
--- All that decides which mail is to be written.
+-- Everything that decides which mail to write.
 SELECT c.charge_id, c.account_id, c.status, c.expires_at, r.due_date, c.payer_sealed
 FROM charge c JOIN read_charge r ON r.charge_id = c.charge_id AND r.account_id = c.account_id
 WHERE c.charge_id = ANY(:charge_ids::uuid[]);
@@ -27,7 +28,7 @@ USING unnest(:requests.charge_id::uuid[], :requests.account_id::uuid[]) AS g (ch
 WHERE w.charge_id = g.charge_id AND w.account_id = g.account_id;
 
 -- name: add
--- Mails that were written before stay as they are: an automatic one is written once.
+-- An automatic mail is written once: an existing one stays as it is.
 INSERT INTO mail (mail_id, account_id, charge_id, kind, about_day, to_sealed, to_hash, attach_pdf, due_at, created_at)
 SELECT g.mail_id, g.account_id, g.charge_id, g.kind, g.about_day, g.to_sealed, g.to_hash, g.attach_pdf, :now, :now
 FROM unnest(:mails.mail_id::uuid[], :mails.charge.account_id::uuid[], :mails.charge.charge_id::uuid[],
@@ -37,9 +38,9 @@ FROM unnest(:mails.mail_id::uuid[], :mails.charge.account_id::uuid[], :mails.cha
 ON CONFLICT DO NOTHING;
 
 -- name: ask
--- A mail a merchant asks for. No row: too many were asked for this charge since :since, or since :since_day to this
--- address or by this account. An address that unsubscribed gets none, nor does anybody of a merchant who is blocked, and
--- the merchant is told.
+-- Adds a mail that the merchant requests. No row: too many were requested for this charge since :since, or since
+-- :since_day to this address or by this account. If the address has unsubscribed or the merchant is blocked, the mail
+-- is stored as skipped, and the merchant is told so.
 WITH asked AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
            EXISTS (SELECT FROM account WHERE account_id = :account_id AND kyc = 'blocked') AS blocked,
@@ -61,7 +62,7 @@ RETURNING state;
 SELECT kyc = 'approved' AS approved FROM account WHERE account_id = :account_id;
 
 -- name: add_notice
--- One for each person of the account; a notice is mailed once, however often it is taken up.
+-- One mail for each person of the account; a notice is mailed once, however often a worker processes it.
 INSERT INTO mail (mail_id, account_id, notice_id, kind, to_sealed, to_hash, due_at, created_at)
 SELECT g.mail_id, g.account_id, g.notice_id, 'notice', g.to_sealed, g.to_hash, :now, :now
 FROM unnest(:mail_ids::uuid[], :notices.account_id::uuid[], :notices.notice_id::uuid[], :to_sealed::bytea[],
@@ -77,14 +78,14 @@ FROM unnest(:mail_ids::uuid[], :to_sealed::bytea[], :to_hashes::text[], :notes_s
      AS g (mail_id, to_sealed, to_hash, note_sealed);
 
 -- name: drop
--- A link for an e-mail that is nobody's: its address is not kept.
+-- Deletes a mail whose address belongs to nobody, so that the address is not kept.
 DELETE FROM mail WHERE mail_id = :mail_id;
 
 -- name: people
 SELECT account_id, email, role FROM dashboard_user WHERE account_id = ANY(:account_ids::uuid[]) ORDER BY account_id, email;
 
 -- name: claim
--- Lease what is due, with all that a letter says, as it is at this moment.
+-- Leases due mails and returns everything their text needs, as it is now.
 WITH due AS (
     SELECT mail_id, charge_id, account_id, notice_id FROM mail
     WHERE state = 'waiting' AND due_at <= :now
@@ -107,19 +108,19 @@ RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed
           m.charge_id IS NOT NULL AND m.kind <> 'receipt' AND coalesce(a.kyc = 'blocked', false) AS blocked;
 
 -- name: settle
--- What became of it, when it is still this lease's.
+-- Stores the outcome, if this lease still holds the mail.
 UPDATE mail
 SET state = :state, due_at = :due_at, lease_until = NULL, subject = coalesce(:subject, subject), trouble = :trouble,
     sent_at = :sent_at
 WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 
 -- name: put_back
--- Its turn did not come, when it is still this lease's: it was not attempted, and goes first in the next round.
+-- Puts back a mail that was not attempted, if this lease still holds it; it goes first in the next round.
 UPDATE mail SET state = 'waiting', attempts = attempts - 1, lease_until = NULL
 WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
 
 -- name: release
--- Leases of workers that died. Whether the mail went is not known: it goes again, with the same Message-ID.
+-- Frees the leases of dead workers. Whether the mail was sent is unknown, so it is sent again with the same Message-ID.
 UPDATE mail SET state = 'waiting', due_at = :now, lease_until = NULL
 WHERE mail_id = ANY(ARRAY(
     SELECT mail_id FROM mail WHERE state = 'sending' AND lease_until <= statement_timestamp()
@@ -127,8 +128,9 @@ WHERE mail_id = ANY(ARRAY(
 ));
 
 -- name: forget
--- Mails that are over since before :before, a bounded number at a time; never one that waits or is being sent. Their
--- due_at is when that was settled (mail_over). Nothing is mailed anew for it: what is still to come stands in mail_request.
+-- Deletes mails that ended before :before, a bounded number at a time; never a waiting one or one being sent. due_at of
+-- an ended mail is when it ended (index mail_over). This causes no repeated mail: what is still to be written is in
+-- mail_request.
 WITH ended AS (
     SELECT mail_id FROM mail
     WHERE state IN ('sent', 'failed', 'skipped') AND due_at < :before
@@ -150,7 +152,7 @@ INSERT INTO caught_mail (mail_id, caught_at, message_sealed) VALUES (:mail_id, :
 ON CONFLICT (mail_id) DO UPDATE SET caught_at = excluded.caught_at, message_sealed = excluded.message_sealed;
 
 -- name: forget_caught
--- All but the newest.
+-- Keeps the newest :kept.
 DELETE FROM caught_mail WHERE mail_id IN (SELECT mail_id FROM caught_mail ORDER BY caught_at DESC, mail_id DESC OFFSET :kept);
 
 -- name: caught

@@ -1,7 +1,7 @@
 -- Notices to a merchant's people.
 
 -- name: add
--- Each with an id of its own, chosen by the caller.
+-- The caller chooses the ids.
 INSERT INTO notice (notice_id, account_id, test, kind, event_type, endpoint_id, at, facts, mail_after)
 SELECT g.notice_id, g.account_id, g.test, g.kind, g.event_type, g.endpoint_id, :now, g.facts, :now
 FROM unnest(:notices.notice_id::uuid[], :notices.account_id::uuid[], :notices.test::boolean[], :notices.kind::text[],
@@ -9,14 +9,14 @@ FROM unnest(:notices.notice_id::uuid[], :notices.account_id::uuid[], :notices.te
      AS g(notice_id, account_id, test, kind, event_type, endpoint_id, facts);
 
 -- name: given_since
--- notice_of_account. Of each kind of these, about each endpoint in each mode.
+-- Index notice_of_account. Counts the notices of these kinds by endpoint, mode and kind.
 SELECT n.endpoint_id, n.test, n.kind, count(*) AS notices
 FROM unnest(:account_ids::uuid[]) AS g (account_id)
 JOIN notice n ON n.account_id = g.account_id AND n.at > :since AND n.kind = ANY(:kinds::text[])
 GROUP BY n.endpoint_id, n.test, n.kind;
 
 -- name: claim_unmailed
--- A lease and no lock: no transaction is open while a mail server answers. When a worker dies, the lease runs out.
+-- Takes a lease, not a lock: no transaction is open while a mail server answers. If a worker dies, its lease runs out.
 WITH due AS (
     SELECT notice_id FROM notice
     WHERE mailed_at IS NULL AND mail_after <= :now

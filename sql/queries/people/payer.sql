@@ -1,7 +1,7 @@
--- A payer's data at one merchant: what there is, and its end. Books, journal and feed hold none of it.
+-- Finds and erases a payer's data at one merchant. Ledger, journal and feed hold none of it.
 
 -- name: charges
--- read_charge_payer. What was erased has left this range, so each slice begins where the last one ended.
+-- Index read_charge_payer. Erased charges leave this range, so each slice begins where the previous one ended.
 SELECT charge_id FROM read_charge
 WHERE account_id = :account_id AND test = :test AND payer_document_hash = :document_hash
 ORDER BY created_at, charge_id
@@ -14,7 +14,7 @@ ORDER BY created_at, charge_id
 LIMIT :limit;
 
 -- name: pending_refunds
--- Of charges whose payer is waiting for money: the way down two indexes for each.
+-- The payer's payments with a refund under way: two index look-ups for each charge.
 SELECT count(*) AS refunds
 FROM read_charge r
 JOIN read_payment q ON q.charge_id = r.charge_id AND q.account_id = r.account_id
@@ -27,7 +27,7 @@ WHERE account_id = :account_id AND NOT :test::boolean AND payer_document_hash = 
   AND (status IN ('active', 'paused') OR ordered);
 
 -- name: erase
--- The caller holds these charges. One that is pending, or from which money is on its way back, keeps its payer.
+-- The caller has locked these charges. A charge that is pending or has a refund under way keeps its payer.
 WITH held AS MATERIALIZED (
     SELECT c.charge_id, c.account_id FROM charge c
     WHERE c.charge_id = ANY(:charge_ids::uuid[]) AND c.account_id = :account_id AND c.status <> 'pending'
@@ -47,7 +47,7 @@ WITH held AS MATERIALIZED (
     FROM held h JOIN read_payment q ON q.charge_id = h.charge_id AND q.account_id = h.account_id
     WHERE p.payment_id = q.payment_id AND p.account_id = q.account_id AND p.payer_sealed IS NOT NULL
 ), refunds AS (
-    -- Where staff released or refused a transfer to.
+    -- The destination of transfers that staff released or refused.
     UPDATE held_refund f SET request = f.request - 'destination_sealed'
     FROM held h JOIN read_refund q ON q.charge_id = h.charge_id AND q.account_id = h.account_id
     WHERE f.refund_id = q.refund_id AND f.account_id = q.account_id
@@ -65,7 +65,7 @@ SELECT (SELECT array_agg(charge_id) FROM charges) AS charge_ids,
        (SELECT array_agg(mail_id) FROM (SELECT mail_id FROM mails UNION ALL SELECT mail_id FROM asked) m) AS mail_ids;
 
 -- name: erase_suspended
--- Of money that staff assigned to these charges.
+-- The senders of money that staff assigned to these charges.
 UPDATE suspense SET payer_sealed = NULL WHERE charge_id = ANY(:charge_ids::uuid[]) AND charge_id IS NOT NULL;
 
 -- name: erase_caught
@@ -78,7 +78,7 @@ WHERE account_id = :account_id AND NOT :test::boolean AND payer_document_hash = 
 RETURNING schedule_id;
 
 -- name: told_charges
--- What a merchant told about the payer, a page in the order of read_charge_payer.
+-- What the merchant gave us about the payer with each charge; pages in the order of read_charge_payer.
 SELECT c.created_at, c.charge_id, c.payment_method, c.status, c.amount_cents, c.external_id, c.payer_sealed
 FROM read_charge r
 JOIN charge c ON c.charge_id = r.charge_id AND c.account_id = r.account_id
@@ -103,7 +103,7 @@ SELECT mail_id, charge_id, kind, state, to_sealed, created_at FROM mail
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND kind = 'asked';
 
 -- name: told_refunds
--- Transfers that staff decided about, by what they were to be sent to.
+-- Held transfers that still name their destination.
 SELECT q.charge_id, f.refund_id, f.amount_cents, f.request ->> 'destination_sealed' AS destination_sealed
 FROM read_refund q
 JOIN held_refund f ON f.refund_id = q.refund_id AND f.account_id = q.account_id

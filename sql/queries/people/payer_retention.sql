@@ -1,4 +1,4 @@
--- How far the walks have come that erase payers after some time. One worker at a time is in each.
+-- The walks that erase payers after their retention period, and their positions. One worker at a time runs each walk.
 
 -- name: begin
 INSERT INTO payer_retention (test, charge_id) VALUES (:test, '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING;
@@ -7,14 +7,14 @@ INSERT INTO payer_retention (test, charge_id) VALUES (:test, '00000000-0000-0000
 SELECT charge_id FROM payer_retention WHERE test = :test FOR UPDATE SKIP LOCKED;
 
 -- name: passed
--- A range of charge's key, of both modes: what is not the walk's is passed over once.
+-- A range of charge's key, in both modes; the walk skips charges of the other mode.
 SELECT charge_id, account_id, test, status, expires_at FROM charge
 WHERE charge_id > :after AND charge_id < :until
 ORDER BY charge_id
 LIMIT :limit;
 
 -- name: due
--- payer_kept_due, then charge's key.
+-- Index payer_kept_due, then charge's key.
 WITH due AS MATERIALIZED (
     SELECT charge_id, account_id FROM payer_kept WHERE test = :test AND look_at <= :now ORDER BY look_at LIMIT :limit
 )
@@ -29,8 +29,9 @@ FROM unnest(:kept.charge_id::uuid[], :kept.account_id::uuid[], :kept.look_at::ti
 ON CONFLICT (charge_id) DO UPDATE SET look_at = excluded.look_at;
 
 -- name: ended_schedules
--- schedule_ended: those that nobody had to look at since :before. One goes when no charge of it names its payer any more, and is
--- looked at again a day later otherwise: what look_at is for has ended with it.
+-- Index schedule_ended: ended schedules whose look_at lies before :before. A schedule's payer is erased once none of
+-- its charges names the payer; otherwise the schedule is checked again a day later (look_at has no other use once it
+-- has ended).
 WITH ended AS MATERIALIZED (
     SELECT schedule_id, account_id FROM schedule
     WHERE status IN ('finished', 'cancelled') AND NOT ordered AND payer_sealed IS NOT NULL AND look_at <= :before
@@ -48,7 +49,7 @@ SET payer_sealed = CASE WHEN j.named THEN s.payer_sealed END, payer_document_has
 FROM judged j WHERE s.schedule_id = j.schedule_id AND s.account_id = j.account_id;
 
 -- name: returned_money
--- suspense_returned: who sent what fitted no charge and went back at :before or earlier.
+-- Index suspense_returned: erases the senders of suspense money that was returned at :before or earlier.
 WITH gone AS MATERIALIZED (
     SELECT suspense_id FROM suspense WHERE state = 'returned' AND payer_sealed IS NOT NULL AND settled_at <= :before
     ORDER BY settled_at LIMIT :limit
@@ -62,8 +63,8 @@ DELETE FROM payer_kept WHERE charge_id = ANY(:charge_ids::uuid[]);
 UPDATE payer_retention SET charge_id = :charge_id WHERE test = :test;
 
 -- name: look_at_passed
--- Of an account that came from elsewhere: what the walks have passed already is looked at when it could be paid for the last
--- time. They stand still until the transaction ends (place skips what is locked), so none passes a charge they do not see.
+-- For an imported account: schedules its charges that the walks have passed already for a check at their expiry. The
+-- lock stops the walks until the transaction ends (place skips locked rows), so none passes a charge it cannot see yet.
 WITH places AS MATERIALIZED (
     SELECT test, charge_id FROM payer_retention FOR UPDATE
 ), passed AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- The people of an account, the platform's staff, and second factors.
 
 -- name: lock
--- All people of an account, locked in one order: adding, changing or removing one is decided over all of them.
+-- Locks all people of an account, in one order: adding, changing or removing a person depends on all of them.
 SELECT email, role FROM dashboard_user WHERE account_id = :account_id ORDER BY email FOR UPDATE;
 
 -- name: add
@@ -12,7 +12,7 @@ ON CONFLICT (email) DO NOTHING
 RETURNING email;
 
 -- name: lock_staff
--- As lock, of the people of no account. Few: no index is kept for them.
+-- As lock, for staff, who have no account. They are few, so there is no index.
 SELECT email, role, password_hash IS NULL AS fresh FROM dashboard_user WHERE account_id IS NULL ORDER BY email FOR UPDATE;
 
 -- name: add_staff
@@ -28,7 +28,7 @@ UPDATE dashboard_user SET role = :role, role_given_at = :given_at WHERE email = 
 UPDATE dashboard_user SET role = :role WHERE email = :email;
 
 -- name: renew_password
--- The same password, hashed as today; one that was changed meanwhile stays.
+-- Stores the same password hashed with the present parameters, unless the password was changed meanwhile.
 UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email AND password_hash = :was;
 
 -- name: set_password
@@ -38,11 +38,11 @@ UPDATE dashboard_user SET password_hash = :password_hash WHERE email = :email;
 UPDATE dashboard_user SET name = :name WHERE email = :email;
 
 -- name: remove
--- Sessions and recovery codes go with the person; the audit log keeps what they did.
+-- Sessions and recovery codes are deleted with the person; the audit log keeps what they did.
 DELETE FROM dashboard_user WHERE email = :email;
 
 -- name: lock_person
--- The person's row, locked: of a code sent twice at once one is accepted.
+-- Locks the person's row, so that a code submitted twice at once is accepted once.
 SELECT password_hash, totp_sealed, totp_step FROM dashboard_user WHERE email = :email FOR UPDATE;
 
 -- name: set_second_factor
@@ -64,7 +64,7 @@ DELETE FROM recovery_code WHERE email = :email;
 INSERT INTO recovery_code (email, code_hash) SELECT :email, unnest(:code_hashes::text[]);
 
 -- name: take_recovery_code
--- No row: it is not this person's, or was used.
+-- No row: the code is not this person's, or was used.
 DELETE FROM recovery_code WHERE email = :email AND code_hash = :code_hash RETURNING code_hash;
 
 -- name: of_account
@@ -73,12 +73,12 @@ SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, 
 FROM dashboard_user u WHERE u.account_id = :account_id ORDER BY u.email LIMIT :limit;
 
 -- name: staff
--- As lock_staff.
+-- Without an index, as lock_staff.
 SELECT u.email, u.role, u.name, u.password_hash IS NULL AS fresh, u.created_at, u.totp_since,
        (SELECT max(s.seen_at) FROM dashboard_session s WHERE s.email = u.email) AS seen_at
 FROM dashboard_user u WHERE u.account_id IS NULL ORDER BY u.email LIMIT :limit;
 
 -- name: own
--- One's own second factor, and how many recovery codes are left.
+-- The person's second factor, and how many recovery codes are left.
 SELECT u.totp_since, (SELECT count(*) FROM recovery_code c WHERE c.email = u.email) AS recovery_codes
 FROM dashboard_user u WHERE u.email = :email;

@@ -1,7 +1,7 @@
--- What the platform's staff looked at of a registration, and what they noted about an account; for them alone.
+-- The staff's checks of a registration and their notes about an account; visible to staff only.
 
 -- name: check
--- Looked at again, it is theirs who did so last.
+-- A repeated check belongs to the person who made it last.
 INSERT INTO registration_check (account_id, item, seen, checked_by, checked_at)
 VALUES (:account_id, :item, :seen, :by, :now)
 ON CONFLICT (account_id, item) DO UPDATE
@@ -18,6 +18,6 @@ INSERT INTO account_note (note_id, account_id, written_at, written_by, text)
 VALUES (:note_id, :account_id, :now, :by, :text);
 
 -- name: notes
--- account_note_account; the latest first.
+-- Index account_note_account, latest first.
 SELECT written_at, written_by, text FROM account_note WHERE account_id = :account_id
 ORDER BY written_at DESC, note_id DESC LIMIT :limit;

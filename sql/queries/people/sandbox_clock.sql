@@ -1,14 +1,15 @@
--- By how much each account's sandbox is ahead of real time. An account that never advanced it has no row.
+-- By how much each account's sandbox clock is ahead of real time. An account that never advanced it has no row.
 
 -- name: advance
--- Relative to its position, also when two calls advance it at once. No row: that would be too far in all.
+-- Relative to the current position, so concurrent calls add up. No row: the clock would exceed :ahead_s_max.
 INSERT INTO sandbox_clock AS k (account_id, ahead_s, moved_at) VALUES (:account_id, :by_s, :now)
 ON CONFLICT (account_id) DO UPDATE SET ahead_s = k.ahead_s + excluded.ahead_s, moved_at = excluded.moved_at
 WHERE k.ahead_s + excluded.ahead_s <= :ahead_s_max
 RETURNING ahead_s;
 
 -- name: reach
--- Move it to :ahead_s; when it is there or further already, nothing changes. No row: that would be too far at once.
+-- Moves the clock to :ahead_s; if it is there or further already, nothing changes. No row: the step would exceed
+-- :step_s_max.
 WITH current AS MATERIALIZED (
     SELECT coalesce((SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id), 0) AS ahead_s
 )
@@ -22,7 +23,7 @@ RETURNING ahead_s;
 SELECT ahead_s FROM sandbox_clock WHERE account_id = :account_id;
 
 -- name: of_charge
--- By a txid, for callers that know no account: a test charge's, or no row.
+-- By a txid, for callers that do not know the account. No row unless it is a test charge.
 SELECT k.ahead_s FROM charge c JOIN sandbox_clock k ON k.account_id = c.account_id
 WHERE c.charge_id = :charge_id AND c.test;
 

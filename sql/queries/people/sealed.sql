@@ -1,7 +1,7 @@
--- What is sealed, column by column (commands/sealed.py).
+-- Re-sealing of sealed columns (commands/sealed.py).
 
 -- name: otherwise
--- In some pages of a table: what another key than the current one has sealed.
+-- The values in these pages of a table that were sealed with a key other than the current one.
 SELECT at, row_key, bytes AS sealed
 FROM sealed_otherwise(:table, :column, :member, :bound::text[], :current::integer, :first::bigint, :pages::bigint);
 

@@ -1,8 +1,8 @@
 -- Sessions of the dashboard, and the throttle of sign-in attempts.
 
 -- name: take_attempt
--- Counted before the password is looked at, in one statement: fifty attempts at once count as fifty. After the end
--- of its window the count begins anew.
+-- Counts an attempt before the password is checked, in one statement: fifty concurrent attempts count as fifty. After
+-- the end of the window the count starts again.
 INSERT INTO sign_in_attempt AS a (subject, attempts, until) VALUES (:subject, 1, :until)
 ON CONFLICT (subject) DO UPDATE
     SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,
@@ -10,7 +10,7 @@ ON CONFLICT (subject) DO UPDATE
 RETURNING attempts, until;
 
 -- name: take_attempts
--- The same of several subjects, given in one order so that nobody waits in a circle.
+-- The same for several subjects, given in one order to avoid deadlocks.
 INSERT INTO sign_in_attempt AS a (subject, attempts, until) SELECT unnest(:subjects::text[]), 1, :until
 ON CONFLICT (subject) DO UPDATE
     SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,
@@ -18,9 +18,9 @@ ON CONFLICT (subject) DO UPDATE
 RETURNING subject, attempts;
 
 -- name: take_turn
--- An e-mail's, over all addresses: the first :free at once, then each doubles the wait before the next one, up to
--- :gap_max_s. The window slides: it ends when nothing was tried for that long. No row: it is nobody's turn yet, and an
--- attempt that comes too early changes nothing, so that nobody prolongs the wait by knocking.
+-- Counts an e-mail's attempts from all addresses: the first :free are allowed at once, then each doubles the wait
+-- before the next, up to :gap_max_s. The window slides: it ends after that long without an attempt. No row: the attempt
+-- came too early. It changes nothing then, so that nobody can prolong the wait by repeated attempts.
 INSERT INTO sign_in_attempt AS a (subject, attempts, until, next_at) VALUES (:subject, 1, :until, :now)
 ON CONFLICT (subject) DO UPDATE
     SET attempts = CASE WHEN a.until <= :now THEN 1 ELSE a.attempts + 1 END,
@@ -39,7 +39,7 @@ SELECT next_at FROM sign_in_attempt WHERE subject = :subject;
 UPDATE sign_in_attempt SET attempts = attempts - 1 WHERE subject = ANY(:subjects::text[]) AND attempts > 0;
 
 -- name: reset_attempts
--- The password was right: the e-mail's counts are deleted, the address's is one less.
+-- After a correct password: deletes the e-mail's counts and takes one off the address's.
 WITH email AS (
     DELETE FROM sign_in_attempt WHERE subject = ANY(:email_subjects::text[])
 )
@@ -51,7 +51,7 @@ DELETE FROM sign_in_attempt WHERE subject = ANY(ARRAY(
     SELECT subject FROM sign_in_attempt WHERE until <= :now ORDER BY until LIMIT 50 FOR UPDATE SKIP LOCKED));
 
 -- name: take_place
--- The network somebody signs in from, remembered; whether it is a new one. Somebody's first is not.
+-- Remembers the network from which a person signs in. `fresh`: it is new; a person's first network is not.
 WITH known AS (
     SELECT count(*) AS places, coalesce(bool_or(place_hash = :place_hash), false) AS here
     FROM sign_in_place WHERE email = :email AND seen_at > :since
@@ -68,7 +68,7 @@ WITH known AS (
 SELECT places > 0 AND NOT here AS fresh FROM known;
 
 -- name: person
--- Of merchants, or of the staff. Staff have no account; their entries of the audit log have the nil UUID.
+-- A merchant's person or a member of staff. Staff have no account; their audit entries have the nil UUID.
 SELECT email, coalesce(account_id, '00000000-0000-0000-0000-000000000000') AS account_id, password_hash, totp_sealed,
        totp_step
 FROM dashboard_user WHERE email = :email AND (account_id IS NULL) = :staff;
@@ -87,8 +87,8 @@ INSERT INTO dashboard_session (session_hash, email, created_at, seen_at, proved_
 VALUES (:session_hash, :email, :now, :now, :now);
 
 -- name: find
--- The role is read with every page: one that was taken away is gone with the next. Staff have no account to join. The
--- clock of the account's sandbox is for pages of the test section.
+-- The role is read with every page, so a revoked role is gone with the next page. Staff have no account to join. The
+-- sandbox clock is for the pages of the test section.
 SELECT s.seen_at, s.proved_at, u.email, u.role, u.role_given_at, coalesce(u.account_id, '00000000-0000-0000-0000-000000000000') AS account_id,
        coalesce(a.name, 'Plataforma') AS name, coalesce(a.kyc, 'approved') AS kyc,
        u.totp_sealed IS NOT NULL AS second_factor, coalesce(k.ahead_s, 0) AS ahead_s
@@ -100,7 +100,7 @@ WHERE s.session_hash = :session_hash AND s.seen_at > :seen_after AND s.created_a
   AND (u.account_id IS NULL) = :staff;
 
 -- name: person_of
--- Whose it is, however long ago it was used. Sessions stay for a while after their end; not those of the staff.
+-- The person of a session, however long ago it was used: ended sessions are kept for a while. Not for staff.
 SELECT u.email FROM dashboard_session s JOIN dashboard_user u USING (email)
 WHERE s.session_hash = :session_hash AND u.account_id IS NOT NULL;
 
@@ -111,7 +111,7 @@ UPDATE dashboard_session SET seen_at = :now WHERE session_hash = :session_hash;
 UPDATE dashboard_session SET proved_at = :now WHERE session_hash = :session_hash;
 
 -- name: count
--- Of this person's sessions, those that still work.
+-- Counts this person's valid sessions.
 SELECT count(*) AS sessions FROM dashboard_session
 WHERE email = :email AND seen_at > :seen_after AND created_at > :born_after;
 
@@ -122,5 +122,5 @@ DELETE FROM dashboard_session WHERE session_hash = :session_hash;
 DELETE FROM dashboard_session WHERE email = :email;
 
 -- name: end_others
--- All of a person's but the current one.
+-- Ends all sessions of a person except the current one.
 DELETE FROM dashboard_session WHERE email = :email AND session_hash <> :kept;

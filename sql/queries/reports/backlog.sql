@@ -1,6 +1,6 @@
--- How much waits in each queue and how long the oldest of it has (workers/housekeeping/backlog.py). Each statement reads
--- ranges of the indexes that its queue is claimed by, at most :counted_max rows of each: what it costs does not grow with
--- the queue. `mode` is 'all' of a queue that knows none.
+-- The length of each queue and the instant of its oldest item (workers/housekeeping/backlog.py). Each statement reads
+-- ranges of the indexes by which its queue is claimed, at most :counted_max rows of each, so its cost does not grow
+-- with the queue. `mode` is 'all' for a queue without modes.
 
 -- name: bank_orders
 SELECT 'bank_orders_' || l.lane AS queue, m.mode, q.waiting, q.oldest
@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (
 ) q;
 
 -- name: deliveries
--- What waits for a receiver that fails is its own queue: nobody here can make it shorter.
+-- Deliveries to failing receivers are a queue of their own: the workers cannot shorten it.
 WITH due AS MATERIALIZED (
     SELECT endpoint_id, test, due_at FROM webhook_delivery
     WHERE state = 'pending' AND due_at <= :now ORDER BY due_at LIMIT :counted_max
@@ -40,7 +40,7 @@ LEFT JOIN looked_at l ON l.failing = q.failing AND l.test = m.test
 GROUP BY q.queue, m.mode;
 
 -- name: mails
--- Of charges whose mails are to be written, and of mails that are to be sent.
+-- Charges whose mails are to be written, and mails to be sent.
 SELECT 'mail_writing' AS queue, 'all' AS mode, count(*) AS waiting, min(d.due_at) AS oldest
 FROM (SELECT due_at FROM mail_request WHERE due_at <= :now ORDER BY due_at LIMIT :counted_max) d
 UNION ALL
@@ -53,7 +53,7 @@ FROM (SELECT look_at FROM schedule WHERE status = 'active' AND NOT ordered AND l
       ORDER BY look_at LIMIT :counted_max) d;
 
 -- name: shares
--- Partners' shares that were held long enough: those of production until then.
+-- Partner shares whose holding period is over: in production, those earned until :earned_until.
 SELECT 'partner_shares' AS queue, m.mode, q.waiting, q.oldest
 FROM (VALUES ('test', true, :now::timestamptz, interval '0'), ('production', false, :earned_until::timestamptz, :now - :earned_until::timestamptz))
      AS m (mode, test, earned_until, held)
@@ -64,7 +64,7 @@ CROSS JOIN LATERAL (
         ORDER BY earned_at, number LIMIT :counted_max) d
 ) q
 UNION ALL
--- Those of partners of other cells, which wait for nothing but that cell.
+-- Shares of partners in other cells, which wait only to be sent.
 SELECT 'partner_shares_away', 'all', count(*), min(d.earned_at)
 FROM (SELECT earned_at FROM partner_share WHERE posted_at IS NULL AND sent_to IS NOT NULL
       ORDER BY sent_to, number LIMIT :counted_max) d;
@@ -75,7 +75,7 @@ FROM (SELECT expires_at FROM charge WHERE status = 'pending' AND expires_at <= :
       ORDER BY expires_at LIMIT :counted_max) d;
 
 -- name: journal
--- What is not in a chain of hashes yet, and what is not in the daily totals yet.
+-- Rows not sealed in a hash chain yet, and rows not folded into the daily totals yet.
 SELECT 'journal_seal' AS queue, 'all' AS mode, count(*) AS waiting, min(d.recorded_at) AS oldest
 FROM (SELECT recorded_at FROM journal
       WHERE journal_id > coalesce((SELECT last_id FROM seal WHERE chain = 'journal' ORDER BY last_id DESC LIMIT 1), 0)
@@ -96,7 +96,7 @@ FROM (SELECT amount_cents, received_at FROM suspense WHERE state = 'open'
       ORDER BY received_at, suspense_id LIMIT :counted_max) d;
 
 -- name: verified
--- The last verification of everything that came to its end, and when the journal was sealed last.
+-- The latest finished verification of everything, and when the journal was last sealed.
 SELECT v.verification_id, v.ended_at, coalesce((
            SELECT sum(d.rows) FROM verification_difference d WHERE d.verification_id = v.verification_id), 0)::bigint AS differences,
        (SELECT sealed_at FROM seal WHERE chain = 'journal' ORDER BY last_id DESC LIMIT 1) AS sealed_at

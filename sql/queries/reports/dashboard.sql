@@ -1,13 +1,14 @@
--- What the dashboard's first page and the page of one charge show beside what the API's lists show.
+-- Statements for the dashboard's first page and the page of a charge, beyond what the API's lists return.
 
 -- name: days
--- What each day of the statement began with, what came in, what went out, what it ended with, and of that what was
--- received, and what of fees. All from the running balance: a day's movement is the difference of two balances, its number of
--- lines the difference of two numbers; what of it was neither payment nor fee is few lines, found by their types and numbers,
--- each summed up where it is found, so that no plan reads the day and discards its payments. Fees are as many as payments:
--- of production, where the totals are near, they are what is kept of the day and the rows of the journal that are not in it
--- yet; else they are counted. So a page costs two looks a day and those few lines, however many payments there were.
--- Of a day's fees what was given back is taken off. `edges` are the days' beginnings, and the end of the last.
+-- For each day of the ledger: opening balance, money in, money out, closing balance, the payments received, and the
+-- fees. All are derived from the running balance: a day's movement is the difference of two balances, its number of
+-- entries the difference of two sequences. Entries that are neither payment nor fee are few; they are found by type and
+-- sequence and summed per type, so that no plan reads the day's payments and discards them. Fees are as many as
+-- payments. In production, if the totals are up to date, they come from the kept totals of the day and the journal rows
+-- not folded yet; otherwise they are counted. So a page costs two look-ups per day and those few entries, however many
+-- payments there were. Refunded fees are subtracted from a day's fees. `edges` are the days' beginnings, and the end of
+-- the last day.
 WITH edge AS (
     SELECT g.at, coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0) AS balance_cents
     FROM unnest(:edges::timestamptz[]) AS g(at)
@@ -69,7 +70,7 @@ WHERE d.until IS NOT NULL
 ORDER BY d.at;
 
 -- name: payer
--- The payer of a charge as the merchant named it; sealed.
+-- The payer of a charge as the merchant gave it, sealed.
 SELECT payer_sealed FROM charge WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
 
 -- name: payers
@@ -78,13 +79,13 @@ SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
 -- name: schedule_payers
--- The same of a page of schedules, which are of production alone.
+-- The same for a page of schedules, which exist in production only.
 SELECT schedule_id, payer_sealed FROM schedule
 WHERE schedule_id = ANY(:schedule_ids::uuid[]) AND account_id = :account_id AND payer_sealed IS NOT NULL;
 
 -- name: charges_of_payer
--- read_charge_payer, the newest first: what the merchant knew of this payer when he charged him last. One probe of charge's
--- key for each.
+-- Index read_charge_payer, newest first: the payer's data as of the merchant's latest charges to them. One probe of
+-- charge's key for each.
 SELECT r.charge_id, (
     SELECT c.payer_sealed FROM charge c
     WHERE c.charge_id = r.charge_id AND c.account_id = :account_id AND c.payer_sealed IS NOT NULL
@@ -95,8 +96,9 @@ ORDER BY r.created_at DESC, r.charge_id DESC
 LIMIT :limit;
 
 -- name: newest_payers
--- read_charge_page: whom the newest :looked charges were made to, each payer once by his newest, the newest first. What is
--- looked at is bounded whether charges name their payers or not. One probe of charge's key for each payer.
+-- Index read_charge_page: the payers of the newest :looked charges, each once, by their newest charge, newest first.
+-- The number of rows read is bounded whether or not charges name their payers. One probe of charge's key for each
+-- payer.
 SELECT p.charge_id, c.payer_sealed
 FROM (
     SELECT DISTINCT ON (newest.payer_document_hash) newest.charge_id, newest.created_at
@@ -113,8 +115,8 @@ JOIN charge c ON c.charge_id = p.charge_id AND c.account_id = :account_id AND c.
 ORDER BY p.created_at DESC, p.charge_id DESC;
 
 -- name: life
--- journal_of_charge. What happened to a charge after its creation, the latest :limit of it, oldest first. The caller has
--- checked that the charge is the account's; the statement checks it again.
+-- Index journal_of_charge. The latest :limit journal rows of a charge after its creation, oldest first. The caller has
+-- checked that the charge belongs to the account; the statement checks it again.
 SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
     SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
     WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test
@@ -124,8 +126,8 @@ SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
 ORDER BY version, journal_id;
 
 -- name: mails
--- What was sent to the payer about a charge, and what is to be: those of their own accord by the index that lets each be
--- written once, then the latest of those asked for by theirs.
+-- The mails to the payer about a charge, sent or waiting: the automatic ones (found by the unique index that lets each
+-- be written once), and the latest of those that the merchant requested (by an index of their own).
 SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM (
     SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM mail
     WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice', 'access', 'security') AND account_id = :account_id
@@ -139,9 +141,9 @@ ORDER BY created_at
 LIMIT :limit;
 
 -- name: payments
--- Every payment of one charge, the latest :limit of them; there is more than one only when something went wrong. They are
--- found (read_payment_charge) before they are ordered: planned while the table is small, the account's whole range of
--- instants would look as cheap.
+-- The latest :limit payments of one charge; there is more than one only if something went wrong. They are found by
+-- read_payment_charge before they are ordered: to a plan made while the table is small, the account's whole range of
+-- paid_at would look as cheap.
 WITH of_charge AS MATERIALIZED (
     SELECT account_id, test, paid_at, payment_id, doc FROM payment_view WHERE charge_id = :charge_id
 )

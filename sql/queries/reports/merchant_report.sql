@@ -1,15 +1,16 @@
--- Reports of one account for its own people, from what is kept of its days and longer spans, and what is not in that yet
--- (migration 0012_reports): exact at once, in both modes.
+-- Reports of one account for its own people, in both modes. They add the kept totals of days and longer spans and the
+-- journal rows not folded into them yet (migration 0012_reports), so they are exact at any moment.
 
 -- name: begins
--- The day from which there is anything to report: the account's first, or that of a line that was brought along.
+-- The first day with anything to report: the account's first day, or that of an earlier ledger entry imported with it.
 SELECT (least(a.created_at, (
     SELECT l.created_at FROM read_ledger l WHERE l.account_id = :account_id AND l.test = :test ORDER BY l.sequence LIMIT 1
 )) AT TIME ZONE 'America/Sao_Paulo')::date AS day
 FROM account a WHERE a.account_id = :account_id;
 
 -- name: outcomes
--- A row for each of these days, method and status; charges that changed since the totals were brought up to date are moved.
+-- Sums the kept totals of these days by status; behind_spans corrects them for charges that changed since the totals
+-- were folded.
 SELECT CASE :by WHEN 'month' THEN date_trunc('month', day)::date ELSE day END AS day,
        sum(charges)::bigint AS issued, sum(cents)::bigint AS issued_cents,
        coalesce(sum(charges) FILTER (WHERE status IN ('paid', 'refunded')), 0)::bigint AS paid,
@@ -29,7 +30,7 @@ HAVING sum(charges) > 0
 ORDER BY 1 DESC;
 
 -- name: outcomes_counted
--- The same while the totals are far behind. read_charge_page: the charges of these days.
+-- The same, counted from the charges of these days (index read_charge_page) while the totals are far behind.
 SELECT CASE :by WHEN 'month' THEN date_trunc('month', created_at AT TIME ZONE 'America/Sao_Paulo')::date
                 ELSE (created_at AT TIME ZONE 'America/Sao_Paulo')::date END AS day,
        count(*) AS issued, sum(amount_cents)::bigint AS issued_cents,
@@ -45,7 +46,7 @@ GROUP BY 1
 ORDER BY 1 DESC;
 
 -- name: aging
--- A few ranges of spans for each bucket, and what changed since these were brought up to date.
+-- A few ranges of spans for each bucket, and the changes since the totals were folded.
 WITH behind AS MATERIALIZED (
     SELECT day, status, charges, cents FROM behind_spans(:account_id, :test, 'due')
 ), kept AS (
@@ -69,7 +70,7 @@ LEFT JOIN LATERAL (
 ORDER BY b.place;
 
 -- name: aging_counted
--- The same while the totals are far behind. read_charge_due: a range for each bucket.
+-- The same while the totals are far behind; index read_charge_due, one range for each bucket.
 SELECT coalesce(d.boletos, 0)::bigint AS boletos, coalesce(d.amount, 0)::bigint AS amount
 FROM unnest(:statuses::text[], :firsts::date[], :lasts::date[]) WITH ORDINALITY AS b (status, first, last, position)
 LEFT JOIN LATERAL (
@@ -79,9 +80,9 @@ LEFT JOIN LATERAL (
 ORDER BY b.position;
 
 -- name: months
--- What each month's kinds of lines come to, beside the balances of the statement that it began and ended with: the two are
--- from different tables, and agree. Months are taken as they are kept (span_entry), with the rows of the journal that are not in
--- them yet, as in read_ledger.sums. `edges` are the months' beginnings, and the end of the last.
+-- For each month the sum of entries by type, and the ledger's balance at its beginning and end. The two come from
+-- different tables and must agree. Sums come from the kept months (span_entry) and the journal rows not folded yet, as
+-- in read_ledger.sums. `edges` are the months' beginnings, and the end of the last month.
 WITH edge AS (
     SELECT g.at, coalesce(e.balance_after_cents, 0) AS balance_cents
     FROM unnest(:edges::timestamptz[]) AS g(at)

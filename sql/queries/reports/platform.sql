@@ -1,21 +1,21 @@
--- What the platform's staff look at: merchants, and the state of queues and workers.
+-- Statements for the staff's pages: merchants, and the state of queues and workers.
 
 -- name: merchants
 -- both ways
--- account_created, or account_kyc.
+-- Index account_created, or account_kyc.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
 WHERE (created_at, account_id) {<} (:at, :id)
   AND kyc = :kyc -- when kyc
 ORDER BY created_at {DESC}, account_id {DESC} LIMIT :limit;
 
 -- name: merchants_named
--- account_name: names that begin so, whatever the case. The upper bound is given, because a pattern that is a parameter
--- has no index.
+-- Index account_name: names with this prefix, ignoring case. The bounds are parameters because LIKE with a parameter as
+-- its pattern cannot use the index.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
 WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
 
 -- name: merchants_of_document
--- account_document.
+-- Index account_document.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
 WHERE document = :document ORDER BY account_id LIMIT :limit;
 
@@ -27,7 +27,7 @@ WHERE u.email = :email;
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account WHERE account_id = :account_id;
 
 -- name: merchant_names
--- Names to choose from, along account_name.
+-- Names to choose from, in the order of the index account_name.
 SELECT name FROM account ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
 
 -- name: merchant
@@ -38,7 +38,7 @@ SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason,
 FROM account a WHERE a.account_id = :account_id;
 
 -- name: kyc_counts
--- Counted no further than :limit: a page that reaches it says "more than".
+-- Counts up to :limit; a page that reaches it shows "more than".
 SELECT k.kyc, (SELECT count(*) FROM (SELECT FROM account a WHERE a.kyc = k.kyc LIMIT :limit) AS few) AS merchants
 FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 
@@ -46,8 +46,8 @@ FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 
 -- name: queues
--- What waits, each along the index of its queue and counted no further than :limit; the oldest that is due shows by how
--- much the workers lag.
+-- The length of each queue, read along its index and counted up to :limit; the oldest due_at shows by how much the
+-- workers lag.
 SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
     SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
     ORDER BY due_at, order_id LIMIT :limit) AS q
@@ -61,7 +61,7 @@ SELECT 'bank_refunds', count(*), min(due_at) FROM (
     ORDER BY due_at, order_id LIMIT :limit) AS q
 UNION ALL
 SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
-    -- As they are claimed (bank_order.claim_money): held ones wait for a person, and are no lag.
+    -- The condition of bank_order.claim_money: withdrawals of unapproved accounts wait for a person and are no lag.
     SELECT o.due_at FROM bank_order o
     WHERE o.lane = 'withdrawal' AND NOT o.test AND o.state = 'waiting'
         AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
@@ -76,7 +76,7 @@ CROSS JOIN LATERAL (
         SELECT due_at FROM bank_hint WHERE of_boleto = k.of_boleto ORDER BY due_at LIMIT :limit) AS d
 ) AS q
 UNION ALL
--- Of production, receiver by receiver; what one that fails leaves waiting is no lag of the workers.
+-- Production, by receiver: deliveries that wait for a failing receiver are no lag of the workers.
 SELECT q.name, sum(q.waiting)::bigint, min(q.due_at) FROM (
     VALUES ('webhooks', 0::bigint, NULL::timestamptz), ('webhooks_failing', 0, NULL), ('webhooks_held', 0, NULL)
     UNION ALL
@@ -104,11 +104,11 @@ SELECT 'mails', count(*), min(due_at) FROM (
     SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;
 
 -- name: bank
--- How far the bank has been asked for what it received, how many locations are kept ready, how many orders workers hold.
+-- How far the PIX reconciler has come, how many locations are ready, and how many orders workers hold.
 SELECT (SELECT min(until) FROM bank_reconciled WHERE method = 'pix' AND pass = 'new') AS reconciled_until,
        (SELECT coalesce(sum(count), 0)::bigint FROM (SELECT count FROM pix_location WHERE NOT test LIMIT :limit) AS few) AS locations,
        (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :limit) AS few) AS working;
 
 -- name: lanes_in_trouble
--- Of production. A row or two for each endpoint, read whole: only staff open this page.
+-- Production. Reads the whole table, one or two rows per endpoint: only staff open this page.
 SELECT state, count(*) AS lanes FROM webhook_lane WHERE state <> 'open' AND NOT test GROUP BY state ORDER BY state;

@@ -3,7 +3,7 @@
 -- has some thousand rows.
 
 -- name: freshness
--- By the clock that wrote `as_of`, so that the difference is of one clock.
+-- Uses the server's clock, which also wrote `as_of`, so that the difference is of one clock.
 SELECT as_of, greatest(0, ceil(extract(epoch FROM statement_timestamp() - as_of)))::bigint AS lag_seconds
 FROM report_position WHERE as_of > '-infinity';
 
@@ -63,7 +63,7 @@ FROM issued i LEFT JOIN took t USING (day, payment_method)
 ORDER BY 1, 2;
 
 -- name: waited
--- Of several cells the percentiles of `conversion` are made from their histograms together.
+-- The histogram behind `conversion`: the percentiles over several cells are computed from the sum of their histograms.
 SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
        payment_method AS method, bucket::bigint, sum(charges)::bigint AS charges
 FROM report_wait
@@ -101,7 +101,7 @@ GROUP BY 1, 2
 ORDER BY 1, 2;
 
 -- name: integrators
--- The name is looked up for each partner that is shown: a join may read all the others as well.
+-- A subquery looks up the name of each partner shown; a join might read all partners.
 SELECT r.integrador_code, (SELECT i.name FROM integrator i WHERE i.integrador_code = r.integrador_code) AS name,
        r.charges, r.charge_amount, r.payments, r.payment_amount, r.given, r.taken_back, r.given - r.taken_back AS net
 FROM (
@@ -115,7 +115,7 @@ FROM (
 ORDER BY r.integrador_code;
 
 -- name: charged
--- Accounts that were charged anything, by span_entry_fees.
+-- Accounts that were charged any fee (index span_entry_fees).
 SELECT DISTINCT t.account_id
 FROM unnest(:ranges.span::text[], :ranges.first::date[], :ranges.after::date[]) AS g (span, first, after)
 CROSS JOIN LATERAL (
@@ -123,8 +123,8 @@ CROSS JOIN LATERAL (
 ) t;
 
 -- name: fees
--- A row for each of these accounts that was charged anything, and for what `by` says: ranges of span_entry's key, of spans
--- that are no longer than that.
+-- A row for each day, month or total (`by`) and each of these accounts that was charged a fee. Reads ranges of
+-- span_entry's key, of spans no longer than `by`.
 WITH summed AS (
     SELECT e.day, c.account_id, coalesce(sum(e.entries) FILTER (WHERE e.type = 'payment'), 0) AS payments,
            coalesce(sum(e.cents) FILTER (WHERE e.type = 'payment'), 0) AS amount,
@@ -169,7 +169,7 @@ HAVING sum(attempts) > 0
 ORDER BY 1;
 
 -- name: took_ms
--- Of several cells the mean of `webhooks` is made from these together.
+-- The sums behind the mean of `webhooks`, from which the mean over several cells is computed.
 SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
        sum(attempts)::bigint AS attempts, sum(duration_ms)::bigint AS duration_ms
 FROM report_attempt
@@ -177,9 +177,10 @@ WHERE account_id = :account_id AND day BETWEEN :first AND :last
 GROUP BY 1;
 
 -- name: webhook_lanes
--- As it is now, a page of a range of the accounts with an endpoint. Each number is counted along the index of its queue,
--- and no further than :limit: a receiver that was down for a week does not make this a long read. An open lane is told
--- apart as on the merchant's page (webhook_settings.lanes): strained after a failure, idle while nothing was delivered.
+-- The lanes as they are now: a page of the accounts with an endpoint. Deliveries are counted along the index of their
+-- queue, up to :limit, so that a receiver that was down for a week does not make this a long read. An open lane is
+-- shown as strained after a failure and as idle if nothing was delivered, as on the merchant's page
+-- (webhook_settings.lanes).
 SELECT e.account_id, a.name,
        CASE WHEN l.state <> 'open' THEN l.state WHEN l.consecutive_failures > 0 THEN 'strained'
             WHEN (SELECT max(n.delivered_at) FROM (SELECT d.delivered_at FROM webhook_delivery d
@@ -203,13 +204,13 @@ ORDER BY e.account_id
 LIMIT :page;
 
 -- name: settled_before
--- The balance and number with which a day begins.
+-- The balance and sequence with which a day begins.
 SELECT sequence, balance_after_cents FROM read_ledger
 WHERE account_id = :account_id AND NOT test AND created_at < :at
 ORDER BY created_at DESC, sequence DESC LIMIT 1;
 
 -- name: settlement
--- The ledger itself, a page of a range of read_ledger_created: along an account instants and numbers grow together.
+-- A page of the ledger, along read_ledger_created: within an account created_at and sequence grow together.
 SELECT sequence, entry_id, type, amount_cents, balance_after_cents, charge_id, payment_id, refund_id, withdrawal_id, external_id,
        created_at
 FROM read_ledger
@@ -218,7 +219,7 @@ ORDER BY created_at, sequence
 LIMIT :limit;
 
 -- name: settled_at
--- The balance and number with which each of these instants began: one look along read_ledger_created for each.
+-- The balance and sequence before each of these instants: one look-up in read_ledger_created for each.
 SELECT coalesce(e.sequence, 0) AS sequence, coalesce(e.balance_after_cents, 0)::bigint AS balance_cents
 FROM unnest(:edges::timestamptz[]) WITH ORDINALITY AS g (at, place)
 LEFT JOIN LATERAL (

@@ -1,18 +1,18 @@
--- Daily totals, folded from given journal rows, each row once: the same statements live, in a rebuild and in a
--- verification. Tables are named without their schema, as in 0015_projections. Daily totals are of production, every line is
--- added under its account and under the nil UUID, all of them together. What summaries add up (span_*) is of each account alone,
--- and of charges in both modes.
+-- Folds the given journal rows into the daily totals, each row once. The same statements serve live folding, rebuild
+-- and verification, so tables are named without a schema, as in 0015_projections. Daily totals cover production; each
+-- row is added under its account and under the nil UUID, which stands for all accounts. The totals of spans (span_*)
+-- are kept per account only, and those of charges in both modes.
 
 -- name: horizon
--- The last number handed out before this instant. Not all that are below it are committed yet: see writers.
+-- The last numbers handed out before this instant. Rows below them may not be committed yet: see writers.
 SELECT statement_timestamp() AS as_of, CASE WHEN j.is_called THEN j.last_value ELSE 0 END AS journal_id,
        CASE WHEN a.is_called THEN a.last_value ELSE 0 END AS audit_number
 FROM journal_journal_id_seq j, audit_number_seq a;
 
 -- name: writers
--- Transactions that may still commit rows of the journal or the audit log. The lock is taken before a row gets its number and given back after
--- its commit can be seen: once all transactions that held it when the horizon was read have ended, nothing below the
--- horizon can appear any more. Looking at pg_locks delays none of them.
+-- Transactions that may still commit rows of the journal or the audit log. A writer takes the table lock before its row
+-- gets a number, and releases it after the commit is visible. So once all transactions that held it when the horizon
+-- was read have ended, no row below the horizon can appear any more. Reading pg_locks delays none of them.
 SELECT virtualtransaction AS writer FROM pg_locks
 WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND relation IN ('journal'::regclass, 'audit'::regclass) AND mode = 'RowExclusiveLock' AND granted;
@@ -28,7 +28,7 @@ SELECT journal_id, as_of FROM report_position FOR UPDATE;
 SELECT journal_id, as_of FROM report_position;
 
 -- name: lag
--- How many rows of the journal are not in the totals yet, at most.
+-- An upper bound of the journal rows not folded yet.
 SELECT CASE WHEN s.is_called THEN s.last_value - p.journal_id ELSE 0 END AS rows FROM report_position p, journal_journal_id_seq s;
 
 -- name: page
@@ -38,7 +38,8 @@ SELECT journal_id FROM journal WHERE journal_id > :above AND journal_id <= :up_t
 UPDATE report_position SET journal_id = :journal_id, as_of = greatest(as_of, :as_of);
 
 -- name: charges
--- What changed along each charge, folded; it leaves the row it was counted in and enters the one it belongs to now.
+-- Merges the changes of each charge, subtracts the charge from the row that counted it, and adds it to the row of its
+-- new state.
 WITH change AS (
     SELECT j.charge_id, j.account_id, j.test, jsonb_merge(j.payload -> 'charge' ORDER BY j.version, j.journal_id) AS fields
     FROM journal j
@@ -92,7 +93,7 @@ WITH change AS (
     ON CONFLICT (account_id, status, due_date, payment_method) DO UPDATE
     SET charges = r.charges + excluded.charges, cents = r.cents + excluded.cents
 )
--- A charge is settled once, so its time is counted once.
+-- A charge is settled once, so its time to payment is counted once.
 INSERT INTO report_wait AS r (account_id, day, payment_method, bucket, charges)
 SELECT a.account_id, (n.created_at AT TIME ZONE 'America/Sao_Paulo')::date, n.payment_method,
        wait_bucket(n.created_at, n.paid_at), count(*)
@@ -102,8 +103,8 @@ GROUP BY 1, 2, 3, 4
 ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.charges + excluded.charges;
 
 -- name: entries
--- The ledger's lines, on the day they were written. What the payment was made with that a refund or the bank takes from is
--- looked up: it never changes.
+-- Ledger entries, by the day they were written. For a refund or a reversal by the bank, the method of its payment is
+-- looked up; a payment's method never changes.
 WITH counted AS MATERIALIZED (
     SELECT j.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, e.type,
            coalesce(j.payload #>> '{payment,method}', j.payload #>> '{fee,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
@@ -150,7 +151,7 @@ ON CONFLICT (account_id, day, method, what) DO UPDATE
 SET refunds = r.refunds + excluded.refunds, cents = r.cents + excluded.cents;
 
 -- name: integrators
--- Charges when issued, payments when booked, shares when posted; all under the merchant whose charge it is.
+-- Charges by the day they were issued, payments when booked, shares when posted; all under the merchant of the charge.
 WITH counted AS MATERIALIZED (
     SELECT a.account_id, (t.at AT TIME ZONE 'America/Sao_Paulo')::date, t.integrador_code, sum(t.charges), sum(t.charge_cents), sum(t.payments),
            sum(t.payment_cents), sum(greatest(t.share_cents, 0)), sum(greatest(-t.share_cents, 0))
@@ -184,7 +185,7 @@ SET charges = r.charges + excluded.charges, charge_cents = r.charge_cents + excl
     given_cents = r.given_cents + excluded.given_cents, taken_back_cents = r.taken_back_cents + excluded.taken_back_cents;
 
 -- name: attempts
--- Counts that webhook workers left to be added up. Not of the journal: a rebuild leaves them alone.
+-- Adds up the counts that webhook workers left. They do not come from the journal, so a rebuild leaves them alone.
 WITH counted AS (
     DELETE FROM report_attempt_told
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM report_attempt_told LIMIT :limit))

@@ -2,9 +2,9 @@
 
 -- name: page
 -- both ways
--- Of the next :look requests those that fit the filters, and the last one looked at, from which the search goes on. So a
--- page costs :look rows at most, however rare what is looked for. Requests that failed are few and have their own
--- indexes, request_log_refused (4xx) and request_log_broken (5xx): they are found however many others lie between.
+-- Of the next :look requests, those that match the filters, and the last one read, from which the search continues. So
+-- a page costs :look rows at most, however rare the matches. Failed requests are few and have their own indexes,
+-- request_log_refused (4xx) and request_log_broken (5xx), so they are found however many others lie between.
 WITH looked AS (
     SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal,
            row_number() OVER (ORDER BY at {DESC}, request_id {DESC}) AS n
@@ -23,7 +23,7 @@ WHERE n = :look
 ORDER BY at {DESC}, request_id {DESC} LIMIT :limit;
 
 -- name: one
--- request_log_id; an id of another account or mode is not there. With the bodies, which no list has.
+-- Index request_log_id. No row for an id of another account or mode. Includes the bodies, which lists leave out.
 SELECT at, request_id, client_id, method, path, status, code, duration_us, made, refusal, sent, answered
 FROM request_log
 WHERE left(request_id, 12) = left(:request_id, 12) AND request_id = :request_id AND account_id = :account_id AND test = :test LIMIT 1;
@@ -33,6 +33,7 @@ SELECT request_log_make_days(:first::date, :last::date) AS days
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;
 
 -- name: forget_days
--- Gives up soon while a reader holds the table: other statements would queue behind the lock. It is tried again.
+-- Gives up after half a second if a reader holds the table, since other statements would queue behind this lock; the
+-- caller tries again.
 SELECT request_log_forget_days(:ended_before::timestamptz, :limit::integer) AS days
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;

@@ -1,8 +1,8 @@
--- What staff find over all accounts by what a caller has in hand. Where an index begins with the account, each account is
--- probed: a hundred thousand probes are a third of a second, and only staff ask.
+-- Searches for staff over all accounts, by whatever identifier a caller has at hand. If an index begins with the
+-- account, each account is probed: a hundred thousand probes take a third of a second, and only staff search.
 
 -- name: by_id
--- By its own id, or that of a payment or a refund of it.
+-- By the id of the charge, or of one of its payments or refunds.
 SELECT c.charge_id, c.account_id, c.test, a.name AS merchant
 FROM (
     SELECT charge_id, account_id, test FROM charge WHERE charge_id = :id
@@ -29,7 +29,7 @@ CROSS JOIN LATERAL (
 LIMIT :limit;
 
 -- name: by_reference
--- Production alone, the newest of each account.
+-- Production only; the newest charges of each account.
 SELECT r.charge_id, a.account_id, r.test, a.name AS merchant
 FROM account a CROSS JOIN LATERAL (
     SELECT charge_id, test, created_at FROM read_charge
@@ -48,7 +48,7 @@ FROM account a CROSS JOIN LATERAL (
 ORDER BY r.created_at DESC, r.charge_id DESC LIMIT :limit;
 
 -- name: payments
--- Of each charge the latest :limit, newest first.
+-- The latest :limit payments of each charge, newest first.
 SELECT g.charge_id, p.doc
 FROM unnest(:charge_ids::uuid[]) AS g(charge_id)
 CROSS JOIN LATERAL (
@@ -58,7 +58,7 @@ CROSS JOIN LATERAL (
 ORDER BY p.paid_at DESC, p.payment_id DESC;
 
 -- name: request
--- request_log_id.
+-- Index request_log_id.
 SELECT q.account_id, a.name AS merchant, q.test, q.at, q.request_id, q.method, q.path, q.status, q.code, q.duration_us
 FROM request_log q JOIN account a ON a.account_id = q.account_id
 WHERE left(q.request_id, 12) = left(:request_id, 12) AND q.request_id = :request_id LIMIT 1;

@@ -1,11 +1,10 @@
--- What does not go on by itself, of production and over all merchants, for staff. Each statement reads bounded ranges of
--- the indexes that the queues are claimed by.
+-- Work that is stuck, in production and over all merchants, for staff. Each statement reads bounded ranges of the
+-- indexes by which the queues are claimed.
 
 -- name: orders
--- Orders that were asked for before :before and have not ended, in the order in which they are due. A withdrawal of an
--- account that is not approved waits for a decision, and is not stuck (bank_order.claim_money); nor is one that has not
--- been tried because its moment is yet to come: it may still be cancelled. One whose lease is over waits for the next
--- round of a worker.
+-- Orders created before :before that have not ended, read in the order of due_at. Not stuck are a withdrawal of an
+-- unapproved account, which waits for a decision (bank_order.claim_money), and an untried order that is not due yet: it
+-- may still be cancelled. An order whose lease has run out waits for a worker's next round.
 WITH open AS MATERIALIZED (
     SELECT q.* FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
     CROSS JOIN LATERAL (
@@ -30,7 +29,7 @@ ORDER BY o.created_at, o.order_id
 LIMIT :limit;
 
 -- name: given_up
--- Of the latest :look orders that ended, those that the bank refused or that nobody waited for any more.
+-- Of the latest :look ended orders, those that the bank refused and those abandoned.
 SELECT d.order_id, d.account_id, a.name AS merchant, d.charge_id, d.bank, d.kind, d.state, d.attempts, d.created_at, d.ended_at
 FROM (
     SELECT order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at FROM bank_order_done
@@ -42,7 +41,7 @@ ORDER BY d.order_id DESC
 LIMIT :limit;
 
 -- name: deliveries
--- Deliveries that workers died of, the newest of each receiver: one probe of webhook_delivery_state for each lane.
+-- Deliveries in state stuck: one probe of webhook_delivery_state for each lane.
 SELECT d.delivery_id, d.account_id, a.name AS merchant, d.type, d.sequence, d.attempt, d.created_at
 FROM webhook_lane l
 CROSS JOIN LATERAL (
@@ -56,7 +55,7 @@ ORDER BY d.created_at DESC, d.delivery_id
 LIMIT :limit;
 
 -- name: lanes
--- Receivers that fail, those that are paused first. What is held for them is counted no further than :count_max.
+-- Failing receivers, the paused ones first. Their held deliveries are counted up to :count_max.
 SELECT e.account_id, a.name AS merchant, l.state, coalesce(l.paused_at, l.failing_since) AS since, l.paused_reason AS reason,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d

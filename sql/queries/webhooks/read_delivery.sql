@@ -1,9 +1,9 @@
--- Deliveries as their merchant sees them, in the order of the feed: an account has one endpoint, so an event's number
--- names a delivery, and the address is looked up once. The charge is looked up for the rows of the page only. What is
--- open and each month of what ended are merged along their indexes, as the feed's months are.
+-- Deliveries for the merchant, in the order of the feed. An account has one endpoint, so an event's sequence identifies
+-- a delivery, and the URL is looked up once. The charge is looked up for the rows of the page only. The partitions
+-- (open deliveries, and ended ones by month) are merged along their indexes, as the feed's months are.
 
 -- name: find
--- By its key: no other index serves the condition on the endpoint.
+-- By the primary key. IS NOT DISTINCT FROM keeps the endpoint's indexes out of the plan.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
@@ -16,7 +16,7 @@ WHERE d.delivery_id = :delivery_id AND d.test = :test
 
 -- name: page
 -- both ways
--- webhook_delivery_feed.
+-- Index webhook_delivery_feed.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence
@@ -31,9 +31,10 @@ LIMIT :limit;
 
 -- name: by_state
 -- both ways
--- webhook_delivery_state: one range for each pair of state and kind asked for, the first page of each merged. Kind and
--- number are compared as a pair and ordered by as one: webhook_delivery_feed, which has no kind, then serves neither. With
--- a kind that is equal it does, and for a queue that was small when it was analyzed it looks as cheap and reads the whole.
+-- Index webhook_delivery_state: one range for each requested pair of state and kind; the first page of each is merged.
+-- (type, sequence) is compared and ordered as a pair, so that webhook_delivery_feed, which has no type, cannot be used.
+-- With type = k.type it could: if the queue was small when analyzed, that index looks as cheap, and it reads the whole
+-- feed.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = :account_id AND r.test = d.test AND r.sequence = d.sequence
@@ -56,7 +57,7 @@ LIMIT :limit;
 
 -- name: by_charge
 -- both ways
--- read_event_charge names the charge's events, webhook_delivery_feed the delivery of each.
+-- Index read_event_charge finds the charge's events, webhook_delivery_feed the delivery of each.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence, r.charge_id,
        (SELECT url FROM webhook_endpoint WHERE account_id = :account_id) AS url,
        d.state, d.attempt, d.due_at, d.created_at, d.delivered_at, d.test
@@ -75,7 +76,7 @@ ORDER BY r.sequence {DESC}
 LIMIT :limit;
 
 -- name: by_event
--- The id follows from endpoint and event: one row at most, so it has no order.
+-- The delivery's id is derived from endpoint and event, so there is at most one row and no order.
 SELECT d.delivery_id, d.event_id, d.type, d.sequence,
        (SELECT r.charge_id FROM read_event r
         WHERE r.account_id = d.account_id AND r.test = d.test AND r.sequence = d.sequence

@@ -1,15 +1,16 @@
--- Redeliver what was sent, or was never sent because no endpoint was registered. The delivery stays the same row: same
--- id, same event, same bytes, attempts counted on, the retry schedule from its beginning.
+-- Redelivers events that were sent, or were never sent because no endpoint was registered. The delivery stays the same
+-- row: same id, same event, same bytes; attempts count on, and the retry schedule starts again.
 
 -- name: hold
--- One redelivery of an account at a time: what is sent again moves back among what is open, and who waited for a row that
--- moved would fail.
+-- Allows one redelivery per account at a time: a redelivered row moves back to the partition of open deliveries, and a
+-- transaction waiting for a moved row would fail.
 SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id FOR NO KEY UPDATE;
 
 -- name: one
--- A row when the delivery is the account's and its event is still in the feed: the body is read from there, and without
--- one the delivery would be claimed again and again and never sent. One that is being sent stays as it is; one that waits
--- only becomes due. It is pending also while its lane is paused: a redelivery is the lane's next probe.
+-- Returns a row if the delivery is the account's and its event is still in the feed. Without the event there is no
+-- body, and the delivery would be claimed again and again but never sent. A delivery being sent stays as it is; a
+-- waiting one becomes due. It becomes pending even while its lane is paused: the redelivery is then the lane's next
+-- probe.
 WITH mine AS (
     SELECT d.delivery_id FROM webhook_delivery d
     WHERE d.delivery_id = :delivery_id AND d.endpoint_id IS NOT DISTINCT FROM :endpoint_id AND d.test = :test -- by its key
@@ -25,10 +26,10 @@ WITH mine AS (
 SELECT delivery_id FROM mine;
 
 -- name: range
--- Every event in the range whose kind the endpoint takes. They become due one after the other in the order of the
--- feed, :apart from each other, so that new events need not wait behind all of them; while the lane is
--- paused they are held like everything else there. A row that is locked is being claimed or stored by another
--- transaction: skipping it is right, and prevents a deadlock.
+-- Redelivers every event in the range whose kind the endpoint receives. They become due in the order of the feed,
+-- :apart from each other, so that new events need not wait behind all of them; while the lane is paused they are held
+-- like its other deliveries. A locked row is being claimed or stored by another transaction; skipping it is correct and
+-- prevents a deadlock.
 WITH asked AS MATERIALIZED (
     SELECT webhook_delivery_id(e.endpoint_id, r.event_id) AS delivery_id, e.endpoint_id, r.account_id, r.test, r.event_id,
            r.sequence, r.type, r.created_at, CASE WHEN l.state = 'paused' THEN 'held' ELSE 'pending' END AS state,

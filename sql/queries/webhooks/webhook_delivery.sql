@@ -1,27 +1,29 @@
 -- Deliveries to merchants: one row per event and endpoint, and the attempts made.
 --
--- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused),
--- exhausted (the schedule is used up, or held too long), stuck (workers died of it five times). The first three lie in
--- webhook_delivery_open and the others in months, so a statement that names its states reads the queue alone. One that is
--- given ids names two open states: a single one would let a plan made while the queue was short walk all that are in it.
+-- States: pending (due_at says when), sending (leased to a worker), delivered, held (the lane is paused), exhausted
+-- (the schedule is used up, or it was held too long), stuck (five workers died while sending it). Open deliveries lie
+-- in the partition webhook_delivery_open and ended ones in monthly partitions, so a statement that names open states
+-- reads the queue only. A statement that is given ids names two open states: with one, a plan made while the queue was
+-- short might walk all deliveries in that state.
 
 -- name: relax
--- For the rest of the transaction a commit does not wait for the disk. What a crash of PostgreSQL takes back with it
--- is a lease or a result, and costs a delivery sent twice, never one lost.
+-- The commit of this transaction does not wait for the disk. A crash of PostgreSQL can lose a lease or a result, so a
+-- delivery may be sent twice, but none is lost.
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- name: take_lanes
--- Lanes with something due that may have another request in flight, each locked against other workers until the end of
--- the transaction, so that the next statement can count what is in flight and keep the cap exactly.
+-- Lanes with due deliveries that may have another request in flight, each locked against other workers until the
+-- transaction ends, so that the next statement can count requests in flight and keep the cap exactly.
 --
--- They are found from what is due, and cost nothing while nothing is: the lanes of the :window deliveries that are due the
--- longest and of those that became due last. Only when more is due than that a backlog may hide others between the two:
--- then lanes that have anything pending are gone through as well, :scan_max of them in a loose index scan that begins
--- behind the one looked at last, so that all lanes are served in rotation; every other look serves these first. However many
--- lanes wait for a retry, a look is bounded.
+-- Lanes are found through due deliveries, so an idle system costs nothing: the lanes of the :window longest due
+-- deliveries and of the :window that became due last. Only if more are due can a backlog hide other lanes between the
+-- two. Then a loose index scan also visits :scan_max lanes with pending deliveries, beginning after the lane where the
+-- last scan ended, so that all lanes are served in rotation; every other round serves these first. The cost is bounded,
+-- however many lanes wait for a retry.
 --
--- A broken lane may send one probe when it is due; a paused one what is pending there all the same, which is its probe. One
--- row says how far it looked, also when there is no lane. Relaxed, as above, without another round trip.
+-- A lane whose circuit breaker is open may send one probe when it is due; in a paused lane a pending delivery is its
+-- probe. At least one row is returned, with the position of the scan, even if there is no lane. Sets synchronous_commit
+-- as `relax` does, without another round trip.
 WITH RECURSIVE relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), oldest AS MATERIALIZED (
@@ -81,10 +83,11 @@ CROSS JOIN (
 LEFT JOIN free f ON true;
 
 -- name: claim
--- Lease what is due in these lanes: at most :claim_maxes of each, and never more than its concurrency leaves. It follows
--- take_lanes as a statement of its own because its snapshot must be younger than the locks. Of a lane that is not open
--- one is taken, rotating over the ten oldest and the newest: one bad event must not keep a healthy lane closed. The
--- newest event is looked for among the last that became due, because retries of older ones are due late as well.
+-- Leases due deliveries of these lanes: at most :claim_maxes of each, and never more than its concurrency leaves. It is
+-- a separate statement from take_lanes because its snapshot must be younger than the locks. A lane that is not open
+-- gets one delivery, rotating over the ten oldest and the newest, so that one bad event cannot keep a healthy
+-- endpoint's lane closed. The newest event is the one with the highest sequence of the twenty that became due last,
+-- since these include retries of older events.
 WITH lane AS (
     SELECT g.endpoint_id, g.test, g.probe, g.failed_probes,
            greatest(0, least(g.claim_max, g.concurrency - in_flight.n)) AS claimable
@@ -143,15 +146,15 @@ FROM claimed c
 JOIN webhook_endpoint e ON e.endpoint_id = c.endpoint_id
 JOIN read_event r ON r.account_id = c.account_id AND r.test = c.test AND r.sequence = c.sequence
                  AND r.created_at = c.created_at
--- OFFSET 0: looked up for each delivery by the key, whatever the plan was made of.
+-- OFFSET 0 forces a key look-up for each delivery, whenever the plan was made.
 CROSS JOIN LATERAL (SELECT event_body, request_id FROM journal WHERE journal_id = r.journal_id OFFSET 0) AS j
 ORDER BY c.due_at, c.sequence;
 
 -- name: store_results
--- A batch of finished attempts. The attempt's number guards the row: the late answer of a lease that was lost never
--- undoes what a newer attempt did. Success is the exception, because the receiver has it: it ends every state.
--- An attempt that was written off as worker_lost and did finish is written as what it was. Relaxed, as above, without
--- another round trip. Answers which of the given lanes a success changes: those that are not healthy.
+-- Stores a batch of finished attempts. The attempt's number guards the row: a late answer under a lost lease never
+-- undoes a newer attempt. Success is the exception: the receiver has the event, so it ends any state. An attempt
+-- recorded as worker_lost that did finish gets its true outcome. Sets synchronous_commit as `relax` does, without
+-- another round trip. Returns the given lanes that a success changes: those that are not healthy.
 WITH relaxed AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), given AS (
@@ -171,7 +174,7 @@ WITH relaxed AS MATERIALIZED (
         SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
             outcome = excluded.outcome, answer = excluded.answer
         WHERE webhook_attempt.outcome = 'worker_lost'
-    -- What a row replaces can only be a lost attempt.
+    -- A replaced row can only be one with worker_lost.
     RETURNING delivery_id, new.started_at, new.outcome, new.duration_ms, old.started_at AS lost_at
 ), counts AS MATERIALIZED (
     SELECT g.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
@@ -184,7 +187,7 @@ WITH relaxed AS MATERIALIZED (
     JOIN given g ON g.delivery_id = c.delivery_id AND NOT g.test
     GROUP BY 1, 2, 3
 ), counted AS (
-    -- For the report of webhooks (migration 0012_reports): rows of this batch's own, so that batches do not wait for
+    -- For the webhook report (migration 0012_reports). Each batch inserts rows of its own, so batches do not wait for
     -- one another.
     INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms) TABLE counts
 ), stored AS (
@@ -202,8 +205,9 @@ WHERE l.state <> 'open' OR l.consecutive_failures > 0
    OR l.concurrency < CASE WHEN g.test THEN :cap_test::integer ELSE :cap::integer END;
 
 -- name: release
--- Leases that ran out, by this server's clock and no worker's: their worker died. The attempt counts, the step does not, because our crash must not use up
--- the merchant's schedule; but a delivery that cost five workers is stuck, because it may be what killed them.
+-- Frees leases that have run out, by this server's clock: their worker died. The attempt counts but the step does not
+-- advance, because our crash must not use up the merchant's retry schedule. A delivery whose workers died five times
+-- becomes stuck, because it may have killed them.
 WITH lost AS (
     SELECT delivery_id, lease_until FROM webhook_delivery
     WHERE state = 'sending' AND lease_until <= statement_timestamp()

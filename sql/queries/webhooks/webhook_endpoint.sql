@@ -1,9 +1,9 @@
 -- Merchants' webhook endpoints.
 
 -- name: set
--- One endpoint per account. Setting it again keeps its id, so that what is still to be delivered goes to the
--- new address; it keeps its secret too, and those before it while their overlaps last.
--- Both lanes are there from the start, and begin anew at a new address. No row when the account does not exist.
+-- One endpoint per account. Setting it again keeps its id, so that undelivered events go to the new address; it also
+-- keeps its secret, and the previous secrets during their overlap. Both lanes are created with the endpoint and reset
+-- at a new address. No row if the account does not exist.
 WITH owner AS MATERIALIZED (
     SELECT account_id FROM account WHERE account_id = :account_id
 ), endpoint AS (
@@ -25,11 +25,12 @@ WITH owner AS MATERIALIZED (
 SELECT endpoint_id, secret_sealed FROM endpoint;
 
 -- name: choose_kinds
--- The kinds of events that the endpoint gets from now on.
+-- Sets the event kinds that the endpoint receives from now on.
 UPDATE webhook_endpoint SET kinds = :kinds::text[] WHERE account_id = :account_id RETURNING endpoint_id;
 
 -- name: remove
--- Its lanes go at once, and without a lane nothing is sent. Its deliveries may be millions: a worker deletes them.
+-- Deletes the lanes at once; without a lane nothing is sent. The endpoint may have millions of deliveries; a worker
+-- deletes them.
 WITH removed AS (
     UPDATE webhook_endpoint SET account_id = NULL WHERE account_id = :account_id RETURNING endpoint_id
 ), closed AS (
@@ -43,7 +44,8 @@ SELECT endpoint_id FROM removed;
 SELECT endpoint_id FROM webhook_endpoint WHERE account_id IS NULL LIMIT 1;
 
 -- name: forget_deliveries
--- A bounded number of a removed endpoint's deliveries, with their attempts; another worker takes others.
+-- Deletes a bounded number of a removed endpoint's deliveries, with their attempts; concurrent workers take different
+-- rows.
 WITH gone AS MATERIALIZED (
     SELECT delivery_id FROM webhook_delivery WHERE endpoint_id = :endpoint_id LIMIT :limit FOR UPDATE SKIP LOCKED
 ), attempts AS (
@@ -52,22 +54,22 @@ WITH gone AS MATERIALIZED (
 DELETE FROM webhook_delivery WHERE delivery_id = ANY(ARRAY(SELECT delivery_id FROM gone));
 
 -- name: forget
--- A delivery that was written while the endpoint was being removed keeps it for another round.
+-- If a delivery was written while the endpoint was being removed, the endpoint stays until the next round.
 DELETE FROM webhook_endpoint e
 WHERE e.endpoint_id = :endpoint_id AND e.account_id IS NULL
   AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id);
 
 -- name: hold
--- One rotation at a time, so that the next statement counts the old secrets and sees the newest one.
+-- Allows one rotation at a time, so that the next statement counts all old secrets and sees the current one.
 SELECT endpoint_id FROM webhook_endpoint WHERE account_id = :account_id FOR UPDATE;
 
 -- name: revoke_old
--- The secrets before a rotation stop signing now: one leaked.
+-- The old secrets stop signing at once, for a rotation after a leak.
 DELETE FROM webhook_old_secret WHERE endpoint_id = :endpoint_id;
 
 -- name: rotate
--- The secret that was current signs along until :until, and so does each before it until its own instant. No row when
--- :old_max of them sign already.
+-- The previous secret also signs until :until, and each older one until its own instant. No row if :old_max old secrets
+-- sign already.
 WITH endpoint AS MATERIALIZED (
     SELECT endpoint_id, account_id, secret_sealed FROM webhook_endpoint WHERE endpoint_id = :endpoint_id
 ), alive AS MATERIALIZED (

@@ -1,9 +1,10 @@
--- Lanes: one endpoint in one mode each. Breaker, slow start and pause (domain/webhooks/breaker.py decides, these carry).
+-- Lanes: one for each endpoint and mode, with circuit breaker, slow start and pause (decided in
+-- domain/webhooks/breaker.py).
 
 -- name: lock
--- The lanes of a batch of finished attempts that may change by it: those with a failure, and those a success changes
--- because they are not at rest. A healthy lane is read and neither locked nor written. Locked in key order, so that
--- two batches never deadlock. With the address as it is now: an attempt may have been at the one before.
+-- Locks the lanes that a batch of finished attempts may change: those with a failure, and those that are not healthy,
+-- which a success changes. A healthy lane is neither locked nor written. Locks are taken in key order, so that two
+-- batches never deadlock. Returns the present URL, because an attempt may have gone to the previous one.
 SELECT l.endpoint_id, l.test, e.url, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since,
        l.strained_by, l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM unnest(:lanes.endpoint_id::uuid[], :lanes.mode.test::boolean[], :failed::boolean[]) AS g(endpoint_id, test, failed)
@@ -33,11 +34,11 @@ FROM unnest(
 WHERE l.endpoint_id = g.endpoint_id AND l.test = g.test;
 
 -- name: endpoints
--- What a notice says of an endpoint.
+-- What a notice to the merchant contains about an endpoint.
 SELECT e.endpoint_id, e.account_id, e.url FROM webhook_endpoint e WHERE e.endpoint_id = ANY(:endpoint_ids::uuid[]);
 
 -- name: of_account
--- Both lanes of the account's endpoint, held for the rest of the transaction.
+-- Locks both lanes of the account's endpoint until the transaction ends.
 SELECT l.endpoint_id, l.test, e.url, l.state, l.concurrency, l.consecutive_failures AS failures, l.failing_since,
        l.strained_by, l.blocked_until, l.probes, l.gone, l.gone_since, l.noticed, l.paused_at, l.paused_reason, l.holding
 FROM webhook_endpoint e
@@ -47,9 +48,9 @@ ORDER BY l.endpoint_id, l.test
 FOR UPDATE OF l;
 
 -- name: hold
--- After a pause: what waits is held, a bounded number a lane and round, and is due since now: how long it is kept counts from
--- the pause, however long it had been due. A row that comes too late to be caught is sent as if it had been asked for by
--- hand, alone, and is held when it fails: nothing is lost by the race.
+-- Holds the pending deliveries of lanes that were paused, a bounded number per lane and round. Their due_at becomes
+-- now, so the retention of held deliveries counts from the pause. A delivery written too late for this is sent alone,
+-- like a manual redelivery, and is held if it fails, so the race loses nothing.
 WITH lane AS (
     SELECT endpoint_id, test FROM webhook_lane WHERE holding ORDER BY endpoint_id, test LIMIT :lanes_max
     FOR UPDATE SKIP LOCKED
@@ -80,14 +81,13 @@ WITH lane AS (
 SELECT delivery_id FROM held;
 
 -- name: release
--- What is held in a lane that is paused no more goes out again: in the order of its events, before anything newer,
--- and with its whole schedule before it. Lanes that were opened again carry a mark, so that a round costs nothing for those
--- that stay paused, however many they are. An event of a sandbox whose clock was advanced is of an instant that is yet to
--- come: it is due since it was held.
+-- Releases the held deliveries of lanes that are no longer paused: in the order of events, before newer ones, and with
+-- the full retry schedule. releasing_since marks the reopened lanes, so that a round costs nothing for lanes that stay
+-- paused. If a sandbox's clock was advanced, created_at lies in the future; then the delivery is due since it was held.
 WITH opened AS (
     SELECT l.endpoint_id, l.test FROM webhook_lane l
     WHERE l.releasing_since IS NOT NULL
-      -- OFFSET 0: looked for in each of these lanes, and not these lanes among those of all that is held.
+      -- OFFSET 0 forces a look-up for each lane, instead of a join with all held deliveries.
       AND EXISTS (SELECT FROM webhook_delivery d
                   WHERE d.endpoint_id = l.endpoint_id AND d.test = l.test AND d.state = 'held' OFFSET 0)
     ORDER BY l.releasing_since
@@ -111,8 +111,8 @@ WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM picked)) AND d.delivery_
 RETURNING d.delivery_id;
 
 -- name: end_release
--- The mark stays for :late after the lane was opened: whoever writes a delivery reads the lane without a lock, and may have
--- seen it paused and commit a held row a moment after it was opened.
+-- Keeps the mark for :late after the lane was opened: a transaction that writes a delivery reads the lane without a
+-- lock, so it may have seen the lane paused and commit a held row shortly after it was opened.
 UPDATE webhook_lane AS l
 SET releasing_since = NULL
 FROM (
@@ -127,9 +127,9 @@ WHERE l.endpoint_id = old.endpoint_id AND l.test = old.test
                   WHERE d.endpoint_id = l.endpoint_id AND d.test = l.test AND d.state = 'held' OFFSET 0);
 
 -- name: probe
--- A paused lane is probed at an interval, with one of the deliveries held for it. Which one rotates over the ten oldest
--- and the newest: one that is at fault itself must not keep the lane closed. What is held was due when it was held, and
--- stays due since then: a probe does not prolong how long it is kept.
+-- Probes paused lanes at an interval with one of their held deliveries. The choice rotates over the ten oldest and the
+-- newest, so that one bad event cannot keep the lane closed. The delivery keeps its due_at, the instant it was held, so
+-- a probe does not prolong its retention.
 WITH lane AS (
     SELECT endpoint_id, test, probes FROM webhook_lane
     WHERE state = 'paused' AND blocked_until <= :now
@@ -166,7 +166,7 @@ WHERE d.delivery_id = ANY(ARRAY(SELECT delivery_id FROM chosen)) AND d.delivery_
 RETURNING d.delivery_id;
 
 -- name: forget_held
--- Held too long: the feed still has the event, and a redelivery may be asked for.
+-- Gives up deliveries held too long: the feed still has the event, and the merchant may request a redelivery.
 WITH old AS (
     SELECT delivery_id FROM webhook_delivery
     WHERE state = 'held' AND due_at <= :before

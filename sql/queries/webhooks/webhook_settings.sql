@@ -1,4 +1,4 @@
--- The one endpoint of an account, as its owner looks after it.
+-- An account's one endpoint, for its settings page.
 
 -- name: of_account
 SELECT endpoint_id, url, kinds, created_at,
@@ -6,8 +6,8 @@ SELECT endpoint_id, url, kinds, created_at,
 FROM webhook_endpoint e WHERE account_id = :account_id;
 
 -- name: lanes
--- Health, production first. What waits is counted no further than :limit; the latest success and the latest failure are
--- looked for among the newest deliveries only.
+-- Health of the lanes, production first. Deliveries are counted up to :limit; the latest success is looked for among
+-- the newest 100 deliveries only.
 SELECT l.test, l.state, l.consecutive_failures AS failures, l.failing_since, l.blocked_until, l.paused_at, l.paused_reason,
        (SELECT count(*) FROM (SELECT FROM webhook_delivery d
                               WHERE d.endpoint_id = e.endpoint_id AND d.test = l.test AND d.state IN ('pending', 'sending')
@@ -27,8 +27,8 @@ WHERE e.account_id = :account_id
 ORDER BY l.test;
 
 -- name: move
--- Another address for the same endpoint: the secret stays, and so does what is still to be delivered. Both lanes begin
--- anew, as they do at a first registration.
+-- Changes the address of the endpoint: the secret and the undelivered events stay. Both lanes are reset, as at a first
+-- registration.
 WITH endpoint AS (
     UPDATE webhook_endpoint SET url = :url WHERE account_id = :account_id RETURNING endpoint_id
 ), lanes AS (
@@ -43,7 +43,7 @@ WITH endpoint AS (
 SELECT endpoint_id FROM endpoint;
 
 -- name: notices
--- notice_of_account. The notices the account's people were sent about its webhooks.
+-- Index notice_of_account. The notices about webhooks that were mailed to the account's people.
 SELECT test, kind, event_type, at FROM notice
 WHERE account_id = :account_id AND kind <> 'second_copy_asked'
 ORDER BY at DESC, notice_id DESC LIMIT :limit;
