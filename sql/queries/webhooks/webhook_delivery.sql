@@ -170,21 +170,33 @@ WITH relaxed AS MATERIALIZED (
 ), noted AS (
     INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, status, outcome, answer)
     SELECT delivery_id, attempt, started_at, duration_ms, status, outcome, answer FROM given
-    ON CONFLICT (delivery_id, attempt) DO UPDATE
-        SET started_at = excluded.started_at, duration_ms = excluded.duration_ms, status = excluded.status,
-            outcome = excluded.outcome, answer = excluded.answer
-        WHERE webhook_attempt.outcome = 'worker_lost'
-    -- A replaced row can only be one with worker_lost.
-    RETURNING delivery_id, new.started_at, new.outcome, new.duration_ms, old.started_at AS lost_at
+    ON CONFLICT (delivery_id, attempt) DO NOTHING
+    RETURNING delivery_id, attempt, started_at, outcome, duration_ms
+), lost AS (
+    SELECT g.*, a.started_at AS lost_at
+    FROM given g
+    -- OFFSET 0: by key, and only for an attempt that another statement has recorded.
+    CROSS JOIN LATERAL (SELECT started_at, outcome FROM webhook_attempt
+                        WHERE delivery_id = g.delivery_id AND attempt = g.attempt FOR UPDATE OFFSET 0) AS a
+    WHERE a.outcome = 'worker_lost'
+      AND NOT EXISTS (SELECT FROM noted n WHERE n.delivery_id = g.delivery_id AND n.attempt = g.attempt)
+), replaced AS (
+    UPDATE webhook_attempt AS a
+    SET started_at = l.started_at, duration_ms = l.duration_ms, status = l.status, outcome = l.outcome, answer = l.answer
+    FROM lost l
+    WHERE a.delivery_id = ANY(ARRAY(SELECT delivery_id FROM lost))
+      AND a.delivery_id = l.delivery_id AND a.attempt = l.attempt
 ), counts AS MATERIALIZED (
     SELECT g.account_id, (c.started_at AT TIME ZONE 'America/Sao_Paulo')::date, c.outcome, sum(c.attempts), sum(c.duration_ms)
     FROM (
-        SELECT delivery_id, started_at, outcome, 1 AS attempts, duration_ms FROM noted
+        SELECT delivery_id, attempt, started_at, outcome, 1 AS attempts, duration_ms FROM noted
+        UNION ALL
+        SELECT delivery_id, attempt, started_at, outcome, 1, duration_ms FROM lost
         UNION ALL
         -- A lost attempt lasted 0 ms.
-        SELECT delivery_id, lost_at, 'worker_lost', -1, 0 FROM noted WHERE lost_at IS NOT NULL
+        SELECT delivery_id, attempt, lost_at, 'worker_lost', -1, 0 FROM lost
     ) c
-    JOIN given g ON g.delivery_id = c.delivery_id AND NOT g.test
+    JOIN given g ON g.delivery_id = c.delivery_id AND g.attempt = c.attempt AND NOT g.test
     GROUP BY 1, 2, 3
 ), counted AS (
     -- For the webhook report (migration 0012_reports). Each batch inserts rows of its own, so batches do not wait for

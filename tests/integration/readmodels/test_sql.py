@@ -81,7 +81,8 @@ _NEWER = re.compile(
     r"json_array|json_arrayagg|json_object|json_objectagg|json_exists|json_query|json_scalar|json_serialize|json_table|"
     r"json_value|jsonb_strip_nulls\([^)]*,|pg_input_is_valid|random_normal|random\([^)]|system_user|to_bin|to_oct|"
     r"unicode_assigned|uuid_extract_\w+|uuidv[47]|xmltext)\s*\(|\bIS JSON\b|\bAT LOCAL\b|\bWITHOUT OVERLAPS\b|"
-    r"\bWHEN NOT MATCHED BY SOURCE\b|\bmerge_action\b|\bRETURNING (WITH\b|OLD\.|NEW\.)|\btransaction_timeout\b|"
+    r"\bWHEN NOT MATCHED BY SOURCE\b|\bmerge_action\b|\bRETURNING WITH\b|\bRETURNING\b[^;)]*\b(OLD|NEW)\.|"
+    r"\btransaction_timeout\b|"
     r"\bVIRTUAL\b|\b0[xob][0-9a-f]|\b\d+_\d",
     re.IGNORECASE,
 )
