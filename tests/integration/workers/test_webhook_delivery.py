@@ -479,6 +479,11 @@ async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: 
     outcomes = {attempt: outcome for attempt, outcome, _ in await attempts_of(pool, merchant)}
     assert outcomes[1] == "rejected", "it was written off as lost, and is told as what it was"
     assert outcomes[2] == "delivered"
+    counted = await pool.fetch(
+        "SELECT outcome, sum(attempts) AS attempts FROM report_attempt_told WHERE account_id = $1 GROUP BY outcome",
+        merchant.account_id,
+    )
+    assert {row["outcome"]: row["attempts"] for row in counted} == dict(Counter(outcomes.values())) | {"worker_lost": 0}
 
 
 async def test_a_late_yes_after_a_lost_lease_ends_it_and_it_is_not_sent_again(pool: Pool, redis_url: str) -> None:
