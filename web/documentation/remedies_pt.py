@@ -73,7 +73,7 @@ REMEDIES_PT: Final[dict[Code, str]] = {
         "recusados nas listas."
     ),
     Code.MALFORMED_JSON: "Envie um objeto JSON em UTF-8. Deixe uma biblioteca de JSON escrevê-lo.",
-    Code.IDEMPOTENCY_KEY_INVALID: "Envie de 1 a 255 caracteres ASCII visíveis; um UUID é o melhor.",
+    Code.IDEMPOTENCY_KEY_INVALID: "Envie de 1 a 255 caracteres ASCII imprimíveis; um UUID é o melhor.",
     Code.IDEMPOTENCY_IN_PROGRESS: (
         "Espere o que Retry-After diz e repita a mesma requisição: ela responde com o resultado da primeira."
     ),
