@@ -103,7 +103,7 @@ REMEDIES_PT: Final[dict[Code, str]] = {
     ),
     Code.REFUND_DESTINATION_REQUIRED: (
         "Acrescente destination com pix_key e document do próprio pagador: um boleto pago pela linha digitável não "
-        "veio de um Pix que possa voltar."
+        "tem um Pix a devolver."
     ),
     Code.PAYER_EMAIL_REQUIRED: "Envie o endereço no campo to, ou crie cobranças com o e-mail do pagador.",
     Code.WITHDRAWAL_NOT_FOUND: ("Confira o id e a credencial: saques de outra conta também são respondidos assim."),

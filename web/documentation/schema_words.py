@@ -21,7 +21,7 @@ _BOUNDS: Final[tuple[tuple[str, str, str], ...]] = (
 _PATTERNS: Final = (
     (re.compile(r"\^\[\^\\x00-\\x08.*"), "no control characters", "sem caracteres de controle"),
     (re.compile(r"\^\[\\x21-\\x7e\].*"), "printable ASCII, no blank at either end",
-     "ASCII visível, sem espaço nas pontas"),
+     "ASCII imprimível, sem espaço nas pontas"),
     (re.compile(r"\^\[0-9a-f(?:A-F)?\]\{8\}-.*"), "", ""),  # the format says uuid
     (re.compile(r"\^\[0-9\]\{4\}-\[0-9\]\{2\}-.*"), "", ""),  # and date, date-time
     (re.compile(r"\^\(\?!0.*"), "decimal, at most two places, greater than 0",

@@ -62,8 +62,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "one_of":        ("One of",            "Um destes:"),
     "schemas_intro": ("What bodies and answers are made of. A field marked required is always there in an answer, and "
                       "must be there in a body.",
-                      "Do que corpos e respostas são feitos. Um campo marcado como obrigatório está sempre na resposta "
-                      "e tem de estar no corpo."),
+                      "Como são formados os corpos e as respostas. Um campo marcado como obrigatório está sempre na "
+                      "resposta e tem de estar no corpo."),
     "message":       ("",                  "O que a API responde (em inglês)"),
     "all_operations": ("All operations",   "Todas as operações"),
     "schemas":       ("Schemas",           "Esquemas"),
@@ -79,7 +79,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "language":      ("Language of the example", "Linguagem do exemplo"),
     "all_errors":    ("All errors",        "Todos os erros"),
     "errors_form":   ("Every refusal has one form. Branch on error.code; error.message is for people and may change.",
-                      "Toda recusa tem uma forma. Decida por error.code; error.message é para pessoas e pode mudar."),
+                      "Toda recusa tem a mesma forma. Decida por error.code; error.message é para pessoas e pode "
+                      "mudar."),
     "errors_token":  ("The token endpoint alone answers as RFC 6749, section 5.2 says.",
                       "Só o endpoint de token responde como diz a RFC 6749, seção 5.2."),
     "code":          ("Code",              "Código"),

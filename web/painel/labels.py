@@ -304,7 +304,7 @@ DONE: Final[dict[str, str]] = {
     "pausada": "Programação pausada. Nenhuma cobrança sai enquanto isso.",
     "continuada": "Programação retomada.",
     "encerrada": "Programação cancelada. As cobranças já emitidas continuam como estão.",
-    "pedido-tentado": "Pedido na vez. O banco é perguntado em instantes.",
+    "pedido-tentado": "Pedido adiantado na fila. O banco é consultado em instantes.",
     "teste": "Evento de teste criado. Ele aparece abaixo e chega ao seu servidor em instantes.",
 }
 REFUSED: Final[dict[Code, tuple[str, str]]] = {
