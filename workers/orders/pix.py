@@ -113,7 +113,7 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
             plain = [
                 each
                 for each in orders
-                if each.kind in _TOGETHER and each.terms is None and b'"scenario"' not in each.request
+                if each.kind in _TOGETHER and each.terms is None and read_scenario(each.request) is None
             ]
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
