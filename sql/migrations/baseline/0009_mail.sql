@@ -93,7 +93,6 @@ CREATE TABLE notice (
     facts        jsonb NOT NULL,
     -- E-mail: leased until mail_after by the worker that sends it, done with mailed_at.
     mail_after   timestamptz NOT NULL,
-    mail_tries   integer NOT NULL DEFAULT 0,
     mailed_at    timestamptz
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,
