@@ -566,7 +566,6 @@ CREATE TABLE notice (
     at timestamp with time zone NOT NULL,
     facts jsonb NOT NULL,
     mail_after timestamp with time zone NOT NULL,
-    mail_tries integer DEFAULT 0 NOT NULL,
     mailed_at timestamp with time zone,
     CONSTRAINT notice_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT notice_pkey PRIMARY KEY (notice_id)

@@ -34,7 +34,6 @@ TOTALS_MAX: Final = 10_000
 """Charges of a slice of totals. Such a slice may be larger, because it delays only the worker that folds the totals."""
 _TURNS_MAX: Final = 100
 _TURN_S: Final = 0.1
-_ONCE: Final = ("read_ledger", "read_event")
 KEPT: Final = 20
 """Rebuilds whose progress is kept for operators to read."""
 
@@ -217,11 +216,13 @@ class _Rebuild:
 
     async def _charges(self, first: UUID, last: UUID) -> None:
         left = set(await _charges_between(self.conn, first=first, last=last))
-        await self._in_turns(left, lambda held: self._charges_held(first, last, held), self._hold_charges)
+        once = ("read_ledger",)
+        await self._in_turns(left, lambda held: self._charges_held(first, last, held), self._hold_charges, once)
 
     async def _others(self, first: UUID, last: UUID) -> None:
         left = set(await _withdrawals_between(self.conn, first=first, last=last))
-        await self._in_turns(left, lambda held: self._others_held(first, last, held), self._hold_withdrawals)
+        once = ("read_ledger", "read_event")
+        await self._in_turns(left, lambda held: self._others_held(first, last, held), self._hold_withdrawals, once)
 
     async def _hold_charges(self, ids: list[UUID]) -> list[UUID]:
         return await _lock_charges(self.conn, charge_ids=ids)
@@ -234,16 +235,19 @@ class _Rebuild:
         left: set[UUID],
         work: Callable[[list[UUID]], Awaitable[dict[str, int]]],
         hold_some: Callable[[list[UUID]], Awaitable[list[UUID]]],
+        once: tuple[str, ...],
     ) -> None:
-        """Work on the charges or withdrawals that can be locked now, and on the others in later turns."""
+        """Work on the charges or withdrawals that can be locked now, and on the others in later turns. Each turn makes
+        the rows of the tables `once`, which need no lock, for the whole range, and reads its whole journal."""
+        before = self.standing.journaled
         for turn in range(_TURNS_MAX):
+            self.standing.journaled = before
             async with self.conn.transaction():
                 await plan_for_this(self.conn)
                 # The journal is read after the locks are taken, so that it cannot grow for these ids before the commit.
                 held = await hold_some(sorted(left))
                 made = await work(held)
-            # Each turn makes the range's ledger lines, and its events without a charge, in full: only the first counts.
-            self._count(made if turn == 0 else {name: rows for name, rows in made.items() if name not in _ONCE})
+            self._count(made if turn == 0 else {name: rows for name, rows in made.items() if name not in once})
             left -= set(held)
             if not left:
                 return

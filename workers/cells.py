@@ -2,7 +2,6 @@
 new address from the directory."""
 
 import asyncio
-import contextlib
 from typing import Final
 
 import structlog
@@ -39,21 +38,32 @@ async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:
     """Set `stopping` once the directory has another address for this cell, or none. Home never moves like this."""
     if not settings.cell:
         return
+    failures = 0
     while True:
-        with contextlib.suppress(*DB_UNAVAILABLE):  # home is away, which does not affect this cell
-            conn = await connect(settings.directory_url)
-            try:
-                while True:
-                    found = await _find(conn, settings)
-                    if found is None or found.addresses.database_url != settings.database_url:
-                        break
-                    await asyncio.sleep(_LOOK_S)
-            finally:
-                await conn.close()
-            _log.info("cell_moved", cell=settings.cell)
-            stopping.set()
-            return
+        try:
+            await _wait_until_moved(settings)
+            break
+        except DB_UNAVAILABLE:
+            pass  # home is away, which does not affect this cell
+        except Exception:  # such as addresses under a key that this worker does not have; a later look may read them
+            failures += 1
+            if failures & (failures - 1) == 0:
+                _log.exception("directory_not_read", cell=settings.cell, failures=failures)
         await asyncio.sleep(_LOOK_S)
+    _log.info("cell_moved", cell=settings.cell)
+    stopping.set()
+
+
+async def _wait_until_moved(settings: Settings) -> None:
+    conn = await connect(settings.directory_url)
+    try:
+        while True:
+            found = await _find(conn, settings)
+            if found is None or found.addresses.database_url != settings.database_url:
+                return
+            await asyncio.sleep(_LOOK_S)
+    finally:
+        await conn.close()
 
 
 async def _find(conn: Connection, settings: Settings) -> Cell | None:

@@ -194,7 +194,7 @@ _OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
     ("WithdrawalProjection", "fee"): "What the withdrawal costs, debited beside its amount, in decimal reais.",
     ("RequestWithBodies", "request_body"): "Of a write in the sandbox: the JSON that was sent, with the kind of each "
         "character (9, A, a) in the place of values that may tell of a payer; its size where it was no JSON or long; "
-        "cut at 4096 characters. Null of production, of reads, and beyond a day's share.",
+        "cut at 4096 bytes. Null of production, of reads, and beyond a day's share.",
     ("RequestWithBodies", "response_body"): "What was answered to it, in the same way.",
     ("LedgerItem", "type"): "What moved the balance.",
     ("LedgerItem", "amount"): "Decimal reais, without a sign: see direction.",

@@ -22,7 +22,7 @@ def enter(args: argparse.Namespace) -> None:
         if "each_cell" not in args:
             raise CannotRun("this command is of one cell: --cell NAME")
         return
-    if name in (None, "home") and number == HOME:
+    if name == "home" or (name is None and number == HOME):
         return
     found = asyncio.run(_find(name, number))
     os.environ["DATABASE_URL"] = found.addresses.database_url

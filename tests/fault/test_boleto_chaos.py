@@ -136,12 +136,6 @@ def agrees(boleto: Standing) -> bool:
     return False
 
 
-async def at_work(books: Books) -> int:
-    """Returns the number of orders in the boleto lane that have not ended."""
-    found: int = await books.fetchval("SELECT count(*) FROM bank_order WHERE lane = 'boleto'")
-    return found
-
-
 async def agreed(books: Books) -> None:
     """Waits until both books agree; fails with a boleto that still differs when the time is over."""
     deadline = asyncio.get_running_loop().time() + AGREE_S_MAX

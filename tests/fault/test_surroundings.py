@@ -26,15 +26,26 @@ def system(home: Path) -> Iterator[System]:
         assert made.stop() == 0, made.said()
 
 
-async def _works(merchant: ApiMerchant) -> None:
-    """Asserts that the system works: a worker registers a boleto at the bank, and a PIX charge is paid."""
+async def _works(system: System, merchant: ApiMerchant) -> None:
+    """Asserts that the system works: a worker registers a boleto at the bank, a PIX charge of the sandbox is paid, and
+    one of production, of which only the bank and a worker can tell."""
 
     async def boleto() -> Answer | None:
         answer = await issue(merchant.sandbox, key=str(uuid4()))
         return answer if answer.status == 201 else None
 
+    async def pix() -> Answer | None:
+        answer = await merchant.production.create()
+        return answer if answer.status == 201 else None
+
+    async def paid() -> bool:
+        return bool((await merchant.production.charge(charge_id))["status"] == "paid")
+
     await until_answer(boleto, within_s=60)
     await merchant.sandbox.paid()
+    charge_id = (await until_answer(pix, within_s=60)).body["charge_id"]
+    system.json("bank", "pay", "--charge-id", charge_id)
+    await until_answer(paid, within_s=60)
 
 
 async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(system: System) -> None:
@@ -44,7 +55,7 @@ async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(syste
         (logs / f"{kind}.log").symlink_to("/dev/full")
     system.start()
     async with new_merchant(system) as merchant:
-        await _works(merchant)
+        await _works(system, merchant)
         # Now every process has something to log, and its log takes no line.
         postgres = system.pids("postgres")[0]
         os.kill(postgres, signal.SIGQUIT)
@@ -52,7 +63,7 @@ async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(syste
         assert answer.status in (200, 503)
         until(lambda: system.pids("postgres")[0] != postgres, what="PostgreSQL is started again")
         workers = system.pids("worker")
-        await _works(merchant)
+        await _works(system, merchant)
         assert system.pids("worker") == workers
         status = until(lambda: _status(system)["working"], what="a worker that works")
         assert status

@@ -1,6 +1,7 @@
 """Sheets of charges as .xlsx: what programs write into cells is read as people meant it, and nothing else is opened."""
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping
 from datetime import date, datetime, time
@@ -58,7 +59,7 @@ def by_hand(
         f'<Relationship Id="rId1" Type="{_RELS}/worksheet" Target="worksheets/sheet1.xml"/>'
         f'<Relationship Id="rId2" Type="{_RELS}/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
         "xl/sharedStrings.xml": f'<sst xmlns="{_MAIN}">{shared}</sst>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData></worksheet>',
+        "xl/worksheets/sheet1.xml": _sheet(rows),
         **(more or {}),
     }
     made = io.BytesIO()
@@ -68,13 +69,22 @@ def by_hand(
     return made.getvalue()
 
 
+def _sheet(rows: str) -> str:
+    return f'<worksheet xmlns="{_MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+
+
+def prefixed(rows: str) -> bytes:
+    """The sheet with a prefix before the name of each element, as the Open XML SDK writes it."""
+    return re.sub(r"<(/?)", r"<\1x:", _sheet(rows)).replace("xmlns=", "xmlns:x=").encode()
+
+
 def named(part: str, sheet: bytes) -> dict[str, bytes]:
-    """A sheet under a name of its own."""
+    """A sheet under a name of its own in the folder `xl`."""
     rels = (
         f'<Relationships xmlns="{_PACKAGE}/relationships">'
-        f'<Relationship Id="rId1" Type="{_RELS}/worksheet" Target="worksheets/{part}"/></Relationships>'
+        f'<Relationship Id="rId1" Type="{_RELS}/worksheet" Target="{part}"/></Relationships>'
     )
-    return {"xl/_rels/workbook.xml.rels": rels.encode(), f"xl/worksheets/{part}": sheet}
+    return {"xl/_rels/workbook.xml.rels": rels.encode(), f"xl/{part}": sheet}
 
 
 def inline(*texts: str) -> str:
@@ -179,6 +189,7 @@ SHEET_OF_LAUGHS: Final = (
     f'<!DOCTYPE worksheet [<!ENTITY a "pix">]><worksheet xmlns="{_MAIN}"><sheetData>'
     f"{inline('tipo', 'valor')}{inline('&a;', '10')}</sheetData></worksheet>"
 ).encode()
+UNCOMPUTED: Final = inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix</t></is></c><c><f>1+1</f></c></row>'
 
 
 @pytest.mark.parametrize(
@@ -194,8 +205,9 @@ SHEET_OF_LAUGHS: Final = (
         (by_hand(PIX, more={"xl/sharedStrings.xml": DTD}), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/sharedStrings.xml": LAUGHS}), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/sharedStrings.xml": DTD.decode().encode("utf-16")}), "não pôde ser lido"),
-        (by_hand(PIX, more=named("sheet1.dat", SHEET_OF_LAUGHS)), "não pôde ser lido"),
-        (by_hand(PIX, more=named("sheet1.png", SHEET_OF_LAUGHS.decode().encode("utf-16"))), "não pôde ser lido"),
+        (by_hand(PIX, more=named("worksheets/sheet1.dat", SHEET_OF_LAUGHS)), "não pôde ser lido"),
+        (by_hand(PIX, more=named("worksheets/sheet1.png", SHEET_OF_LAUGHS.decode().encode("utf-16"))),
+         "não pôde ser lido"),
         (by_hand(PIX, more={"xl/workbook.xml": b"<workbook"}), "não pôde ser lido"),
         (by_hand(PIX, how=zipfile.ZIP_BZIP2), "não pôde ser lido"),
         (by_hand(PIX, more={"xl/media/a.xml": b" " * (workbook.UNPACKED_MAX + 1)}), "grande demais por dentro"),
@@ -207,8 +219,9 @@ SHEET_OF_LAUGHS: Final = (
         (by_hand(inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix</t></is></c><c t="e"><v>#REF!</v></c>'
                  "</row>"),
          "A célula B2 tem um erro: #REF!"),
-        (by_hand(inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix</t></is></c><c><f>1+1</f></c></row>'),
-         "fórmula sem resultado na linha 2"),
+        (by_hand(UNCOMPUTED), "fórmula sem resultado na linha 2"),
+        (by_hand(PIX, more=named("charges.xml", _sheet(UNCOMPUTED).encode())), "fórmula sem resultado na linha 2"),
+        (by_hand(PIX, more=named("worksheets/sheet1.xml", prefixed(UNCOMPUTED))), "fórmula sem resultado na linha 2"),
         (by_hand('<row><c t="s"><v>7</v></c></row>'), "não pôde ser lido"),
         (by_hand('<row><c t="s"><v>0</v></c></row>', shared=f"<si><t>{'é' * (workbook.TEXT_MAX + 1)}</t></si>"),
          f"A célula A1 tem mais de {workbook.TEXT_MAX} caracteres"),

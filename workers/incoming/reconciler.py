@@ -120,4 +120,4 @@ async def _move_callbacks(context: Context, bank: str) -> None:
     """When our address has changed, tell the bank for the keys that still have the old one."""
     async with session(context.pool) as conn:
         keys = await find_callbacks_elsewhere(conn, bank=bank, url=callback_url(context), limit=_KEYS_MAX)
-    await register_keys(context, [(bank, key) for key in keys])
+    await register_keys(context, bank, keys)

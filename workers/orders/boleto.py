@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
@@ -75,12 +76,18 @@ _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
+class _TakenOver(Struct, frozen=True, gc=False):
+    reconcile: bool = False
+    """Whether a reconciliation was open when this order was placed (boleto.order_change)."""
+
+
 find_booked = sql.one("boleto.booked_of", int)
 claim = sql.many("bank_order.claim_boletos", BoletoOrder)
 
 _read_write_off = msgspec.json.Decoder(WriteOff).decode
 _read_pay = msgspec.json.Decoder(Pay).decode
 _read_redate = msgspec.json.Decoder(Redate).decode
+_read_taken_over = msgspec.json.Decoder(_TakenOver).decode
 
 Result = OrderEnded | Later | None
 """None: the order has already been settled, together with its change."""
@@ -372,5 +379,5 @@ def _to_reconcile(order: BoletoOrder, outcome: Outcome) -> bool:
     due date, the bank has a date that we do not have. And a reconciliation that was open before this order came is
     still due, unless this order closed the boleto: then nothing about it changes any more."""
     redate = order.kind == OrderKind.BOLETO_REDATE
-    before = b'"reconcile"' in order.request
+    before = _read_taken_over(order.request).reconcile
     return (bool(outcome.refused) and (redate or before)) or (redate and before)

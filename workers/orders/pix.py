@@ -113,15 +113,15 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
             plain = [
                 each
                 for each in orders
-                if each.kind in _TOGETHER and each.terms is None and b'"scenario"' not in each.request
+                if each.kind in _TOGETHER and each.terms is None and read_scenario(each.request) is None
             ]
             together = {each.order_id for each in plain}
             alone = [each for each in orders if each.order_id not in together]
             if plain:
                 begun.append(_do_together(context, plain, done, until))
         begun += [_do(context, each, done, until) for each in alone]
-        if mode is Mode.PRODUCTION and (keys := callbacks.to_register(orders)):
-            begun.append(callbacks.register(keys))
+        if mode is Mode.PRODUCTION:
+            begun += [callbacks.register(bank, keys) for bank, keys in callbacks.to_register(orders).items()]
         return begun
 
     return await run_batched(
@@ -335,49 +335,50 @@ def callback_url(context: Context) -> str:
 
 
 class _CallbackKeys:
-    """Registers our callback beside the orders, one call at a time: at a bank that does not answer this call, there
-    would be as many calls under way as orders, and no cob would be registered. A failure is only logged: the reconciler
-    asks in any case, and a later order for the key tries again."""
+    """Registers our callback beside the orders, one call at a time per bank: at a bank that does not answer this call,
+    there would be as many calls under way as orders, and no cob would be registered. A failure is only logged: the
+    reconciler asks in any case, and a later order for the key tries again."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._clock = asyncio.get_running_loop().time
-        self._under_way = False
-        self._rest_until: dict[tuple[str, str], float] = {}  # keys that the bank did not take
+        self._under_way: set[str] = set()
+        self._rest_until: dict[tuple[str, str], float] = {}  # (bank, key) that the bank did not take
 
-    def to_register(self, orders: Sequence[PixOrder]) -> list[tuple[str, str]]:
-        """Keys, each after its bank's code, for which the bank does not call back yet; none during a call."""
-        if self._under_way:
-            return []
-        url = callback_url(self._context)
+    def to_register(self, orders: Sequence[PixOrder]) -> dict[str, list[str]]:
+        """Keys for which their bank does not call back yet, by bank; none of a bank during a call to it."""
+        url, now = callback_url(self._context), self._clock()
         unknown = {
             (order.bank, read_cob(order.request).pix_key)
             for order in orders
             if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
         }
-        now = self._clock()
-        return sorted(key for key in unknown if self._rest_until.get(key, now) <= now)[:_KEYS_MAX]
+        keys: dict[str, list[str]] = {}
+        for bank, key in sorted(unknown):
+            if bank not in self._under_way and self._rest_until.get((bank, key), now) <= now:
+                keys.setdefault(bank, []).append(key)
+        return {bank: some[:_KEYS_MAX] for bank, some in keys.items()}
 
-    async def register(self, keys: Sequence[tuple[str, str]]) -> None:
-        taken: list[tuple[str, str]] = []
-        self._under_way = True
+    async def register(self, bank: str, keys: Sequence[str]) -> None:
+        taken: list[str] = []
+        self._under_way.add(bank)
         try:
-            taken = await register_keys(self._context, keys)
+            taken = await register_keys(self._context, bank, keys)
         except Exception as error:
             _log.info("bank_callback_not_registered", error=type(error).__name__)
         finally:
-            self._under_way = False
+            self._under_way.discard(bank)
             now = self._clock()
-            resting = {key: until for key, until in self._rest_until.items() if until > now}
-            self._rest_until = resting | dict.fromkeys(set(keys) - set(taken), now + _KEYS_REST_S)
+            resting = {at: until for at, until in self._rest_until.items() if until > now}
+            self._rest_until = resting | {(bank, key): now + _KEYS_REST_S for key in set(keys) - set(taken)}
 
 
-async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Register our callback for these keys, each after its bank's code; stores and returns those the bank confirmed.
-    A refused key keeps no other from being registered; after a call without an answer no more are made."""
+async def register_keys(context: Context, bank: str, keys: Sequence[str]) -> list[str]:
+    """Register our callback for these keys at their bank; stores and returns those that the bank confirmed. A refused
+    key keeps no other from being registered; after a call without an answer no more are made."""
     url = callback_url(context)
     taken = []
-    for bank, key in keys:
+    for key in keys:
         try:
             async with asyncio.timeout(CALL_S):
                 answer = await context.banks.production[bank].pix.register_callback(key, url)
@@ -391,7 +392,7 @@ async def register_keys(context: Context, keys: Sequence[tuple[str, str]]) -> li
         async with session(context.pool) as conn:
             if isinstance(answer, Done):
                 await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
-                taken.append((bank, key))
+                taken.append(key)
             else:  # the key's next order asks again; the reconciler would ask each round, and for no other key
                 await callback_refused(conn, bank=bank, pix_key=key)
     return taken

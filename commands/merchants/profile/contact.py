@@ -36,13 +36,13 @@ def read_contact(phone: str, email: str, *, whatsapp: bool) -> Contact:
     bare = _MARKS.sub("", phone)
     if _HERE.fullmatch(bare):
         bare = f"+55{bare}"
-    if bare and not _ANYWHERE.fullmatch(bare):
+    if (bare or whatsapp) and not _ANYWHERE.fullmatch(bare):
         wrong["phone"] = "must be a telephone with its area code"
     if email and not is_mail_address(email):
         wrong["email"] = "must be an e-mail address"
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    return Contact(bare, whatsapp and bool(bare), email)
+    return Contact(bare, whatsapp, email)
 
 
 async def set_contact(conn: Connection, account_id: UUID, contact: Contact) -> None:

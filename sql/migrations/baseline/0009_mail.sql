@@ -95,7 +95,6 @@ CREATE TABLE notice (
     facts        jsonb NOT NULL,
     -- E-mail: the sending worker holds a lease until mail_after; mailed_at marks it as done.
     mail_after   timestamptz NOT NULL,
-    mail_tries   integer NOT NULL DEFAULT 0,
     mailed_at    timestamptz
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 100000,

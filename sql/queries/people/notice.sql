@@ -25,7 +25,7 @@ WITH due AS (
     FOR UPDATE SKIP LOCKED
 )
 UPDATE notice AS n
-SET mail_after = :lease_until::timestamptz, mail_tries = n.mail_tries + 1
+SET mail_after = :lease_until::timestamptz
 FROM due
 WHERE n.notice_id = due.notice_id
 RETURNING n.notice_id, n.account_id, n.test, n.kind, n.event_type, n.endpoint_id, n.at, n.facts;

@@ -1,5 +1,6 @@
 """`quita cell` beside a running system: a cell is added, served, paid into, listed, and stopped with its server."""
 
+import argparse
 import json
 import time
 from typing import Any
@@ -9,6 +10,9 @@ import asyncpg
 import httpx
 import pytest
 
+from cli.cells.choose import enter
+from runtime.cells.number import HOME, current_cell, in_cell
+from runtime.ids import new_id
 from tests.support.boleto_merchant import BOLETO, boleto_body
 from tests.support.cells import second_server
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
@@ -124,6 +128,13 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
         without = system.quita("status", "--cell", "all", "--json")
         assert (without.returncode, list(json.loads(without.stdout)["away"])) == (1, ["bela"])
         second.restart()
+
+
+def test_home_is_chosen_by_its_name_whichever_cell_made_an_id() -> None:
+    with in_cell(1):
+        charge_id = new_id()
+    enter(argparse.Namespace(cell="home", charge_id=charge_id))
+    assert current_cell() == HOME
 
 
 async def test_numbers_of_a_new_installation_are_homes_alone(servers: Any) -> None:

@@ -8,16 +8,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from runtime.cells.directory import Addresses, seal_addresses
 from runtime.local.embedded import free_port
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal, read_keys
 from runtime.servers.sealing_keys import WrongKey, check_keys
-from tests.support.database import own_database
+from tests.support.banking import settings_for
+from tests.support.database import own_database, owner_of
 from tests.support.system import ROOT, until
+from workers.cells import end_when_moved
 
 ONE, TWO, THREE = "11" * 32, "22" * 32, "33" * 32
 
@@ -134,3 +139,26 @@ async def test_neither_api_nor_worker_starts_with_another_key(
     said = next(json.loads(each) for each in out.read_text().splitlines() if '"not_started"' in each)
     assert said["error"] == "WrongKey"
     assert TWO not in out.read_text() + worker.stderr
+
+
+async def test_a_worker_that_could_not_read_the_directory_still_learns_that_its_cell_moved(
+    servers: Any, url: str
+) -> None:
+    here, there = Addresses("postgresql://here", ""), Addresses("postgresql://there", "")
+    settings = replace(settings_for(DATABASE_URL=url, SECRET_KEY=ONE), cell=1, database_url=here.database_url)
+    stopping, home = asyncio.Event(), await asyncpg.connect(owner_of(servers, url))
+    unread = seal_addresses(here, 1, Seal(read_keys(f"2:{TWO}")))
+    await home.execute(
+        "INSERT INTO cell (number, name, addresses_sealed, added_at) VALUES (1, 'ala', $1, now())", unread
+    )
+    with capture_logs() as said:
+        watching = asyncio.create_task(end_when_moved(settings, stopping))
+        async with asyncio.timeout(60):
+            while not any(each["event"] == "directory_not_read" for each in said):
+                assert not watching.done(), watching.exception()
+                await asyncio.sleep(0.02)
+            sealed = seal_addresses(there, 1, Seal(read_keys(ONE)))
+            await home.execute("UPDATE cell SET addresses_sealed = $1", sealed)
+            await watching
+    assert stopping.is_set()
+    await home.close()

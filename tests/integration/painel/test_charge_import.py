@@ -342,6 +342,9 @@ def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
         (row,) = read_sheet(raw)
         assert (row.number, row.fields["kind"], row.fields["description"]) == (2, "pix", "Açaí"), raw
         assert row.fields["amount"] in ("1.234,56", "1234,56")
+    for empty in (b"\r\n", b",,,\n", b"  \n,\n"):
+        (row,) = read_sheet(empty + b"tipo,valor\npix,10\n")
+        assert (row.number, row.fields["amount"]) == (empty.count(b"\n") + 2, "10"), empty
     for day in (b"1/2/2030", b"01/02/30", b"2030-02-01"):
         (row,) = read_sheet(b"tipo,valor,vencimento,CPF/CNPJ\nBoleto com Pix,10," + day + b",123\n")
         assert (row.fields["kind"], row.fields["due_date"]) == ("boleto_hibrido", "2030-02-01")

@@ -52,7 +52,7 @@ async def test_it_is_taken_back_by_leaving_it_empty_and_is_in_the_audit_log(shop
     shown = await owner.opened(f"/pagar/{doc.public_id}")
     assert "+351912345678" in shown.text
     assert "wa.me" not in shown.html
-    assert await said(owner, phone="", whatsapp="yes", contact_email="") == 303
+    assert await said(owner, phone="", contact_email="") == 303
     assert "Fale com" not in (await owner.opened(f"/pagar/{doc.public_id}")).text
     assert "Mudou o contato que os pagadores veem" in (await owner.opened("/painel/auditoria")).text
 
@@ -60,6 +60,7 @@ async def test_it_is_taken_back_by_leaving_it_empty_and_is_in_the_audit_log(shop
 @pytest.mark.parametrize(
     "fields",
     [{"phone": "98765-4321"}, {"phone": "0800 123"}, {"phone": "javascript:alert(1)"}, {"phone": "1" * 30},
+     {"phone": "", "whatsapp": "yes"},
      {"contact_email": "a@b"}, {"contact_email": "<b>@x.example"}, {"contact_email": "x?subject=a@b.example, c"}],
 )  # fmt: skip
 async def test_what_nobody_could_be_reached_by_is_refused_beside_its_field(shop: Any, fields: dict[str, Any]) -> None:

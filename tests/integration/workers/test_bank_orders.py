@@ -478,15 +478,15 @@ async def test_a_key_whose_address_the_bank_refuses_keeps_no_other_from_being_re
     context = Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
         "banks": Banks(context.banks.sandbox, {BANK: cast(Bank, Choosing())})
     })  # fmt: skip
-    keys = [(BANK, "gone"), (BANK, "kept")]
+    keys = ["gone", "kept"]
     elsewhere = "SELECT pix_key FROM bank_callback WHERE pix_key = ANY($1) AND url <> $2"
-    for _, key in keys:
+    for key in keys:
         await context.pool.execute("INSERT INTO bank_callback VALUES ($1, $2, 'http://before', now())", BANK, key)
-    assert await register_keys(context, keys) == [(BANK, "kept")]
-    assert await context.pool.fetch(elsewhere, ["gone", "kept"], callback_url(context)) == []
+    assert await register_keys(context, BANK, keys) == ["kept"]
+    assert await context.pool.fetch(elsewhere, keys, callback_url(context)) == []
     asked.clear()
     silent.set()
-    assert await register_keys(context, keys) == []
+    assert await register_keys(context, BANK, keys) == []
     assert asked == ["gone"]
 
 

@@ -66,6 +66,7 @@ async def ordered(
     hybrid: bool = False,
     cents: int = 5000,
     terms: PaymentTerms | None = None,
+    description: str | None = None,
 ) -> RegistrationOrder:
     """An order to register a boleto, as the API writes it."""
     charge_id = new_id()
@@ -76,7 +77,7 @@ async def ordered(
         kind="boleto_hibrido" if hybrid else "boleto", amount_cents=cents, due_on=today() + timedelta(days=10),
         terms=terms,
         payer_sealed=context.seal.seal(msgspec.json.encode(PAYER), CHARGE_PAYER, charge_id), payer_document_hash=None,
-        external_id="PEDIDO 7", description=None,
+        external_id="PEDIDO 7", description=description,
     )  # fmt: skip
     now, (_, control) = to_millisecond(utc_now()), parse_number(number or new_number())
     order = compose_boleto(
@@ -220,13 +221,14 @@ async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
 async def test_a_strangers_boleto_under_our_number_is_not_touched(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await ordered(context, await make_account(pool))
+    order = await ordered(context, await make_account(pool), description="reconcile")  # a text is no flag of ours
     stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks.production[BANK].boletos.register_boleto(stranger)
     await worker.drain()
     refused = await pool.fetchrow(ever("SELECT state, outcome FROM bank_order WHERE order_id = $1"), order.order_id)
     assert refused is not None
     assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
+    assert await orders_of(pool, order) == [("boleto_register", "refused")]
 
     other = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(

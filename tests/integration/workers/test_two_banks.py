@@ -81,6 +81,24 @@ async def _told(context: Context, code: str, charge_id: UUID) -> None:
         assert await store_hints(conn, pix_hints(body), bank=code, now=utc_now()) == 1
 
 
+async def test_a_bank_that_does_not_answer_keeps_no_key_of_another_from_being_registered(
+    context: Context, banks: dict[str, RunningBank]
+) -> None:
+    made = await context.banks.production[BANK].pix.create_locations(2)
+    assert isinstance(made, Done)
+    account = await make_account(context.pool)
+    for code, location in zip((BANK, OTHER), made.value, strict=True):
+        await make_charges(context.pool, account, [location], test=False, bank=code)
+    banks[BANK].wire.fault = "error500"
+    try:
+        await drain_orders(context, Mode.PRODUCTION)
+    finally:
+        banks[BANK].wire.fault = "up"
+    assert asked(banks[BANK], f"PUT /pix/v2/webhook/{account}") == 1
+    known = "SELECT bank FROM bank_callback WHERE pix_key = $1"
+    assert [row["bank"] for row in await context.pool.fetch(known, str(account))] == [OTHER]
+
+
 async def test_each_bank_is_reconciled_for_itself(context: Context, banks: dict[str, RunningBank]) -> None:
     await reconcile(context, OTHER)
     await reconcile_boletos(context, OTHER)

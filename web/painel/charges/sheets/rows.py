@@ -113,7 +113,9 @@ def _check_widths(lines: Sequence[Sequence[Value]], at: int) -> None:
 
 def _read_csv(raw: bytes) -> list[list[str]]:
     text = _text(raw)
-    separator = ";" if text.partition("\n")[0].count(";") >= text.partition("\n")[0].count(",") else ","
+    # The headings' line: lines before it may be empty, or have separators alone, as spreadsheets write empty rows.
+    headings = next((line for line in io.StringIO(text, newline=None) if any(map(str.isalnum, line))), "")
+    separator = ";" if headings.count(";") >= headings.count(",") else ","
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
     except csv.Error as error:

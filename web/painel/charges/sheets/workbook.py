@@ -33,6 +33,7 @@ _SIGNIFICANT: Final = 15
 """Digits that Excel keeps and shows: 0.1+0.2 is 0.3 to the person who typed it."""
 _ZEROS: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
 _LITERAL: Final = re.compile(r'\\.|"[^"]*"')
+_FORMULA: Final = re.compile(rb"<(?:[\w.-]+:)?f[\s/>]")
 _OLE: Final = b"\xd0\xcf\x11\xe0"
 _UNREADABLE: Final = "O arquivo .xlsx não pôde ser lido: salve-o de novo, como .xlsx ou como CSV."
 _OTHER_KINDS: Final = {
@@ -81,11 +82,12 @@ def _checked(raw: bytes) -> bool:
             for part in parts:
                 if part.flag_bits & 1 or part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                     raise SheetFault(_UNREADABLE)
-                # Every part is searched, because any part may be a sheet. Without NULs, UTF-16 reads like ASCII.
+                # Every part is searched, because any part may be a sheet, whatever its name. Without NULs, UTF-16 reads
+                # like ASCII.
                 text = book.read(part).replace(b"\0", b"")
                 if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
                     raise SheetFault(_UNREADABLE)
-                formulas = formulas or ("/worksheets/" in part.filename and b"<f" in text)
+                formulas = formulas or _FORMULA.search(text) is not None
             return formulas
     except SheetFault:
         raise
