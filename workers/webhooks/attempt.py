@@ -11,8 +11,8 @@ import aiohttp
 
 from workers.webhooks.guarded_connection import BlockedAddress, BrokenAnswer, connection_was_kept
 
-_READ_BYTES = 16 * 1024
-_KEEP_BYTES = 1024
+_READ_BYTES_MAX = 16 * 1024
+_KEPT_BYTES_MAX = 1024
 _READ_S = 2.0
 _STALE_S = 1.0
 
@@ -73,16 +73,16 @@ async def _read_start(response: aiohttp.ClientResponse) -> bytes:
     read_bytes = 0
     try:
         if content.is_eof():  # the body came with the head, as nearly always
-            kept += content.read_nowait(_READ_BYTES)[:_KEEP_BYTES]
+            kept += content.read_nowait(_READ_BYTES_MAX)[:_KEPT_BYTES_MAX]
         else:
             async with asyncio.timeout(_READ_S):
-                while read_bytes < _READ_BYTES and not content.at_eof():
-                    chunk = await content.read(_READ_BYTES - read_bytes)
+                while read_bytes < _READ_BYTES_MAX and not content.at_eof():
+                    chunk = await content.read(_READ_BYTES_MAX - read_bytes)
                     read_bytes += len(chunk)
-                    kept += chunk[: _KEEP_BYTES - len(kept)]
+                    kept += chunk[: _KEPT_BYTES_MAX - len(kept)]
     except (aiohttp.ClientError, OSError, ValueError):
         pass
-    return bytes(kept).replace(b"\0", b"").decode("utf-8", "replace").encode()[:_KEEP_BYTES]
+    return bytes(kept).replace(b"\0", b"").decode("utf-8", "replace").encode()[:_KEPT_BYTES_MAX]
 
 
 def _error_outcome(error: BaseException) -> str:

@@ -144,7 +144,7 @@ class WebhookDispatcher:
         # Lanes at their concurrency that may have more due, and the number in flight at which to look at them again: a
         # claim for each request that ended would cost more than the request.
         self._saturated: dict[LaneKey, int] = {}
-        self._is_short = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
+        self._lacks_capacity = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
         self._timers: set[int] = set()
         self._stopping = False
         self._claim_lock = asyncio.Lock()
@@ -161,7 +161,7 @@ class WebhookDispatcher:
             if self._stopping:
                 return 0
             if self._capacity() <= 0:
-                self._is_short = True
+                self._lacks_capacity = True
                 return 0
             claimed = await self._claim_page(self._context.now())
             if claimed or not self._has_backlog or (from_start and self._scan_after == _BEFORE_ALL):
@@ -208,7 +208,7 @@ class WebhookDispatcher:
             if free <= limit:
                 self._saturated[key] = lane.concurrency * 3 // 4
             else:
-                self._is_short = True
+                self._lacks_capacity = True
         for due in claimed:
             self._start_delivery(due, leased_until)
         return len(claimed)
@@ -317,12 +317,12 @@ class WebhookDispatcher:
     def _count_as_stored(self, delivery_id: UUID) -> None:
         """The delivery no longer counts as unstored: its result is stored, or its receiver takes long."""
         self._unstored.discard(delivery_id)
-        self._wake_if_short()
+        self._wake_if_room_again()
 
-    def _wake_if_short(self) -> None:
+    def _wake_if_room_again(self) -> None:
         # Only with half of the capacity free: a claim costs the same for one delivery as for many.
-        if self._is_short and len(self._unstored) <= _UNSTORED_MAX // 2:
-            self._is_short = False
+        if self._lacks_capacity and len(self._unstored) <= _UNSTORED_MAX // 2:
+            self._lacks_capacity = False
             self._wake_soon()
 
     def _wake_soon(self) -> None:
@@ -337,7 +337,7 @@ class WebhookDispatcher:
             self._wake_soon()
         if not self._in_flight[lane]:
             del self._in_flight[lane]
-        self._wake_if_short()
+        self._wake_if_room_again()
 
     async def _send(self, due: DueDelivery, now: datetime) -> ReceiverAnswer:
         context = self._context
