@@ -56,57 +56,57 @@ class Batcher(Generic[Item, Outcome]):
         self._waiting.append((item, future))
         if self._lanes_free:
             self._lanes_free -= 1
-            task = asyncio.create_task(self._run())
+            task = asyncio.create_task(self._flush_waiting())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return future
 
-    async def _run(self) -> None:
+    async def _flush_waiting(self) -> None:
         # A task starts in the loop's next iteration, so its first batch has all items of this iteration.
         try:
             while self._waiting:
-                await self._gather()
+                await self._await_more()
                 batch, self._waiting = self._waiting[: self._batch_max], self._waiting[self._batch_max :]
                 if batch:  # another lane may have taken the items that both waited for
-                    await self._serve(batch)
+                    await self._flush_batch(batch)
         finally:
             self._lanes_free += 1
 
-    async def _gather(self) -> None:
+    async def _await_more(self) -> None:
         """Wait until a turn of the loop brings no more items, or the batch is full."""
-        seen = 0
-        while seen < len(self._waiting) < self._batch_max:
-            seen = len(self._waiting)
+        waiting_before = 0
+        while waiting_before < len(self._waiting) < self._batch_max:
+            waiting_before = len(self._waiting)
             await asyncio.sleep(0)
 
-    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
+    async def _flush_batch(self, batch: list[tuple[Item, asyncio.Future[Outcome]]]) -> None:
         clock = asyncio.get_running_loop().time
-        until = clock() + self._alone_s
+        retry_deadline = clock() + self._alone_s
         try:
             outcomes = await self._flush([item for item, _ in batch])
         except self._alone_again as error:
             if len(batch) == 1:
-                _settle(batch[0][1], error)
+                _resolve(batch[0][1], error)
                 return
             for item, future in batch:
-                if clock() >= until:
-                    _settle(future, TimeoutError("not retried in time"))
+                if clock() >= retry_deadline:
+                    _resolve(future, TimeoutError("not retried in time"))
                     continue
                 try:
                     (outcome,) = await self._flush([item])
-                except Exception as alone:
-                    outcome_or_error: Outcome | BaseException = alone
+                except Exception as retry_error:
+                    outcome_or_error: Outcome | BaseException = retry_error
                 else:
                     outcome_or_error = outcome
-                _settle(future, outcome_or_error)
+                _resolve(future, outcome_or_error)
         except BaseException as error:
             for _, future in batch:
-                _settle(future, error)
+                _resolve(future, error)
             if not isinstance(error, Exception):
                 raise
         else:
             for (_, future), outcome in zip(batch, outcomes, strict=True):
-                _settle(future, outcome)
+                _resolve(future, outcome)
 
     async def close(self) -> None:
         """Wait until everything accepted has been flushed."""
@@ -114,7 +114,7 @@ class Batcher(Generic[Item, Outcome]):
             await asyncio.wait(self._tasks)
 
 
-def _settle(future: "asyncio.Future[Outcome]", outcome: Outcome | BaseException) -> None:
+def _resolve(future: "asyncio.Future[Outcome]", outcome: Outcome | BaseException) -> None:
     if future.done():
         return
     if isinstance(outcome, BaseException):

@@ -25,20 +25,20 @@ class _Randomness:
 
     def __init__(self) -> None:
         self._block = b""
-        self._at = 0
+        self._offset = 0
 
     def take(self, count: int) -> bytes:
-        if self._at + count > len(self._block):
-            self._block, self._at = os.urandom(_BLOCK), 0
-        start = self._at
-        self._at = start + count
-        return self._block[start : self._at]
+        if self._offset + count > len(self._block):
+            self._block, self._offset = os.urandom(_BLOCK), 0
+        start = self._offset
+        self._offset = start + count
+        return self._block[start : self._offset]
 
     def forget(self) -> None:
-        self._block, self._at = b"", 0
+        self._block, self._offset = b"", 0
 
 
-class _Neighbours:
+class _NeighbourTokens:
     """Tokens whose first three bytes are the cell and twelve random bits, which a thousand tokens of one process share.
 
     In a large index each wholly random key changes another page, and after a checkpoint the log holds that page whole;
@@ -46,28 +46,28 @@ class _Neighbours:
     """
 
     def __init__(self) -> None:
-        self._shared, self._left = 0, 0
+        self._shared_bits, self._tokens_left = 0, 0
 
     def take(self) -> bytes:
-        if not self._left:
-            self._shared, self._left = int.from_bytes(_take(2)) & 0xFFF, 1024
-        self._left -= 1
-        return (current_cell() << 12 | self._shared).to_bytes(3) + _take(13)
+        if not self._tokens_left:
+            self._shared_bits, self._tokens_left = int.from_bytes(_random_bytes(2)) & 0xFFF, 1024
+        self._tokens_left -= 1
+        return (current_cell() << 12 | self._shared_bits).to_bytes(3) + _random_bytes(13)
 
     def forget(self) -> None:
-        self._left = 0
+        self._tokens_left = 0
 
 
 _randomness = _Randomness()
-_take = _randomness.take
-_neighbours = _Neighbours()
+_random_bytes = _randomness.take
+_neighbour_tokens = _NeighbourTokens()
 os.register_at_fork(after_in_child=_randomness.forget)
-os.register_at_fork(after_in_child=_neighbours.forget)
+os.register_at_fork(after_in_child=_neighbour_tokens.forget)
 
 
 def new_id() -> UUID:
     """A UUIDv7: 48 bits of milliseconds, 12 of the cell, 62 random. New rows go to the right edge of an index."""
-    random = int.from_bytes(_take(8)) & 0x3FFF_FFFF_FFFF_FFFF
+    random = int.from_bytes(_random_bytes(8)) & 0x3FFF_FFFF_FFFF_FFFF
     number = (time.time_ns() // 1_000_000) << 80 | 0x7 << 76 | current_cell() << 64 | 0x2 << 62 | random
     return _uuid(number.to_bytes(16))  # type: ignore[arg-type]  # this one takes bytes
 
@@ -79,7 +79,7 @@ def first_id(at: datetime) -> UUID:
 
 def new_token() -> str:
     """128 random bits as 22 URL-safe characters: nothing about the owner or the time can be read from it."""
-    return _url_safe(_take(16))
+    return _url_safe(_random_bytes(16))
 
 
 def page_token() -> str:
@@ -87,7 +87,7 @@ def page_token() -> str:
 
     It reveals neither its owner nor its time, only its cell, and whether one process made it soon after another token.
     """
-    return _url_safe(_neighbours.take())
+    return _url_safe(_neighbour_tokens.take())
 
 
 def ordered_token() -> str:
@@ -95,5 +95,5 @@ def ordered_token() -> str:
     return _url_safe(new_id().bytes)
 
 
-def _url_safe(sixteen: bytes) -> str:
-    return b2a_base64(sixteen, newline=False).translate(_URL_SAFE)[:22].decode()
+def _url_safe(raw: bytes) -> str:
+    return b2a_base64(raw, newline=False).translate(_URL_SAFE)[:22].decode()

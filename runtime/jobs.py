@@ -42,11 +42,11 @@ LANES = (
 QUEUE = "quita:jobs"
 POLL_S = 0.5
 """How often a worker reads the queue, where jobs and crons wait."""
-_WOKEN = f"{QUEUE}:woken"
+_WOKEN_LANES_KEY = f"{QUEUE}:woken"
 _JOB_KEPT_MS = 86_400_000
 _WAIT_S_MIN = 0.001  # 0 would be for ever
 _COALESCED_S = 0.002
-_PAUSE_S = 0.2
+_FAILURE_PAUSE_S = 0.2
 """The pause after a wake-up that failed: Redis is away, and asking it more often helps nobody."""
 _SOCKET_S = 2.0
 
@@ -73,17 +73,17 @@ class Jobs:
 
     def __init__(self, redis: Redis) -> None:
         self._script = redis.register_script(_ENQUEUE)
-        self._again: dict[str, bool] = {}  # lanes being asked for; True: asked for once more meanwhile
+        self._woken_again: dict[str, bool] = {}  # lanes being asked for; True: asked for once more meanwhile
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
     def wake(self, lane: str) -> None:
         """Have a worker run this lane. Never waits, never raises; simultaneous calls for one lane become one."""
-        if lane in self._again:
-            self._again[lane] = True
+        if lane in self._woken_again:
+            self._woken_again[lane] = True
         elif not self._stopped:
-            self._again[lane] = False
-            task = asyncio.create_task(self._wake(lane))
+            self._woken_again[lane] = False
+            task = asyncio.create_task(self._enqueue_while_woken(lane))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -98,27 +98,27 @@ class Jobs:
     async def enqueue(self, lane: str) -> bool:
         """Put the lane's job into the queue; False when Redis is away."""
         now_ms = _now_ms()
-        keys = (QUEUE, job_key_prefix + lane, _WOKEN)
+        keys = (QUEUE, job_key_prefix + lane, _WOKEN_LANES_KEY)
         job = serialize_job(lane, (), {}, None, now_ms, serializer=msgspec.msgpack.encode)
         try:
             await self._script(keys=keys, args=(now_ms, lane, job, _JOB_KEPT_MS))
-        except REDIS_UNAVAILABLE as gone:
-            _log.debug("job_not_enqueued", lane=lane, error=type(gone).__name__)
+        except REDIS_UNAVAILABLE as error:
+            _log.debug("job_not_enqueued", lane=lane, error=type(error).__name__)
             return False
         except Exception:
             _log.exception("enqueue_failed", lane=lane)
             return False
         return True
 
-    async def _wake(self, lane: str) -> None:
+    async def _enqueue_while_woken(self, lane: str) -> None:
         try:
             while True:
-                self._again[lane] = False
-                await asyncio.sleep(_COALESCED_S if await self.enqueue(lane) else _PAUSE_S)
-                if not self._again[lane] or self._stopped:
+                self._woken_again[lane] = False
+                await asyncio.sleep(_COALESCED_S if await self.enqueue(lane) else _FAILURE_PAUSE_S)
+                if not self._woken_again[lane] or self._stopped:
                     return
         finally:
-            del self._again[lane]
+            del self._woken_again[lane]
 
 
 class QueueRedis(ArqRedis):
@@ -141,7 +141,7 @@ class QueueRedis(ArqRedis):
     async def zrangebyscore(self, *args: Any, **kwargs: Any) -> Any:
         began = time.monotonic()
         while (left_s := began + POLL_S - time.monotonic()) > _WAIT_S_MIN:
-            if woken := await cast("Awaitable[Any]", self.blpop([_WOKEN], timeout=cast("int", left_s))):
+            if woken := await cast("Awaitable[Any]", self.blpop([_WOKEN_LANES_KEY], timeout=cast("int", left_s))):
                 self.run_now(woken[1].decode())
             self.read_at = time.monotonic()
         return await super().zrangebyscore(*args, **kwargs | {"max": _now_ms()})  # arq's "max" is from before the wait

@@ -27,12 +27,12 @@ import structlog
 
 from runtime.tracing.ids import sampled
 
-_PLACES = 30
-_REASON = 300
+_FRAMES_MAX = 30
+_REASON_CHARS_MAX = 300
 _PIPE_BYTES = 4096
 """The bytes that a ready pipe takes without waiting (PIPE_BUF)."""
-_QUOTES_DATA = "22"  # the SQLSTATE class of data exceptions
-_QUIET = {
+_DATA_EXCEPTION_CLASS = "22"  # the SQLSTATE class of data exceptions
+_LIBRARY_LEVELS = {
     "arq": logging.ERROR,  # arq logs each job that it runs
     "asyncio": logging.ERROR,
     "asyncpg": logging.ERROR,  # asyncpg repeats an outage of PostgreSQL
@@ -49,7 +49,7 @@ def setup(process_name: str, *, traced: float | None = None) -> None:
     `traced` is the share of traces that are recorded, if any are: a line with a request_id then names its trace.
     """
 
-    def stamp(_: object, level: str, fields: _Fields) -> dict[str, Any]:
+    def add_head(_: object, level: str, fields: _Fields) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         level = "error" if level == "exception" else level
         head: dict[str, Any] = {"ts": now, "level": level, "process": process_name, "event": fields.pop("event", "")}
@@ -66,22 +66,22 @@ def setup(process_name: str, *, traced: float | None = None) -> None:
                 }
             )
 
-    def join(_: object, __: str, fields: _Fields) -> _Fields:
+    def add_trace_id(_: object, __: str, fields: _Fields) -> _Fields:
         request_id = fields.get("request_id")
         if traced is not None and isinstance(request_id, str) and (ids := sampled(request_id, traced)) is not None:
             fields["trace_id"] = ids.trace
         return fields
 
     stderr = Lines(2)
-    joined = [] if traced is None else [join]
+    trace_processors = [] if traced is None else [add_trace_id]
     structlog.configure(
-        processors=[structlog.contextvars.merge_contextvars, *joined, _explain, stamp, render],
+        processors=[structlog.contextvars.merge_contextvars, *trace_processors, _add_error, add_head, render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: stderr,
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
-    for name, level in _QUIET.items():
+    logging.basicConfig(handlers=[_LibraryHandler()], level=logging.WARNING, force=True)
+    for name, level in _LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(level)
 
 
@@ -91,68 +91,68 @@ class Lines:
     def __init__(self, descriptor: int) -> None:
         self.lost = 0
         self._descriptor = descriptor
-        self._torn = False
-        self._ready = select.poll()
-        self._ready.register(descriptor, select.POLLOUT)
+        self._is_mid_line = False
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
 
     def msg(self, line: bytes) -> None:
-        head = b"\n" if self._torn else b""
+        head = b"\n" if self._is_mid_line else b""
         if self.lost:
             head += _encoder.encode({"level": "error", "event": "log_lines_lost", "lines": self.lost}) + b"\n"
-        if self._written(head + line + b"\n"):
-            self.lost, self._torn = 0, False
+        if self._write_block(head + line + b"\n"):
+            self.lost, self._is_mid_line = 0, False
         else:
             self.lost += 1
 
     log = debug = info = warning = error = critical = exception = msg
 
-    def _written(self, block: bytes) -> bool:
+    def _write_block(self, block: bytes) -> bool:
         view = memoryview(block)
         try:
             while view:
-                if not self._ready.poll(0):
+                if not self._poll.poll(0):
                     return False
-                taken = os.write(self._descriptor, view[:_PIPE_BYTES])
-                view, self._torn = view[taken:], True
+                written_bytes = os.write(self._descriptor, view[:_PIPE_BYTES])
+                view, self._is_mid_line = view[written_bytes:], True
         except OSError:
             return False
         return True
 
 
-class _Forward(logging.Handler):
+class _LibraryHandler(logging.Handler):
     """Writes lines of libraries, in the same shape. Their arguments are left out: they may hold personal data."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        fields = {"logger": record.name, "message": str(record.msg)[:_REASON], "exc_info": record.exc_info}
+        fields = {"logger": record.name, "message": str(record.msg)[:_REASON_CHARS_MAX], "exc_info": record.exc_info}
         structlog.get_logger().log(record.levelno, "library", **fields)
 
 
-def _explain(_: object, level: str, fields: _Fields) -> _Fields:
-    given = fields.pop("exc_info", None)
-    if not given:
+def _add_error(_: object, level: str, fields: _Fields) -> _Fields:
+    exc_info = fields.pop("exc_info", None)
+    if not exc_info:
         return fields
     error: BaseException | None
     trace: TracebackType | None
-    if isinstance(given, BaseException):
-        error, trace = given, given.__traceback__
+    if isinstance(exc_info, BaseException):
+        error, trace = exc_info, exc_info.__traceback__
     else:
-        _type, error, trace = given if isinstance(given, tuple) else sys.exc_info()
+        _type, error, trace = exc_info if isinstance(exc_info, tuple) else sys.exc_info()
     if error is None:
         return fields
     fields["error"] = type(error).__name__
     fields["reason"] = _reason(error)
     fields["trace"] = [
         f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(trace)[-_PLACES:]
+        for frame in traceback.extract_tb(trace)[-_FRAMES_MAX:]
     ]
     return fields
 
 
 def _reason(error: BaseException) -> str:
     sqlstate = getattr(error, "sqlstate", None)
-    if isinstance(sqlstate, str) and sqlstate.startswith(_QUOTES_DATA):
+    if isinstance(sqlstate, str) and sqlstate.startswith(_DATA_EXCEPTION_CLASS):
         return f"SQLSTATE {sqlstate}"
-    return str(error.args[0])[:_REASON] if error.args else ""
+    return str(error.args[0])[:_REASON_CHARS_MAX] if error.args else ""
 
 
 class AccessLog:
@@ -167,11 +167,11 @@ class AccessLog:
 
     def __init__(self, descriptor: int = 1, *, traced: float | None = None) -> None:
         self.dropped = 0
-        self._traced = traced
+        self._traced_share = traced
         self._descriptor = descriptor
         self._lines: list[bytes] = []
-        self._bytes = 0
-        self._full = asyncio.Event()
+        self._lines_bytes = 0
+        self._flush_now = asyncio.Event()
         self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
@@ -180,24 +180,24 @@ class AccessLog:
 
     def write(self, line: bytes) -> None:
         """Take one line, given without its newline."""
-        if self._bytes > self._BYTES_MAX:
+        if self._lines_bytes > self._BYTES_MAX:
             self.dropped += 1
             return
         self._lines.append(line)
-        self._bytes += len(line) + 1
-        if self._bytes >= self._FLUSH_BYTES:
-            self._full.set()
+        self._lines_bytes += len(line) + 1
+        if self._lines_bytes >= self._FLUSH_BYTES:
+            self._flush_now.set()
 
     def trace_of(self, request_id: str) -> str:
         """The field that names the request's trace in its line; nothing where the trace is not recorded."""
-        if self._traced is None or (ids := sampled(request_id, self._traced)) is None:
+        if self._traced_share is None or (ids := sampled(request_id, self._traced_share)) is None:
             return ""
         return f'"trace_id":"{ids.trace}",'
 
     async def stop(self) -> None:
         """Write what is left; waits at most a second for a reader that stalls."""
         self._stopped = True
-        self._full.set()
+        self._flush_now.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=1.0)
             self._task.cancel()
@@ -208,13 +208,13 @@ class AccessLog:
             if not self._stopped:
                 try:
                     async with asyncio.timeout(self._EVERY_S):
-                        await self._full.wait()
+                        await self._flush_now.wait()
                 except TimeoutError:
                     pass
-            self._full.clear()
+            self._flush_now.clear()
             if self._lines:
                 block = b"\n".join(self._lines) + b"\n"
-                self._lines, self._bytes = [], 0
+                self._lines, self._lines_bytes = [], 0
                 await loop.run_in_executor(None, _write_all, self._descriptor, block)
             elif self._stopped:
                 return

@@ -87,9 +87,9 @@ class Meter:
 
     def __init__(self, access_log: AccessLog | None) -> None:
         self._access_log = access_log
-        self._counted: dict[tuple[str, str, int], int] = {}
-        self._took_s: dict[tuple[str, str], list[float]] = {}
-        self._due = False
+        self._counts: dict[tuple[str, str, int], int] = {}
+        self._durations_s: dict[tuple[str, str], list[float]] = {}
+        self._is_hand_on_due = False
         self._second, self._stamp = 0, ""
 
     def start(self) -> float:
@@ -99,10 +99,10 @@ class Meter:
         """Count the request; returns how many seconds it took."""
         took_s = time.perf_counter() - started
         key = (route, method, status)
-        self._counted[key] = self._counted.get(key, 0) + 1
-        self._took_s.setdefault((route, method), []).append(took_s)
-        if not self._due:
-            self._due = True
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._durations_s.setdefault((route, method), []).append(took_s)
+        if not self._is_hand_on_due:
+            self._is_hand_on_due = True
             asyncio.get_running_loop().call_later(_HAND_ON_S, self.hand_on)
         if self._access_log is not None:
             second, ms = divmod(time.time_ns() // 1_000_000, 1000)
@@ -118,12 +118,12 @@ class Meter:
 
     def hand_on(self) -> None:
         """Add what was counted to the shared counters."""
-        self._due = False
-        for (route, method, status), count in self._counted.items():
+        self._is_hand_on_due = False
+        for (route, method, status), count in self._counts.items():
             requests_total.labels(route, method, status).inc(count)
-        for labels, all_took_s in self._took_s.items():
+        for labels, all_took_s in self._durations_s.items():
             request_seconds.labels(*labels).observe_all(all_took_s)
-        self._counted, self._took_s = {}, {}
+        self._counts, self._durations_s = {}, {}
         Often.hand_on()
 
 
@@ -143,15 +143,15 @@ class DatabaseMeter:
             if statements:
                 sql_statements_total.labels(file).inc(statements)
                 sql_seconds_total.labels(file).inc(seconds)
-        held: dict[tuple[str, str], int] = {}
+        connections: dict[tuple[str, str], int] = {}
         for pool in OPENED:
             waits, waited_s = pool.taken()
             if waits or waited_s:
                 pool_waits_total.labels(pool.name).inc(waits)
                 pool_wait_seconds_total.labels(pool.name).inc(waited_s)
             for state, count in (("open", pool.get_size()), ("idle", pool.get_idle_size()), ("max", pool.size_max)):
-                held[pool.name, state] = held.get((pool.name, state), 0) + count
-        for labels, count in held.items():
+                connections[pool.name, state] = connections.get((pool.name, state), 0) + count
+        for labels, count in connections.items():
             pool_connections.labels(*labels).set(count)
 
 

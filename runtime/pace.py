@@ -58,7 +58,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     """Lists, sums and pages of one account and mode at work at the same time in a process."""
 
 
-_MAX: Mapping[str, int] = {
+_FIELD_MAX: Mapping[str, int] = {
     "bank_list_pages": 32,
     "webhook_requests": 500,
     "sandbox_webhook_requests": 150,
@@ -68,7 +68,7 @@ _MAX: Mapping[str, int] = {
     "pix_locations_per_s": 10_000,
     "list_statement_s": 60,
 }
-_ELSE_MAX = 10_000
+_DEFAULT_MAX = 10_000
 _LOCATIONS_MAX = 10_000_000
 
 
@@ -76,8 +76,8 @@ def read_pace(env: Mapping[str, str]) -> Pace:
     """ValueError names the variable that is no number from 1 to its bound."""
 
     def bounds(field: str) -> tuple[int, int]:
-        locations = field.endswith(("locations_min", "locations_max"))
-        return 1, _LOCATIONS_MAX if locations else _MAX.get(field, _ELSE_MAX)
+        is_location_count = field.endswith(("locations_min", "locations_max"))
+        return 1, _LOCATIONS_MAX if is_location_count else _FIELD_MAX.get(field, _DEFAULT_MAX)
 
     pace = Pace(**whole_numbers(env, Pace.__struct_fields__, bounds))
     if pace.pix_locations_max < pace.pix_locations_min:

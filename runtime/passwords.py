@@ -23,26 +23,26 @@ def hash_password(password: str) -> str:
     return _HASHER.hash(password)
 
 
-def is_right(password: str, kept: str | None) -> bool:
+def is_right(password: str, stored_hash: str | None) -> bool:
     """Whether `kept` is this password's hash; None gives False, in the same time. Call it from a thread."""
-    if kept is not None and kept.startswith("scrypt$"):
-        return _scrypt_is_right(password, kept)
+    if stored_hash is not None and stored_hash.startswith("scrypt$"):
+        return _scrypt_is_right(password, stored_hash)
     try:
-        return _HASHER.verify(_NOBODY if kept is None else kept, password) and kept is not None
+        return _HASHER.verify(_NOBODY if stored_hash is None else stored_hash, password) and stored_hash is not None
     except (VerificationError, InvalidHashError):
         return False
 
 
-def is_outdated(kept: str) -> bool:
+def is_outdated(stored_hash: str) -> bool:
     """Whether a new hash would use other parameters."""
-    return kept.startswith("scrypt$") or _HASHER.check_needs_rehash(kept)
+    return stored_hash.startswith("scrypt$") or _HASHER.check_needs_rehash(stored_hash)
 
 
-def _scrypt_is_right(password: str, kept: str) -> bool:
-    _, log_n, r, p, salt, digest = kept.split("$")
-    wanted = bytes.fromhex(digest)
-    found = hashlib.scrypt(
+def _scrypt_is_right(password: str, stored_hash: str) -> bool:
+    _, log_n, r, p, salt, digest = stored_hash.split("$")
+    expected = bytes.fromhex(digest)
+    computed = hashlib.scrypt(
         password.encode(), salt=bytes.fromhex(salt), n=2 ** int(log_n), r=int(r), p=int(p),
-        maxmem=_SCRYPT_MEMORY_MAX, dklen=len(wanted),
+        maxmem=_SCRYPT_MEMORY_MAX, dklen=len(expected),
     )  # fmt: skip
-    return hmac.compare_digest(found, wanted)
+    return hmac.compare_digest(computed, expected)

@@ -37,17 +37,17 @@ class Pool(_Pool):
     """How often a caller found all connections in use."""
     waited_s = 0.0
 
-    def acquire(self, *, timeout: float | None = None) -> "_Acquired":
-        return _Acquired(self, timeout)
+    def acquire(self, *, timeout: float | None = None) -> "_AcquiredConnection":
+        return _AcquiredConnection(self, timeout)
 
     def taken(self) -> tuple[int, float]:
         """Waits, and seconds waited, since the last call."""
-        found = self.waits, self.waited_s
+        counts = self.waits, self.waited_s
         self.waits, self.waited_s = 0, 0.0
-        return found
+        return counts
 
 
-class _Acquired(_Acquire):
+class _AcquiredConnection(_Acquire):
     """A connection for the time of a block; counted as in use for as long."""
 
     pool: Pool
@@ -123,7 +123,7 @@ _ASK_AGAIN_S_MIN = 0.05
 _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 
 
-async def _keep(conn: _PooledConnection) -> None:
+async def _end_cut_off_work(conn: _PooledConnection) -> None:
     """Nothing is reset: no session state is ever set on a pooled connection, so the round trip is saved. A connection
     whose work was cut off may still be inside a transaction. One more statement ends that transaction; if it fails, the
     pool closes the connection."""
@@ -132,7 +132,7 @@ async def _keep(conn: _PooledConnection) -> None:
         await conn.execute("SELECT 1", timeout=_END_S)
 
 
-async def _codecs(conn: Any) -> None:
+async def _set_codecs(conn: Any) -> None:
     # jsonb travels as the JSON bytes themselves (after its version byte): msgspec reads and writes them.
     await conn.set_type_codec(
         "jsonb",
@@ -158,10 +158,10 @@ async def open_pool(
     SettingsMissing where a pooler keeps our settings from the server."""
     if current_cell():
         name = f"{name} of cell {current_cell()}"
-    settled = _Settled(Hosts(database_url, target), name, statement_s)
+    opener = _SessionOpener(Hosts(database_url, target), name, statement_s)
     pool = Pool(
         database_url,
-        connect=cast(Any, settled.connect),
+        connect=cast(Any, opener.connect),
         connection_class=_PooledConnection,
         record_class=asyncpg.Record,
         loop=None,
@@ -172,8 +172,8 @@ async def open_pool(
         max_cached_statement_lifetime=0,
         statement_cache_size=statements_kept,
         command_timeout=min(_COMMAND_S_MAX, statement_s * 1.5),
-        reset=cast(Any, _keep),
-        init=_codecs,
+        reset=cast(Any, _end_cut_off_work),
+        init=_set_codecs,
     )
     pool.name, pool.size_max = name, size
     await pool
@@ -181,49 +181,49 @@ async def open_pool(
     return pool
 
 
-class _Settled:
+class _SessionOpener:
     """Connections whose sessions have our settings: those of the role, and those the role lacks, set on opening."""
 
     def __init__(self, hosts: Hosts, name: str, statement_s: float) -> None:
         self._hosts = hosts
-        self._always = {"application_name": name}
-        self._wanted = {**SETTINGS, "statement_timeout": str(round(statement_s * 1000))}
-        self._lacking: dict[str, str] | None = None
+        self._fixed_settings = {"application_name": name}
+        self._wanted_settings = {**SETTINGS, "statement_timeout": str(round(statement_s * 1000))}
+        self._lacking_settings: dict[str, str] | None = None
         """The settings that the role lacks; read with the first connection."""
 
     async def connect(self, _: str, **options: Any) -> Any:
-        if self._lacking is None:
+        if self._lacking_settings is None:
             conn = await self._open(options, {})
-            lacking = {name: self._wanted[name] for name in await others(conn, self._wanted)}
+            lacking = {name: self._wanted_settings[name] for name in await others(conn, self._wanted_settings)}
             if lacking:
                 await conn.close()
-                if not await self._takes(options, lacking):
-                    lacking = self._go_without(lacking)
+                if not await self._settings_take_effect(options, lacking):
+                    lacking = self._drop_tolerated(lacking)
                 conn = await self._open(options, lacking)
-            self._lacking = lacking
+            self._lacking_settings = lacking
             return conn
-        return await self._open(options, self._lacking)
+        return await self._open(options, self._lacking_settings)
 
-    async def _takes(self, options: dict[str, Any], lacking: Mapping[str, str]) -> bool:
+    async def _settings_take_effect(self, options: dict[str, Any], lacking: Mapping[str, str]) -> bool:
         """Whether settings that a connection asks for reach its session. PgBouncer refuses or ignores most of them."""
         try:
             conn = await self._open(options, lacking)
         except asyncpg.ProtocolViolationError:
             return False
         try:
-            return not await others(conn, self._wanted)
+            return not await others(conn, self._wanted_settings)
         finally:
             await conn.close()
 
-    def _go_without(self, lacking: Mapping[str, str]) -> dict[str, str]:
+    def _drop_tolerated(self, lacking: Mapping[str, str]) -> dict[str, str]:
         """Behind a pooler our time limit of statements may be missing, because the client has one as well."""
         if set(lacking) == {"statement_timeout"}:
             return {}
-        told = ", ".join(f"{name}={value}" for name, value in sorted(lacking.items()))
-        raise SettingsMissing(f"behind the pooler the role of the database lacks {told}: run `quita migrate`")
+        lacking_text = ", ".join(f"{name}={value}" for name, value in sorted(lacking.items()))
+        raise SettingsMissing(f"behind the pooler the role of the database lacks {lacking_text}: run `quita migrate`")
 
     async def _open(self, options: dict[str, Any], lacking: Mapping[str, str]) -> Any:
-        return await self._hosts.connect(**options, server_settings={**self._always, **lacking})
+        return await self._hosts.connect(**options, server_settings={**self._fixed_settings, **lacking})
 
 
 async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.Connection[asyncpg.Record]":
@@ -234,7 +234,7 @@ async def connect(database_url: str, *, target: Target = "primary") -> "asyncpg.
         conn = await hosts.connect(**options, server_settings=dict(FOR_TOOLS))
     except asyncpg.ProtocolViolationError:
         conn = await hosts.connect(**options)
-    await _codecs(conn)
+    await _set_codecs(conn)
     return conn
 
 

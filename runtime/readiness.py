@@ -24,19 +24,19 @@ class Readiness:
         self._pool = pool
         # Read once: the files of a running process may be replaced by those of a later version.
         self._names: Sequence[str] = list(read_migrations())
-        self._asking: asyncio.Task[Found] | None = None
+        self._check: asyncio.Task[Found] | None = None
 
     async def database(self) -> Found:
         """`outdated`: a migration of this version is missing. `outgrown`: a later version removed something that this
         version may use; a later migration that only adds does no harm. `read_only`: it answers, and takes no writes."""
         # All probes wait for one question: a server that hangs keeps its connection busy for seconds after the timeout.
-        asking = self._asking
-        if asking is None or asking.done():
-            asking = self._asking = asyncio.create_task(self._ask())
-        await asyncio.wait((asking,), timeout=ASK_S_MAX)
-        return asking.result() if asking.done() else "unreachable"
+        check = self._check
+        if check is None or check.done():
+            check = self._check = asyncio.create_task(self._check_database())
+        await asyncio.wait((check,), timeout=ASK_S_MAX)
+        return check.result() if check.done() else "unreachable"
 
-    async def _ask(self) -> Found:
+    async def _check_database(self) -> Found:
         try:
             async with asyncio.timeout(ASK_S_MAX), session(self._pool) as conn:
                 unfit = await find_unfit(conn, names=self._names)

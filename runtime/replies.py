@@ -24,7 +24,7 @@ _ID_BYTES = 16
 _HEAD_BYTES = _ID_BYTES + 32
 _LISTEN_S = 5
 _EXPIRE_S = 60
-_AGAIN_S = 0.5
+_READ_RETRY_S = 0.5
 _LOOK_WITHOUT_REDIS_S = 0.2
 _LOOK_S = 1.0
 
@@ -49,11 +49,11 @@ class Replies:
         self._pool = pool
         self._keys = Seal(secret).keys(_PURPOSE)  # a worker may have been given a new key before this process, or after
         self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
-        self._away = True
+        self._redis_is_away = True
         self._reader: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._reader = asyncio.create_task(self._read())
+        self._reader = asyncio.create_task(self._read_replies())
 
     async def stop(self) -> None:
         if self._reader is not None:
@@ -69,26 +69,26 @@ class Replies:
         self._waiting[order_id] = future
         try:
             while (left_s := deadline - loop.time()) > 0:
-                done, _ = await asyncio.wait((future,), timeout=min(left_s, self._look_s()))
+                done, _ = await asyncio.wait((future,), timeout=min(left_s, self._look_interval_s()))
                 if done:
                     return future.result()
-                if (outcome := await self._look(order_id, look)) is not None:
+                if (outcome := await self._read_outcome(order_id, look)) is not None:
                     return outcome
             return None
         finally:
             del self._waiting[order_id]
 
-    def _look_s(self) -> float:
-        return _LOOK_WITHOUT_REDIS_S if self._away else _LOOK_S
+    def _look_interval_s(self) -> float:
+        return _LOOK_WITHOUT_REDIS_S if self._redis_is_away else _LOOK_S
 
-    async def _look(self, order_id: UUID, look: Look) -> bytes | None:
+    async def _read_outcome(self, order_id: UUID, look: Look) -> bytes | None:
         try:
             async with session(self._pool) as conn:
                 return await look(conn, order_id)
         except DB_UNAVAILABLE:
             return None  # the deadline bounds the wait
 
-    async def _read(self) -> None:
+    async def _read_replies(self) -> None:
         while True:
             try:
                 # Redis ends the wait; the longer bound is for a connection that died silently.
@@ -96,19 +96,19 @@ class Replies:
                     popped = await cast(
                         "Awaitable[list[bytes] | None]", self._redis.blpop([self.reply_to], timeout=_LISTEN_S)
                     )
-                self._away = False
+                self._redis_is_away = False
             except Exception as error:
-                if not self._away:
+                if not self._redis_is_away:
                     _log.warning("replies_not_read", error=type(error).__name__)
-                self._away = True
-                await asyncio.sleep(_AGAIN_S)
+                self._redis_is_away = True
+                await asyncio.sleep(_READ_RETRY_S)
                 continue
             if popped:
-                self._settle(popped[1])
+                self._deliver(popped[1])
 
-    def _settle(self, message: bytes) -> None:
+    def _deliver(self, message: bytes) -> None:
         order_id, tag, outcome = message[:_ID_BYTES], message[_ID_BYTES:_HEAD_BYTES], message[_HEAD_BYTES:]
-        if not any(hmac.compare_digest(tag, _tag(key, order_id, outcome)) for key in self._keys):
+        if not any(hmac.compare_digest(tag, _sign(key, order_id, outcome)) for key in self._keys):
             replies_refused_total.inc()
             return
         future = self._waiting.get(UUID(bytes=order_id))
@@ -118,15 +118,15 @@ class Replies:
 
 async def send_reply(redis: Redis, reply_to: str, order_id: UUID, outcome: bytes, seal: Seal) -> None:
     """Send the outcome to the process that waits; if the reply does not arrive, that process looks for itself."""
-    message = order_id.bytes + _tag(seal.key(_PURPOSE), order_id.bytes, outcome) + outcome
+    message = order_id.bytes + _sign(seal.key(_PURPOSE), order_id.bytes, outcome) + outcome
     try:
         async with redis.pipeline(transaction=False) as pipe:
             pipe.rpush(reply_to, message)
             pipe.expire(reply_to, _EXPIRE_S)
             await pipe.execute()
-    except REDIS_UNAVAILABLE as gone:
-        _log.debug("reply_not_sent", order_id=str(order_id), error=type(gone).__name__)
+    except REDIS_UNAVAILABLE as error:
+        _log.debug("reply_not_sent", order_id=str(order_id), error=type(error).__name__)
 
 
-def _tag(key: bytes, order_id: bytes, outcome: bytes) -> bytes:
+def _sign(key: bytes, order_id: bytes, outcome: bytes) -> bytes:
     return hmac.digest(key, order_id + outcome, "sha256")

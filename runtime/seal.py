@@ -20,16 +20,16 @@ from msgspec import Struct
 
 KEYS_MAX: Final = 16
 _ID_MAX: Final = 255
-_ONLY: Final = 1
+_UNNAMED_KEY_ID: Final = 1
 """The id of a key that is given without one."""
-_SALT: Final = 2
-_NONCE: Final = 12
-_HEAD: Final = 1 + _SALT + _NONCE
-_SALT_KEPT: Final = 1_000
+_SALT_BYTES: Final = 2
+_NONCE_BYTES: Final = 12
+_HEAD_BYTES: Final = 1 + _SALT_BYTES + _NONCE_BYTES
+_SEALS_PER_SALT_MAX: Final = 1_000
 """Consecutive messages sealed under one salt: deriving its key takes as long as sealing a message."""
 OPENED_AT_ONCE: Final = 100
 """Rows opened before other work of the process has its turn: opening and reading these takes some 2 ms."""
-_CIPHERS_KEPT: Final = 1_024
+_CIPHERS_MAX: Final = 1_024
 """Ciphers kept, of the 65,536 that each key has: rows sealed under one salt are often opened together."""
 
 
@@ -92,7 +92,7 @@ def read_keys(text: str) -> SecretKeys:
             key = b""
         if len(key) != 32:
             raise ValueError("SECRET_KEY must be 64 hex digits, or several keys as id:hex,id:hex")
-        keys.append((id or _ONLY, key))
+        keys.append((id or _UNNAMED_KEY_ID, key))
     if len({id for id, _ in keys}) < len(keys) or len(keys) > KEYS_MAX:
         raise ValueError(f"SECRET_KEY has at most {KEYS_MAX} keys, each with an id of its own")
     return SecretKeys(tuple(keys))
@@ -103,13 +103,13 @@ class Seal:
 
     def __init__(self, secret: SecretKeys | bytes) -> None:
         """A key that is given alone has the id that a SECRET_KEY without ids has."""
-        self._secret = secret if isinstance(secret, SecretKeys) else SecretKeys(((_ONLY, secret),))
-        self._data = {id: _derived(root, "data") for id, root in self._secret.keys}
+        self._secret = secret if isinstance(secret, SecretKeys) else SecretKeys(((_UNNAMED_KEY_ID, secret),))
+        self._data_keys = {id: _derive_key(root, "data") for id, root in self._secret.keys}
         # New fingerprints are compared with years-old ones, and are in the journal: the oldest key makes them.
-        self._index = _derived(self._secret.keys[-1][1], "index")
-        self._sealing: tuple[bytes, AESGCM] | None = None
-        self._left = 0
-        self._cipher = lru_cache(_CIPHERS_KEPT)(self._derived_cipher)
+        self._blind_key = _derive_key(self._secret.keys[-1][1], "index")
+        self._salted_cipher: tuple[bytes, AESGCM] | None = None
+        self._seals_left = 0
+        self._cipher = lru_cache(_CIPHERS_MAX)(self._derive_cipher)
         self._unreadable: set[str] = set()
 
     @property
@@ -119,34 +119,36 @@ class Seal:
 
     def key(self, purpose: str) -> bytes:
         """The 32-byte key of a purpose: the same for the same current key, unrelated to every other purpose's."""
-        return _derived(self._secret.keys[0][1], purpose)
+        return _derive_key(self._secret.keys[0][1], purpose)
 
     def fingerprints(self) -> dict[int, str]:
         """One for each key, by key id, oldest last. They tell whether another SECRET_KEY opens what this one has
         sealed, and finds what it has fingerprinted. Nothing of a key can be told from them."""
-        return {id: _derived(root, "fingerprint").hex()[:32] for id, root in self._secret.keys}
+        return {id: _derive_key(root, "fingerprint").hex()[:32] for id, root in self._secret.keys}
 
     def keys(self, purpose: str) -> Sequence[bytes]:
         """The keys of a purpose, for values that are handed out and come back: sign with the first, accept any."""
-        return [_derived(root, purpose) for _, root in self._secret.keys]
+        return [_derive_key(root, purpose) for _, root in self._secret.keys]
 
     def seal(self, plain: bytes, what: str, row: object) -> bytes:
         """Seal `plain` as `what` it is, for the id of the `row` it is kept in; opening it takes the same two."""
-        if self._sealing is None or self._left <= 0:
-            salted = bytes((self.current,)) + os.urandom(_SALT)
-            self._sealing, self._left = (salted, self._cipher(salted)), _SALT_KEPT
-        self._left -= 1
-        salted, cipher = self._sealing
-        nonce = os.urandom(_NONCE)
-        return salted + nonce + cipher.encrypt(nonce, plain, _bound(what, row))
+        if self._salted_cipher is None or self._seals_left <= 0:
+            salted = bytes((self.current,)) + os.urandom(_SALT_BYTES)
+            self._salted_cipher, self._seals_left = (salted, self._cipher(salted)), _SEALS_PER_SALT_MAX
+        self._seals_left -= 1
+        salted, cipher = self._salted_cipher
+        nonce = os.urandom(_NONCE_BYTES)
+        return salted + nonce + cipher.encrypt(nonce, plain, _associated_data(what, row))
 
     def open(self, sealed: bytes, what: str, row: object) -> bytes:
         """Raises cryptography.exceptions.InvalidTag when the bytes were not sealed here as this, were altered, or when
         their key is no longer among ours."""
-        head = sealed[:_HEAD]
-        if len(head) < _HEAD or head[0] not in self._data:
+        head = sealed[:_HEAD_BYTES]
+        if len(head) < _HEAD_BYTES or head[0] not in self._data_keys:
             raise InvalidTag
-        return self._cipher(head[: 1 + _SALT]).decrypt(head[-_NONCE:], sealed[_HEAD:], _bound(what, row))
+        return self._cipher(head[: 1 + _SALT_BYTES]).decrypt(
+            head[-_NONCE_BYTES:], sealed[_HEAD_BYTES:], _associated_data(what, row)
+        )
 
     def opened(self, sealed: bytes, what: str, row: object) -> bytes | None:
         """As `open`, but None when no key opens the bytes any more: a key was lost, and the data beside are shown all
@@ -161,17 +163,17 @@ class Seal:
 
     def blind(self, value: str) -> str:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""
-        return hmac.digest(self._index, value.encode(), "sha256").hex()[:32]
+        return hmac.digest(self._blind_key, value.encode(), "sha256").hex()[:32]
 
-    def _derived_cipher(self, salted: bytes) -> AESGCM:
+    def _derive_cipher(self, salted: bytes) -> AESGCM:
         # One of 65,536 keys, by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
         # second is fifty days. The salt that is kept for a while is random too, so each key has its share.
-        return AESGCM(hmac.digest(self._data[salted[0]], salted[1:], "sha256"))
+        return AESGCM(hmac.digest(self._data_keys[salted[0]], salted[1:], "sha256"))
 
 
-def _derived(root: bytes, purpose: str) -> bytes:
+def _derive_key(root: bytes, purpose: str) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=purpose.encode()).derive(root)
 
 
-def _bound(what: str, row: object) -> bytes:
+def _associated_data(what: str, row: object) -> bytes:
     return f"{what}\0{row}".encode()

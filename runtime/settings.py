@@ -181,14 +181,14 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the environment; raises ValueError naming the variable that is wrong or missing."""
-    pix = _application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
-    boleto = _application(env, "BANK_BOLETO", pix)
-    base_url = _base_url(env, port := _count(env, "PORT", 8000, 65_535))
+    pix = _bank_application(env, "BANK", (LOCAL_CLIENT_ID, LOCAL_SECRET, LOCAL_APP_KEY))
+    boleto = _bank_application(env, "BANK_BOLETO", pix)
+    base_url = _base_url(env, port := _positive_integer(env, "PORT", 8000, 65_535))
     watching = read_watching(env)
     if watching.metrics_port == port:
         raise ValueError("METRICS_PORT must not be PORT: what answers there would be taken for the API")
     return Settings(
-        environment=_environment(env),
+        environment=_checked_environment(env),
         home=Path(env.get("QUITA_HOME") or ".quita").resolve(),
         **read_databases(env),
         redis_url=redis_address(env),
@@ -197,7 +197,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         base_url=base_url,
         app_url=web_address(env, "APP_URL", base_url),
         docs_url=web_address(env, "DOCS_URL", f"{base_url}/docs"),
-        banks=_codes(env, "BANKS", "001"),
+        banks=_bank_codes(env, "BANKS", "001"),
         bank_url=web_address(env, "BANK_URL", "http://127.0.0.1:8009"),
         bank_client_id=pix[0],
         bank_client_secret=pix[1],
@@ -207,27 +207,27 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
         bank_boleto_app_key=boleto[2],
         bank_convenio=_digits(env, "BANK_CONVENIO", "3128557", 7),
         bank_carteira=_digits(env, "BANK_CARTEIRA", "17", 2),
-        bank_variacao=_int(env, "BANK_VARIACAO", 35),
-        bank_agencia=_int(env, "BANK_AGENCIA", 452),
-        bank_conta=_int(env, "BANK_CONTA", 123873),
-        bank_certificate=_file(env, "BANK_CERTIFICATE"),
-        bank_certificate_key=_file(env, "BANK_CERTIFICATE_KEY"),
+        bank_variacao=_integer(env, "BANK_VARIACAO", 35),
+        bank_agencia=_integer(env, "BANK_AGENCIA", 452),
+        bank_conta=_integer(env, "BANK_CONTA", 123873),
+        bank_certificate=_existing_file(env, "BANK_CERTIFICATE"),
+        bank_certificate_key=_existing_file(env, "BANK_CERTIFICATE_KEY"),
         bank_certificate_password=env.get("BANK_CERTIFICATE_PASSWORD", ""),
         bank_transfers_url=web_address(env, "BANK_TRANSFERS_URL", ""),
         bank_callback_token=env.get("BANK_CALLBACK_TOKEN") or LOCAL_CALLBACK_TOKEN,
-        bank_history_kept_days=_count(env, "BANK_HISTORY_KEPT_DAYS", 400, _DAYS_MAX),
+        bank_history_kept_days=_positive_integer(env, "BANK_HISTORY_KEPT_DAYS", 400, _DAYS_MAX),
         secret_key=read_keys(_required(env, "SECRET_KEY")),
-        api_processes=_count(env, "API_PROCESSES", 2, _PROCESSES_MAX),
-        **_webhooks(env),
+        api_processes=_positive_integer(env, "API_PROCESSES", 2, _PROCESSES_MAX),
+        **_webhook_settings(env),
         smtp=(smtp := read_smtp(env)),
         mail_from=read_mail_from(env, required=smtp is not None),
         mail_catcher=switch(env, "MAIL_CATCHER") and smtp is None,
-        mail_kept_days=_count(env, "MAIL_KEPT_DAYS", 400, _DAYS_MAX),
-        **_money(env),
-        **_for_people(env),
+        mail_kept_days=_positive_integer(env, "MAIL_KEPT_DAYS", 400, _DAYS_MAX),
+        **_money_settings(env),
+        **_people_settings(env),
         cnpj_with_letters=switch(env, "CNPJ_WITH_LETTERS"),
-        rate_per_s=_count(env, "RATE_PER_S", 1000),
-        rate_burst=_count(env, "RATE_BURST", 2000),
+        rate_per_s=_positive_integer(env, "RATE_PER_S", 1000),
+        rate_burst=_positive_integer(env, "RATE_BURST", 2000),
         trusted_proxies=_networks(env, "TRUSTED_PROXIES"),
         trusted_proxy_header=_proxy_header(env),
         staff_totp_required=switch(env, "STAFF_TOTP_REQUIRED", "1"),
@@ -240,7 +240,7 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
+def _webhook_settings(env: Mapping[str, str]) -> dict[str, Any]:
     return {
         "webhook_allow_private": switch(env, "WEBHOOK_ALLOW_PRIVATE"),
         "webhook_delays_s": floats(env, "WEBHOOK_DELAYS_S", WEBHOOK_DELAYS_S),
@@ -255,16 +255,16 @@ def _webhooks(env: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _environment(env: Mapping[str, str]) -> str:
+def _checked_environment(env: Mapping[str, str]) -> str:
     given = environment(env)
     if given == "production" and (faults := production_faults(env)):
         raise ValueError(f"QUITA_ENV=production does not start like this: {'; '.join(faults)}")
     return given
 
 
-def _application(env: Mapping[str, str], of: str, default: tuple[str, str, str]) -> tuple[str, str, str]:
+def _bank_application(env: Mapping[str, str], prefix: str, default: tuple[str, str, str]) -> tuple[str, str, str]:
     """The credentials that the bank's portal gives an application: client id, client secret, app key."""
-    names = (f"{of}_CLIENT_ID", f"{of}_CLIENT_SECRET", f"{of}_APP_KEY")
+    names = (f"{prefix}_CLIENT_ID", f"{prefix}_CLIENT_SECRET", f"{prefix}_APP_KEY")
     client_id, client_secret, app_key = (env.get(name) or each for name, each in zip(names, default, strict=True))
     return client_id, client_secret, app_key
 
@@ -307,42 +307,42 @@ def _digits(env: Mapping[str, str], name: str, default: str, count: int) -> str:
     return text
 
 
-def _int(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX, *, least: int = 0) -> int:
-    found = whole_number(env, name, least, most)
-    return default if found is None else found
+def _integer(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX, *, least: int = 0) -> int:
+    number = whole_number(env, name, least, most)
+    return default if number is None else number
 
 
-def _count(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
-    return _int(env, name, default, most, least=1)
+def _positive_integer(env: Mapping[str, str], name: str, default: int, most: int = _WHOLE_MAX) -> int:
+    return _integer(env, name, default, most, least=1)
 
 
-def _codes(env: Mapping[str, str], name: str, default: str) -> tuple[str, ...]:
+def _bank_codes(env: Mapping[str, str], name: str, default: str) -> tuple[str, ...]:
     codes = tuple((env.get(name) or default).split(","))
     if not all(re.fullmatch(r"[0-9]{3}", code) for code in codes):
         raise ValueError(f"{name} must be codes of three digits with commas between them")
     return codes
 
 
-def _file(env: Mapping[str, str], name: str) -> Path | None:
+def _existing_file(env: Mapping[str, str], name: str) -> Path | None:
     path = Path(env[name]) if env.get(name) else None
     if path is not None and not path.is_file():
         raise ValueError(f"{name} must be a file that is there")
     return path
 
 
-def _for_people(env: Mapping[str, str]) -> dict[str, Any]:
+def _people_settings(env: Mapping[str, str]) -> dict[str, Any]:
     url = env.get("CEP_URL", "").strip()
     if url and ("{cep}" not in url or not url.startswith(("https://", "http://"))):
         raise ValueError(f"CEP_URL must be a URL with {{cep}} in it, not {url!r}")
     return {"support_contact": env.get("SUPPORT_CONTACT", "").strip(), "cep_url": url}
 
 
-def _money(env: Mapping[str, str]) -> dict[str, Any]:
+def _money_settings(env: Mapping[str, str]) -> dict[str, Any]:
     return {
         "withdrawal_grace_s": one_number(env, "WITHDRAWAL_GRACE_S", WITHDRAWAL_GRACE_S),
-        "daily_withdrawal_hour": _int(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR, 23),
-        "refund_transfers_cents_max": _int(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
-        "partner_share_held_days": _int(
+        "daily_withdrawal_hour": _integer(env, "DAILY_WITHDRAWAL_HOUR", DAILY_WITHDRAWAL_HOUR, 23),
+        "refund_transfers_cents_max": _integer(env, "REFUND_TRANSFERS_CENTS_MAX", 500_000),
+        "partner_share_held_days": _integer(
             env, "PARTNER_SHARE_HELD_DAYS", 0 if environment(env) == "local" else 180, _DAYS_MAX
         ),
         "fees": _fees(env),
@@ -351,17 +351,17 @@ def _money(env: Mapping[str, str]) -> dict[str, Any]:
 
 def _fees(env: Mapping[str, str]) -> FeeTerms:
     most = env.get("PIX_FEE_CENTS_MAX")
-    given = FeeTerms(
-        pix_bps=_int(env, "PIX_FEE_BPS", 0),
-        pix_cents=_int(env, "PIX_FEE_CENTS", 0),
-        pix_cents_min=_int(env, "PIX_FEE_CENTS_MIN", 0),
-        pix_cents_max=_int(env, "PIX_FEE_CENTS_MAX", 0) if most else None,
-        boleto_cents=_int(env, "BOLETO_FEE_CENTS", 0),
-        withdrawal_cents=_int(env, "WITHDRAWAL_FEE_CENTS", 0),
+    terms = FeeTerms(
+        pix_bps=_integer(env, "PIX_FEE_BPS", 0),
+        pix_cents=_integer(env, "PIX_FEE_CENTS", 0),
+        pix_cents_min=_integer(env, "PIX_FEE_CENTS_MIN", 0),
+        pix_cents_max=_integer(env, "PIX_FEE_CENTS_MAX", 0) if most else None,
+        boleto_cents=_integer(env, "BOLETO_FEE_CENTS", 0),
+        withdrawal_cents=_integer(env, "WITHDRAWAL_FEE_CENTS", 0),
     )
-    if wrong := fee_faults(given):
+    if faults := fee_faults(terms):
         names = {"pix_bps": "PIX_FEE_BPS"} | {
-            each: each.replace("_cents", "_fee_cents").upper() for each in wrong if each != "pix_bps"
+            each: each.replace("_cents", "_fee_cents").upper() for each in faults if each != "pix_bps"
         }
-        raise ValueError("; ".join(f"{names[each]} {fault}" for each, fault in wrong.items()))
-    return given
+        raise ValueError("; ".join(f"{names[each]} {fault}" for each, fault in faults.items()))
+    return terms

@@ -13,7 +13,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from sql import Connection
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 _log = structlog.get_logger()
 
@@ -25,13 +25,13 @@ async def enter_own_cell(settings: Settings) -> Settings:
         return settings
     conn = await connect(settings.directory_url)
     try:
-        found = await _find(conn, settings)
+        cell = await _find_own_cell(conn, settings)
     finally:
         await conn.close()
-    if found is None:
+    if cell is None:
         raise WrongCell(f"the directory has no cell {settings.cell} (CELL)")
-    enter_cell(found.number)
-    return settings_of(settings, found.number, found.addresses)
+    enter_cell(cell.number)
+    return settings_of(settings, cell.number, cell.addresses)
 
 
 async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:
@@ -49,7 +49,7 @@ async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:
             failures += 1
             if failures & (failures - 1) == 0:
                 _log.exception("directory_not_read", cell=settings.cell, failures=failures)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     _log.info("cell_moved", cell=settings.cell)
     stopping.set()
 
@@ -58,14 +58,14 @@ async def _wait_until_moved(settings: Settings) -> None:
     conn = await connect(settings.directory_url)
     try:
         while True:
-            found = await _find(conn, settings)
-            if found is None or found.addresses.database_url != settings.database_url:
+            cell = await _find_own_cell(conn, settings)
+            if cell is None or cell.addresses.database_url != settings.database_url:
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
     finally:
         await conn.close()
 
 
-async def _find(conn: Connection, settings: Settings) -> Cell | None:
+async def _find_own_cell(conn: Connection, settings: Settings) -> Cell | None:
     cells = await read_cells(conn, Seal(settings.secret_key))
     return next((cell for cell in cells if cell.number == settings.cell), None)

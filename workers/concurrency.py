@@ -20,10 +20,10 @@ LOOK_S: Final = 0.02
 """How often new orders are looked for while others are under way."""
 PACE_S: Final = 0.01
 """The least time between two claims: at hundreds of answers a second, one claim fills the places that several freed."""
-_AWAY_S: Final = 0.2
+_DB_AWAY_LOOK_S: Final = 0.2
 """Takes the place of LOOK_S while PostgreSQL does not answer."""
-_ASK_AT_ONCE: Final = 16
-_ASK_S: Final = 45.0
+_ASKED_AT_ONCE_MAX: Final = 16
+_ANSWERS_TIMEOUT_S: Final = 45.0
 
 
 async def run_concurrently(
@@ -54,7 +54,7 @@ async def run_batched(
     It goes on for as long as orders come. Once `stopping` is set it claims nothing new and returns when all are done.
     """
     tasks: set[asyncio.Task[None]] = set()
-    taken = 0
+    claimed_count = 0
     clock = asyncio.get_running_loop().time
     claimed_at = clock() - PACE_S
     try:
@@ -72,12 +72,12 @@ async def run_batched(
                 except DB_UNAVAILABLE:
                     if not tasks:
                         raise
-                    wait_s = _AWAY_S
+                    wait_s = _DB_AWAY_LOOK_S
             if claimed:
-                taken += len(claimed)
+                claimed_count += len(claimed)
                 tasks.update(asyncio.create_task(each) for each in begin(claimed))
             if not tasks:
-                return taken
+                return claimed_count
             _, tasks = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
@@ -92,17 +92,17 @@ async def rest(stopping: asyncio.Event, rest_s: float) -> None:
 
 
 async def ask_all(ask: Callable[[str], Awaitable[Answer]], keys: Iterable[str]) -> dict[str, Answer | Unknown]:
-    """Ask a bank about each key, _ASK_AT_ONCE at a time; Unknown for a key without an answer in time."""
-    slots = asyncio.Semaphore(_ASK_AT_ONCE)
+    """Ask a bank about each key, _ASKED_AT_ONCE_MAX at a time; Unknown for a key without an answer in time."""
+    slots = asyncio.Semaphore(_ASKED_AT_ONCE_MAX)
 
-    async def one(key: str) -> Answer:
+    async def ask_one(key: str) -> Answer:
         async with slots:
             return await ask(key)
 
-    asking = {key: asyncio.create_task(one(key)) for key in keys}
+    asking = {key: asyncio.create_task(ask_one(key)) for key in keys}
     if not asking:
         return {}
-    _, late = await asyncio.wait(asking.values(), timeout=_ASK_S)
+    _, late = await asyncio.wait(asking.values(), timeout=_ANSWERS_TIMEOUT_S)
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)

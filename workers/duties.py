@@ -59,17 +59,17 @@ JOB_S = 2.0
 """How long a job waits for its duty. The duty goes on without the job."""
 _ROUNDS_MAX = 1_000
 _BACKOFF_S_MAX = 2.0
-_FAILING = 3
+_FAILED_ROUNDS_MIN = 3
 """Consecutive failed rounds after which a duty is reported as failing."""
 _PAST_S = 30.0
 """A round that has run for this long, and for longer than the last failed round took, is past the fault. Under load one
 round goes on for hours; without this bound a duty that works would be reported as failing all that time."""
 _CANCELS_MAX = 15
-_CANCEL_S = 0.2
+_CANCEL_WAIT_S = 0.2
 _TOKENS_KEPT = timedelta(hours=1)
 
 _log = structlog.get_logger()
-_runs = Counter("duty_runs", "Rounds of a duty that did something or failed.", ["duty", "result"])
+_duty_runs = Counter("duty_runs", "Rounds of a duty that did something or failed.", ["duty", "result"])
 
 forget_expired_tokens = sql.count("credential.forget_expired_tokens")
 
@@ -150,10 +150,10 @@ async def say_heartbeat(context: Context, failing: Callable[[], list[str]]) -> i
     return 0
 
 
-class _Failed(NamedTuple):
+class _FailedRounds(NamedTuple):
     rounds: int
     """Consecutive rounds that failed."""
-    after_s: float
+    latest_took_s: float
     """How long the latest of them took."""
 
 
@@ -163,18 +163,19 @@ class Runner:
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
         self.duties: dict[str, Duty] = {}
-        self._asked: set[str] = set()
+        self._woken: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._began: dict[str, float] = {}
-        self._failed: dict[str, _Failed] = {}
+        self._began_at: dict[str, float] = {}
+        self._failures: dict[str, _FailedRounds] = {}
 
     def failing(self) -> list[str]:
         """The duties whose latest rounds all failed."""
         now = asyncio.get_running_loop().time()
         return sorted(
             name
-            for name, failed in self._failed.items()
-            if failed.rounds >= _FAILING and now - self._began[name] <= max(_PAST_S, failed.after_s + _BACKOFF_S_MAX)
+            for name, failed in self._failures.items()
+            if failed.rounds >= _FAILED_ROUNDS_MIN
+            and now - self._began_at[name] <= max(_PAST_S, failed.latest_took_s + _BACKOFF_S_MAX)
         )
 
     def add(self, duties: Iterable[Duty]) -> None:
@@ -184,18 +185,18 @@ class Runner:
         """Run the duty of this name soon. A name that this worker does not know is another worker's, and is ignored."""
         if name not in self.duties or self.stopping.is_set():
             return
-        self._asked.add(name)
+        self._woken.add(name)
         if name not in self._tasks or self._tasks[name].done():
             # In a context of its own: the caller may be handling a request, whose context variables are not the duty's.
             self._tasks[name] = asyncio.create_task(
-                self._keep(self.duties[name]), name=name, context=contextvars.Context()
+                self._run_while_woken(self.duties[name]), name=name, context=contextvars.Context()
             )
 
     async def run(self, *names: str, asked_s_ago: float = 0.0) -> None:
         """Run these duties, except those that began after they were asked for, and wait for them, at most JOB_S."""
         asked_at = asyncio.get_running_loop().time() - asked_s_ago
         for name in names:
-            if self._began.get(name, asked_at - 1) < asked_at:
+            if self._began_at.get(name, asked_at - 1) < asked_at:
                 self.wake(name)
         if tasks := [self._tasks[name] for name in names if name in self._tasks]:
             await asyncio.wait(tasks, timeout=JOB_S)
@@ -204,7 +205,7 @@ class Runner:
         """Run every duty that has not begun for its interval."""
         now = asyncio.get_running_loop().time()
         for duty in self.duties.values():
-            if now - self._began.get(duty.name, -duty.every_s) >= duty.every_s:
+            if now - self._began_at.get(duty.name, -duty.every_s) >= duty.every_s:
                 self.wake(duty.name)
 
     async def stop(self) -> None:
@@ -216,32 +217,32 @@ class Runner:
                 _log.warning("duties_cut_short", duties=[task.get_name() for task in late])
                 await end(*late)
 
-    async def _keep(self, duty: Duty) -> None:
-        while duty.name in self._asked and not self.stopping.is_set():
-            self._asked.discard(duty.name)
-            began = self._began[duty.name] = asyncio.get_running_loop().time()
+    async def _run_while_woken(self, duty: Duty) -> None:
+        while duty.name in self._woken and not self.stopping.is_set():
+            self._woken.discard(duty.name)
+            began_at = self._began_at[duty.name] = asyncio.get_running_loop().time()
             try:
-                await self._work(duty)
+                await self._run_rounds(duty)
             except Exception as error:
-                before = self._failed.get(duty.name)
-                failures = 1 if before is None else before.rounds + 1
-                self._failed[duty.name] = _Failed(failures, asyncio.get_running_loop().time() - began)
-                self._asked.add(duty.name)
-                self._tell(duty, failures, error)
+                previous = self._failures.get(duty.name)
+                failures = 1 if previous is None else previous.rounds + 1
+                self._failures[duty.name] = _FailedRounds(failures, asyncio.get_running_loop().time() - began_at)
+                self._woken.add(duty.name)
+                self._report_failure(duty, failures, error)
                 await rest(self.stopping, min(0.1 * 2 ** min(failures, 10), _BACKOFF_S_MAX))
 
-    async def _work(self, duty: Duty) -> None:
+    async def _run_rounds(self, duty: Duty) -> None:
         for _ in range(_ROUNDS_MAX):
             done = await duty.run()
-            self._failed.pop(duty.name, None)
+            self._failures.pop(duty.name, None)
             if done:
-                _runs.labels(duty.name, "done").inc()
+                _duty_runs.labels(duty.name, "done").inc()
             if not done or self.stopping.is_set():
                 return
-        self._asked.add(duty.name)  # there is more to do; the event loop serves the other duties in between
+        self._woken.add(duty.name)  # there is more to do; the event loop serves the other duties in between
 
-    def _tell(self, duty: Duty, failures: int, error: Exception) -> None:
-        _runs.labels(duty.name, "failed").inc()
+    def _report_failure(self, duty: Duty, failures: int, error: Exception) -> None:
+        _duty_runs.labels(duty.name, "failed").inc()
         if isinstance(error, DB_UNAVAILABLE + REDIS_UNAVAILABLE):
             if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: an outage does not flood the log
                 _log.warning("duty_waits", duty=duty.name, failures=failures, error=type(error).__name__)
@@ -258,7 +259,7 @@ async def end(*tasks: asyncio.Task[Any]) -> None:
             break
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_CANCEL_S)
+        _, left = await asyncio.wait(left, timeout=_CANCEL_WAIT_S)
     if left:
         _log.error("tasks_not_ended", tasks=[task.get_name() for task in left])
     for task in set(tasks) - left:

@@ -52,7 +52,10 @@ async def _main(settings: Settings) -> None:
 async def keep_running(runner: Runner, redis_url: str) -> None:
     """Run arq until the runner is told to stop. While arq does not read the queue, sweep in place of its crons."""
     redis, stopping = QueueRedis(redis_url), asyncio.create_task(runner.stopping.wait())
-    serving = [asyncio.create_task(_keep_arq(runner, redis)), asyncio.create_task(_keep_sweeping(runner, redis))]
+    serving = [
+        asyncio.create_task(_keep_arq_running(runner, redis)),
+        asyncio.create_task(_sweep_while_unread(runner, redis)),
+    ]
     await asyncio.wait((stopping, *serving), return_when=asyncio.FIRST_COMPLETED)
     ended = [task for task in serving if task.done()]
     for task in (stopping, *serving):
@@ -63,7 +66,7 @@ async def keep_running(runner: Runner, redis_url: str) -> None:
         task.result()  # raises: a worker that no longer runs its duties has to end, so that it is started again
 
 
-async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:
+async def _sweep_while_unread(runner: Runner, redis: QueueRedis) -> None:
     while True:
         await asyncio.sleep(_SWEEP_S)
         follow_clock()
@@ -71,20 +74,20 @@ async def _keep_sweeping(runner: Runner, redis: QueueRedis) -> None:
             runner.sweep()
 
 
-async def _keep_arq(runner: Runner, redis: QueueRedis) -> None:
+async def _keep_arq_running(runner: Runner, redis: QueueRedis) -> None:
     failures = 0
     while True:
         worker = create_worker(cast("Any", WorkerSettings), ctx={"runner": runner}, redis_pool=redis)
         for each in worker.cron_jobs:
             each.next_run = None  # runs that fell due while Redis was away are not made up for one by one
-        began, running = time.monotonic(), asyncio.create_task(worker.async_run())
+        began_at, running = time.monotonic(), asyncio.create_task(worker.async_run())
         try:
             await asyncio.wait((running,))  # a cancellation ends this wait; the Redis client could swallow it
             await running
         except Exception as error:
             # A Redis whose memory is full can be read but takes no cron job: duties are swept until arq reads again.
             redis.read_at = 0.0
-            failures = 1 if time.monotonic() - began > _STEADY_S else failures + 1
+            failures = 1 if time.monotonic() - began_at > _STEADY_S else failures + 1
             if failures & (failures - 1) == 0:
                 _log.warning("arq_restarts", failures=failures, error=type(error).__name__)
             await asyncio.gather(*worker.tasks.values(), return_exceptions=True)  # each waits JOB_S at most

@@ -47,7 +47,7 @@ SCAN_MAX: Final = 1_000
 ORDERED_MAX: Final = 500
 """Scheduled boletos of one account at the bank at the same time. They share a queue with boletos that requests wait
 for, ten seconds at most: at a bank that takes 200 ms, this many occupy the queue for one second."""
-_BEGINNING: Final = UUID(int=0)
+_BEFORE_ALL: Final = UUID(int=0)
 
 _log = structlog.get_logger()
 
@@ -56,50 +56,52 @@ class ScheduleWorker:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._numbers = ControlNumbers(context.pool)
-        self._room = asyncio.Semaphore(AT_ONCE)
-        self._after = _BEGINNING  # the account that the rotation has reached
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._rotation_account_id = _BEFORE_ALL  # the account that the rotation has reached
 
     async def drain(self) -> int:
         """One round; returns how many schedules were taken up."""
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            accounts = await self._next_accounts(conn, now)
+            account_ids = await self._next_accounts(conn, now)
             dues = await claim(
                 conn,
                 now=now,
                 limit=CLAIMED_MAX,
-                account_ids=accounts,
-                each=CLAIMED_MAX // max(len(accounts), 1),
+                account_ids=account_ids,
+                each=CLAIMED_MAX // max(len(account_ids), 1),
                 lease_until=now + LEASE,
             )
-        await asyncio.gather(*(self._do(due) for due in dues))
+        await asyncio.gather(*(self._issue_logging_faults(due) for due in dues))
         return len(dues)
 
     async def _next_accounts(self, conn: Connection, now: datetime) -> list[UUID]:
         """The accounts whose turn it is, CLAIMED_MAX at most."""
         looked_at = await turn(
-            conn, now=now, after=self._after, window=WINDOW, scan_max=SCAN_MAX, ordered_max=ORDERED_MAX
+            conn, now=now, after=self._rotation_account_id, window=WINDOW, scan_max=SCAN_MAX, ordered_max=ORDERED_MAX
         )
-        scanned = [each for each in looked_at if each.n]
-        in_turn = [each.account_id for each in scanned if each.due][:CLAIMED_MAX]
-        if len(in_turn) == CLAIMED_MAX:
-            self._after = in_turn[-1]
+        scanned_looks = [each for each in looked_at if each.n]
+        in_turn_ids = [each.account_id for each in scanned_looks if each.due][:CLAIMED_MAX]
+        if len(in_turn_ids) == CLAIMED_MAX:
+            self._rotation_account_id = in_turn_ids[-1]
         else:
-            self._after = scanned[-1].account_id if scanned and scanned[-1].n == SCAN_MAX else _BEGINNING
-        oldest = [each.account_id for each in looked_at if not each.n and each.due]
-        return list(dict.fromkeys([*in_turn, *oldest]))[:CLAIMED_MAX]
+            self._rotation_account_id = (
+                scanned_looks[-1].account_id if scanned_looks and scanned_looks[-1].n == SCAN_MAX else _BEFORE_ALL
+            )
+        oldest_ids = [each.account_id for each in looked_at if not each.n and each.due]
+        return list(dict.fromkeys([*in_turn_ids, *oldest_ids]))[:CLAIMED_MAX]
 
-    async def _do(self, due: DueCharge) -> None:
-        async with self._room:
+    async def _issue_logging_faults(self, due: DueCharge) -> None:
+        async with self._slots:
             try:
-                await self._look(due)
+                await self._issue_or_advance(due)
             except DB_UNAVAILABLE:
                 raise
             except Exception:
                 # The end of the lease brings this schedule back, and it holds up no other.
                 _log.exception("schedule_failed_here", schedule_id=str(due.schedule_id), number=due.number)
 
-    async def _look(self, due: DueCharge) -> None:
+    async def _issue_or_advance(self, due: DueCharge) -> None:
         now = self._context.now()
         if due.resource_id is not None:
             async with session(self._context.pool) as conn:
@@ -125,15 +127,13 @@ class ScheduleWorker:
                 await advance(conn, due, state=state, charge_id=None, failure_code=due.failure_code, now=now)
             _log.info("schedule_number_not_issued", schedule_id=str(due.schedule_id), number=due.number, state=state)
             return
-        stands_in_the_way = Code.BANK_UNAVAILABLE if due.ordered else obstacle(due)
-        if stands_in_the_way is None:
-            stands_in_the_way = await (self._issue_pix(due) if due.payment_method == PIX else self._order_boleto(due))
-        if stands_in_the_way is not None:
+        obstacle_code = Code.BANK_UNAVAILABLE if due.ordered else obstacle(due)
+        if obstacle_code is None:
+            obstacle_code = await (self._issue_pix(due) if due.payment_method == PIX else self._order_boleto(due))
+        if obstacle_code is not None:
             async with session(self._context.pool) as conn:
-                await fail(conn, due, stands_in_the_way, now=now)
-            _log.warning(
-                "schedule_waits", schedule_id=str(due.schedule_id), number=due.number, code=stands_in_the_way.name
-            )
+                await fail(conn, due, obstacle_code, now=now)
+            _log.warning("schedule_waits", schedule_id=str(due.schedule_id), number=due.number, code=obstacle_code.name)
 
     async def _issue_pix(self, due: DueCharge) -> Code | None:
         context = self._context
@@ -158,11 +158,11 @@ class ScheduleWorker:
     async def _order_boleto(self, due: DueCharge) -> Code | None:
         context = self._context
         agreement = agreement_of(context.settings, context.settings.bank)
-        control = await self._numbers.next()
+        control_number = await self._numbers.next()
         async with transaction(context.pool) as conn:
             approved = await hold(conn, due)
             if not approved:
                 return None if approved is None else Code.KYC_REQUIRED
-            await order_boleto(conn, due, control, agreement=agreement, now=context.now(), seal=context.seal)
+            await order_boleto(conn, due, control_number, agreement=agreement, now=context.now(), seal=context.seal)
         context.jobs.wake(BOLETO_ORDERS[Mode.PRODUCTION])
         return None

@@ -37,12 +37,12 @@ from workers.probes import serve_probes
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
-_CALENDAR_AFTER_S = 3.0
-_LEAVE_S = 1.0
-_CLOCK_S = 5.0
+_CALENDAR_DELAY_S = 3.0
+_HEARTBEAT_REMOVAL_S = 1.0
+_CLOCK_JUMP_S_MIN = 5.0
 """How far beyond its interval a cron's next run may lie before the machine's clock is taken to have been set."""
 # fmt: off
-_INTERVALS: dict[int, dict[str, Any]] = {
+_CRON_TIMES: dict[int, dict[str, Any]] = {
     1:    {"second": set(range(60))},
     5:    {"second": set(range(0, 60, 5))},
     15:   {"second": set(range(0, 60, 15))},
@@ -56,7 +56,7 @@ _INTERVALS: dict[int, dict[str, Any]] = {
 _log = structlog.get_logger()
 
 
-def _lane(name: str) -> Function:
+def _lane_job(name: str) -> Function:
     async def run(ctx: dict[str, Any]) -> None:
         waited = datetime.now(UTC) - ctx["enqueue_time"]
         await ctx["runner"].run(name, asked_s_ago=waited.total_seconds())
@@ -64,12 +64,12 @@ def _lane(name: str) -> Function:
     return func(run, name=name)
 
 
-def _every(interval_s: int, at: dict[str, Any]) -> CronJob:
+def _interval_cron(interval_s: int, run_at: dict[str, Any]) -> CronJob:
     async def run(ctx: dict[str, Any]) -> None:
         runner: Runner = ctx["runner"]
         await runner.run(*[duty.name for duty in runner.duties.values() if duty.every_s == interval_s])
 
-    return cron(run, name=f"every_{interval_s}_s", run_at_startup=True, **at)
+    return cron(run, name=f"every_{interval_s}_s", run_at_startup=True, **run_at)
 
 
 async def _start(ctx: dict[str, Any]) -> None:
@@ -80,10 +80,10 @@ async def _start(ctx: dict[str, Any]) -> None:
         assert main is not None
         ctx["opened"] = AsyncExitStack()
 
-        def leave() -> None:
+        def end_worker() -> None:
             ctx["leaving"] = asyncio.create_task(end(main))  # arq then calls _stop
 
-        ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(settings, on_signal=leave))
+        ctx["runner"] = await ctx["opened"].enter_async_context(open_runner(settings, on_signal=end_worker))
     ctx["redis"].run_now = ctx["runner"].wake
 
 
@@ -91,7 +91,7 @@ async def _stop(ctx: dict[str, Any]) -> None:
     await ctx["opened"].aclose()
 
 
-def _queue() -> QueueRedis | None:
+def _queue_client() -> QueueRedis | None:
     """The client of the queue; None if the address is invalid, which the worker reports when it reads its settings."""
     try:
         return QueueRedis(redis_address(os.environ))
@@ -100,15 +100,15 @@ def _queue() -> QueueRedis | None:
 
 
 class WorkerSettings:
-    functions: ClassVar[list[Function]] = [_lane(name) for name in LANES]
-    cron_jobs: ClassVar[list[CronJob]] = [_every(interval_s, at) for interval_s, at in _INTERVALS.items()]
+    functions: ClassVar[list[Function]] = [_lane_job(name) for name in LANES]
+    cron_jobs: ClassVar[list[CronJob]] = [_interval_cron(interval_s, at) for interval_s, at in _CRON_TIMES.items()]
     on_startup = _start
     on_shutdown = _stop
-    redis_pool = _queue()
+    redis_pool = _queue_client()
     queue_name = QUEUE
     job_serializer = msgspec.msgpack.encode
     job_deserializer = msgspec.msgpack.decode
-    max_jobs = 2 * len(LANES) + 5 * len(_INTERVALS)
+    max_jobs = 2 * len(LANES) + 5 * len(_CRON_TIMES)
     """Room for the jobs of every lane and cron, even while some of them wait, so that no lane holds up another."""
     queue_read_limit = 1_000
     job_timeout = 2 * JOB_S
@@ -128,8 +128,8 @@ def follow_clock() -> None:
     an hour, it would have each missed run of the hour made up for.
     """
     now = datetime.now(UTC)
-    for every_s, each in zip(_INTERVALS, WorkerSettings.cron_jobs, strict=True):
-        if each.next_run is not None and abs((each.next_run - now).total_seconds()) > every_s + _CLOCK_S:
+    for every_s, each in zip(_CRON_TIMES, WorkerSettings.cron_jobs, strict=True):
+        if each.next_run is not None and abs((each.next_run - now).total_seconds()) > every_s + _CLOCK_JUMP_S_MIN:
             each.next_run = None
 
 
@@ -160,26 +160,26 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         )
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(duties(context, dispatcher, runner.failing))
-        assert {each.every_s for each in runner.duties.values()} <= _INTERVALS.keys(), "a duty that no cron runs"
-        own = (_read_calendar(context), DatabaseMeter().run(), end_when_moved(settings, runner.stopping))
-        aside = [asyncio.create_task(each) for each in own]
+        assert {each.every_s for each in runner.duties.values()} <= _CRON_TIMES.keys(), "a duty that no cron runs"
+        background = (_read_calendar(context), DatabaseMeter().run(), end_when_moved(settings, runner.stopping))
+        background_tasks = [asyncio.create_task(each) for each in background]
         _log.info("worker_started", worker=context.worker, cell=settings.cell)
         try:
             yield runner
         finally:
-            for task in aside:
+            for task in background_tasks:
                 task.cancel()
-            await asyncio.gather(runner.stop(), dispatcher.stop(), *aside, return_exceptions=True)
-            await asyncio.gather(_leave(context), return_exceptions=True)
+            await asyncio.gather(runner.stop(), dispatcher.stop(), *background_tasks, return_exceptions=True)
+            await asyncio.gather(_remove_heartbeat(context), return_exceptions=True)
     _log.info("worker_stopped")
 
 
-async def _leave(context: Context) -> None:
-    async with asyncio.timeout(_LEAVE_S), session(context.pool) as conn:
+async def _remove_heartbeat(context: Context) -> None:
+    async with asyncio.timeout(_HEARTBEAT_REMOVAL_S), session(context.pool) as conn:
         await leave(conn, worker=context.worker)
 
 
 async def _read_calendar(context: Context) -> None:
     """Load the bank calendar, which takes half a second once: neither during the start nor while a boleto waits."""
-    await asyncio.sleep(_CALENDAR_AFTER_S)
+    await asyncio.sleep(_CALENDAR_DELAY_S)
     await asyncio.to_thread(effective_due_date, context.now().date())

@@ -28,7 +28,7 @@ def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: s
     up to that instant. `wal`: the archive's place for that server, when it is not the place it has here."""
     for line in unreadable(settings):
         tell(line)
-    base = _chosen(settings, to)
+    base = _choose_base(settings, to)
     if into.exists() and any(into.iterdir()):
         raise BackupFailed(f"{into} is not empty: a database is restored into a folder of its own")
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,11 +50,13 @@ def restore(settings: BackupSettings, *, to: datetime | None, into: Path, wal: s
     archived = wal or str(wal_folder(settings))
     (into / "recovery.signal").touch(mode=0o600)
     with (into / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:
-        conf.write("".join(f"{name} = '{_quoted(value)}'\n" for name, value in _recovery(archived, to).items()))
+        conf.write(
+            "".join(f"{name} = '{_escape_quotes(value)}'\n" for name, value in _recovery_settings(archived, to).items())
+        )
     return Restored(base.name, to, str(into))
 
 
-def _chosen(settings: BackupSettings, to: datetime | None) -> BaseBackup:
+def _choose_base(settings: BackupSettings, to: datetime | None) -> BaseBackup:
     bases = base_backups(settings)
     if not bases:
         raise BackupFailed(f"there is no base backup in {settings.folder}")
@@ -66,18 +68,18 @@ def _chosen(settings: BackupSettings, to: datetime | None) -> BaseBackup:
     return before[-1]
 
 
-def _recovery(archived: str, to: datetime | None) -> dict[str, str]:
+def _recovery_settings(archived: str, to: datetime | None) -> dict[str, str]:
     segment = f"{shlex.quote(archived).replace('%', '%%')}/%f"
-    found = {
+    recovery = {
         # The segment that was being written when the server was lost is there as .partial, padded with zeros.
         "restore_command": f'cp {segment} "%p" 2>/dev/null || cp {segment}.partial "%p"',
         "recovery_target_action": "promote",
         RESTORED: "the end of the log" if to is None else to.astimezone(UTC).isoformat(),
     }
     if to is not None:
-        found["recovery_target_time"] = to.astimezone(UTC).isoformat()
-    return found
+        recovery["recovery_target_time"] = to.astimezone(UTC).isoformat()
+    return recovery
 
 
-def _quoted(value: str) -> str:
+def _escape_quotes(value: str) -> str:
     return value.replace("\\", "\\\\").replace("'", "''")

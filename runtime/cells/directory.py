@@ -57,7 +57,7 @@ class WrongCell(Exception):
     """The database is not that of the cell this process was told to serve; the message is for the operator."""
 
 
-class _Row(Struct, frozen=True):
+class _CellRow(Struct, frozen=True):
     number: int
     name: str
     addresses_sealed: bytes
@@ -66,7 +66,7 @@ class _Row(Struct, frozen=True):
 
 
 own_number = sql.one("cell.own", int)
-_others = sql.many("cell.others", _Row)
+_find_others = sql.many("cell.others", _CellRow)
 find_numbers = sql.many("cell.numbers", int)
 """The numbers of the other cells; only home knows them."""
 count_accounts = sql.one("cell.accounts", int)
@@ -80,15 +80,15 @@ async def read_cells(conn: Connection, seal: Seal) -> list[Cell]:
         Cell(
             number=row.number,
             name=row.name,
-            addresses=_open(row.addresses_sealed, row.number, seal),
-            next=None if row.next_sealed is None else _open(row.next_sealed, row.number, seal),
+            addresses=_open_addresses(row.addresses_sealed, row.number, seal),
+            next=None if row.next_sealed is None else _open_addresses(row.next_sealed, row.number, seal),
             held=row.held,
         )
-        for row in await _others(conn)
+        for row in await _find_others(conn)
     ]
 
 
-def _open(sealed: bytes, number: int, seal: Seal) -> Addresses:
+def _open_addresses(sealed: bytes, number: int, seal: Seal) -> Addresses:
     return msgspec.json.decode(seal.open(sealed, CELL_ADDRESSES, number), type=Addresses)
 
 
@@ -99,9 +99,9 @@ def seal_addresses(addresses: Addresses, number: int, seal: Seal) -> bytes:
 async def check_cell(pool: Pool, number: int) -> None:
     """Raise WrongCell unless the database says that it is this cell's: rows of two cells must never meet in one."""
     async with session(pool) as conn:
-        found = await own_number(conn)
-    if found != number:
-        raise WrongCell(f"the database is that of cell {found}, and this process serves cell {number} (CELL)")
+        database_number = await own_number(conn)
+    if database_number != number:
+        raise WrongCell(f"the database is that of cell {database_number}, and this process serves cell {number} (CELL)")
 
 
 def owner_of_number(control: int, blocks: Sequence[NumberBlock]) -> int:

@@ -14,31 +14,31 @@ from uuid import UUID
 
 CELLS_MAX: Final = 4096
 HOME: Final = 0
-_HEX: Final = re.compile(r"[0-9a-f]{3}")
+_HEX_CELL: Final = re.compile(r"[0-9a-f]{3}")
 
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
+_CHARACTER_VALUES: Final = {character: value for value, character in enumerate(_ALPHABET)}
 
 # A request's tasks run in the context of the request, so background tasks of a cell stay in the cell.
-_entered: ContextVar[int] = ContextVar("cell", default=HOME)
-current_cell = _entered.get
+_cell: ContextVar[int] = ContextVar("cell", default=HOME)
+current_cell = _cell.get
 
 
 def enter_cell(number: int) -> None:
     """From here on, in this context and in the tasks it starts, ids and tokens are made for this cell."""
     assert 0 <= number < CELLS_MAX, "a cell's number has 12 bits"
-    _entered.set(number)
+    _cell.set(number)
 
 
 @contextmanager
 def in_cell(number: int) -> Iterator[None]:
     """As `enter_cell`, for a block."""
     assert 0 <= number < CELLS_MAX, "a cell's number has 12 bits"
-    token = _entered.set(number)
+    token = _cell.set(number)
     try:
         yield
     finally:
-        _entered.reset(token)
+        _cell.reset(token)
 
 
 def cell_of(id: UUID) -> int:
@@ -54,7 +54,7 @@ def marked(random: bytes) -> bytes:
 
 def cell_of_token(token: str) -> int | None:
     """The cell of a token in base 64 (also of a public_id and of a mailed link); None for what cannot be one."""
-    high, low = _VALUES.get(token[:1]), _VALUES.get(token[1:2])
+    high, low = _CHARACTER_VALUES.get(token[:1]), _CHARACTER_VALUES.get(token[1:2])
     return None if high is None or low is None else high << 6 | low
 
 
@@ -62,4 +62,4 @@ def cell_of_hex(text: str) -> int | None:
     """The cell of a token in hex: a session's cookie, or a client_id such as test_00a1b2, whose mode is skipped; None
     for what cannot be one."""
     digits = text.rpartition("_")[2][:3]
-    return int(digits, 16) if _HEX.fullmatch(digits) else None
+    return int(digits, 16) if _HEX_CELL.fullmatch(digits) else None

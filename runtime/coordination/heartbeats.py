@@ -28,8 +28,8 @@ class Heartbeat(Struct, frozen=True):
 
 
 _beat = sql.run("worker_heartbeat.beat")
-_leave = sql.run("worker_heartbeat.leave")
-_heard = sql.many("worker_heartbeat.heard", Heartbeat)
+_remove = sql.run("worker_heartbeat.leave")
+_find_recent = sql.many("worker_heartbeat.heard", Heartbeat)
 
 
 async def beat(conn: Connection, *, worker: str, failing: Sequence[str]) -> None:
@@ -38,9 +38,9 @@ async def beat(conn: Connection, *, worker: str, failing: Sequence[str]) -> None
 
 async def leave(conn: Connection, *, worker: str) -> None:
     """Remove the heartbeat of a worker that ends in order, so that it is not missed."""
-    await _leave(conn, worker=worker)
+    await _remove(conn, worker=worker)
 
 
 async def heard(conn: Connection) -> Sequence[Heartbeat]:
     """The heartbeats of the last minute."""
-    return await _heard(conn)
+    return await _find_recent(conn)

@@ -43,7 +43,7 @@ class HttpBounds(Struct, frozen=True, kw_only=True):
         return self if self.connections_max <= fits else replace(self, connections_max=fits)
 
 
-_MAX: Mapping[str, int] = {
+_FIELD_MAX: Mapping[str, int] = {
     "first_byte_s": 600,
     "headers_s": 600,
     "body_s": 600,
@@ -52,14 +52,14 @@ _MAX: Mapping[str, int] = {
     "header_bytes_max": 1_048_576,
     "target_bytes_max": 65_536,
 }
-_ELSE_MAX = 1_000_000
+_DEFAULT_MAX = 1_000_000
 
 
 def read_http_bounds(env: Mapping[str, str]) -> HttpBounds:
     """ValueError names the variable that is no number from 1 to its bound."""
 
     def bounds(field: str) -> tuple[int, int]:
-        return 1, _MAX.get(field, _ELSE_MAX)
+        return 1, _FIELD_MAX.get(field, _DEFAULT_MAX)
 
     return HttpBounds(**whole_numbers(env, HttpBounds.__struct_fields__, bounds, prefix="HTTP_"))
 
@@ -68,10 +68,10 @@ def raise_open_files() -> int:
     """Let this process open as many files as the hard limit allows; returns how many. The usual 1,024 is a limit for
     programs that use select()."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    limit = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < limit:
         # macOS takes no more than kern.maxfilesperproc, whatever the hard limit says.
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else soft

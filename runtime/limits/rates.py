@@ -70,20 +70,20 @@ class ClientRates:
     def spend(self, what: str, client: str, *, now_s: float) -> None:
         """Count one request of `what` (a field of Rates); Refused(RATE_LIMITED) when it comes too soon. `now_s` is from
         a clock that never goes back."""
-        of_day = what.endswith("_per_day")
-        each_s = (_DAY_S if of_day else 60.0) / getattr(self._rates, what)
-        ahead_s_max = _DAY_S if of_day else max(_BURST_S, _BURST_MIN * each_s)
+        is_daily = what.endswith("_per_day")
+        request_s = (_DAY_S if is_daily else 60.0) / getattr(self._rates, what)
+        ahead_s_max = _DAY_S if is_daily else max(_BURST_S, _BURST_MIN * request_s)
         clients = self._paid_until.setdefault(what, {})
-        until = max(clients.get(client, 0.0), now_s) + each_s
-        if until - now_s > ahead_s_max + each_s / 2:
+        until = max(clients.get(client, 0.0), now_s) + request_s
+        if until - now_s > ahead_s_max + request_s / 2:
             rate_limited_total.labels(what).inc()
             raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(until - now_s - ahead_s_max)))
         if len(clients) >= _CLIENTS_MAX and client not in clients:
-            self._forget(clients, now_s)
+            self._forget_paid_off(clients, now_s)
         clients[client] = until
 
     @staticmethod
-    def _forget(clients: dict[str, float], now_s: float) -> None:
+    def _forget_paid_off(clients: dict[str, float], now_s: float) -> None:
         for client in [client for client, until in clients.items() if until <= now_s]:
             del clients[client]
         if len(clients) >= _CLIENTS_MAX:

@@ -15,17 +15,17 @@ WAIT_S_MAX: Final = 5.0
 
 
 class _Share:
-    __slots__ = ("inside", "room")
+    __slots__ = ("admitted", "slots")
 
     def __init__(self, at_once_max: int) -> None:
-        self.room = asyncio.Semaphore(at_once_max)
-        self.inside = 0  # waiting ones included
+        self.slots = asyncio.Semaphore(at_once_max)
+        self.admitted = 0  # waiting ones included
 
 
 class Shares:
     def __init__(self, at_once_max: int, *, waiting_max: int = WAITING_MAX, wait_s_max: float = WAIT_S_MAX) -> None:
         self._at_once_max = at_once_max
-        self._inside_max = at_once_max + waiting_max
+        self._admitted_max = at_once_max + waiting_max
         self._wait_s_max = wait_s_max
         self._shares: dict[Hashable, _Share] = {}
 
@@ -39,20 +39,20 @@ class Shares:
         share = self._shares.get(owner)
         if share is None:
             share = self._shares[owner] = _Share(self._at_once_max)
-        if share.inside >= self._inside_max:
+        if share.admitted >= self._admitted_max:
             raise Refused(Code.RATE_LIMITED, retry_after_s=1)
-        share.inside += 1
+        share.admitted += 1
         try:
             try:
                 async with asyncio.timeout(self._wait_s_max):
-                    await share.room.acquire()
+                    await share.slots.acquire()
             except TimeoutError:
                 raise Refused(Code.RATE_LIMITED, retry_after_s=1) from None
             try:
                 yield
             finally:
-                share.room.release()
+                share.slots.release()
         finally:
-            share.inside -= 1
-            if not share.inside:
+            share.admitted -= 1
+            if not share.admitted:
                 del self._shares[owner]

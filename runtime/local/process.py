@@ -33,36 +33,36 @@ def child_setup(
 
     def prepare() -> None:
         if user is not None:
-            _become(*user, capabilities)
+            _become_user(*user, capabilities)
         if _LIBC is not None:
             # After the change of user, which resets this. The parent may have died before this call.
-            _checked(_LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0))
+            _check_result(_LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0))
             if os.getppid() != parent:
                 os._exit(1)
 
     return prepare
 
 
-def _become(uid: int, gid: int, capabilities: Sequence[int]) -> None:
-    keep = _LIBC if capabilities else None
-    if keep is not None:
+def _become_user(uid: int, gid: int, capabilities: Sequence[int]) -> None:
+    libc = _LIBC if capabilities else None
+    if libc is not None:
         # Keeps the capabilities through setreuid, and makes access(2), with which PostgreSQL checks its programs,
         # count them for a user other than root.
-        _checked(keep.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
+        _check_result(libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
     os.setgroups([])
     os.setregid(gid, gid)
     os.setreuid(uid, uid)
-    if keep is None:
+    if libc is None:
         return
     mask = sum(1 << capability for capability in capabilities)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # Twice effective, permitted, inheritable: the low and the high 32 bits.
     data = (ctypes.c_uint32 * 6)(mask, mask, mask, 0, 0, 0)
-    _checked(keep.capset(header, data))
+    _check_result(libc.capset(header, data))
     for capability in capabilities:
-        _checked(keep.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
+        _check_result(libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0))
 
 
-def _checked(result: int) -> None:
+def _check_result(result: int) -> None:
     if result != 0:
         raise OSError(ctypes.get_errno(), "prctl or capset failed")

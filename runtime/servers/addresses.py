@@ -17,20 +17,20 @@ def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
         "database_url": url,
         "database_report_url": env.get("DATABASE_REPORT_URL") or url,
         "database_read_url": env.get("DATABASE_READ_URL", ""),
-        "statements_kept": STATEMENTS_KEPT if _prepared(env) else 0,
-        "cell": _cell(env),
+        "statements_kept": STATEMENTS_KEPT if _prepares_statements(env) else 0,
+        "cell": _cell_number(env),
         "directory_url": url,
     }
 
 
-def _cell(env: Mapping[str, str]) -> int:
+def _cell_number(env: Mapping[str, str]) -> int:
     text = env.get("CELL") or "0"
     if not text.isascii() or not text.isdigit() or int(text) >= CELLS_MAX:
         raise ValueError(f"CELL must be the number of a cell, 0 to {CELLS_MAX - 1}, not {text!r}")
     return int(text)
 
 
-def _prepared(env: Mapping[str, str]) -> bool:
+def _prepares_statements(env: Mapping[str, str]) -> bool:
     given = env.get("DATABASE_PREPARED") or "1"
     if given not in ("0", "1"):
         raise ValueError(f"DATABASE_PREPARED must be 0 or 1, not {given!r}")

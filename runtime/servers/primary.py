@@ -20,7 +20,7 @@ else:
 HOST_S: Final = 2.0
 """How long each of several hosts may take to accept a connection; less than half of the 5 s that a request waits."""
 
-_UNREADABLE: Final = (
+_UNREADABLE_URL: Final = (
     "the address of PostgreSQL must be such as postgresql://user:password@host:5432/quita;"
     " in a password / ? # and @ are written as %2F %3F %23 and %40"
 )
@@ -45,24 +45,24 @@ class Hosts:
         when all hosts that answer are standbys."""
         if len(self._urls) == 1:
             return await self._connect(self._urls[0], options)
-        failed: Exception | None = None
+        last_error: Exception | None = None
         for url in self._urls:
-            found = False
+            is_connected = False
             try:
                 async with asyncio.timeout(HOST_S):
                     conn = await self._connect(url, options)
-                found = True
+                is_connected = True
                 return conn
             except (OSError, TimeoutError, asyncpg.PostgresError) as error:
                 # A host that cannot be reached says more than a host that is a standby.
-                if failed is None or not isinstance(error, NoPrimary):
-                    failed = error
+                if last_error is None or not isinstance(error, NoPrimary):
+                    last_error = error
             finally:
                 # Also when the caller's own time was up: the next caller begins with another host.
-                if not found and self._urls[0] == url:
+                if not is_connected and self._urls[0] == url:
                     self._urls = (*self._urls[1:], url)
-        assert failed is not None
-        raise failed
+        assert last_error is not None
+        raise last_error
 
     async def _connect(self, url: str, options: dict[str, Any]) -> _Connection:
         try:
@@ -72,7 +72,7 @@ class Hosts:
         except asyncpg.ClientConfigurationError:
             raise
         except ValueError:  # it quotes what it takes for the port: a piece of the password
-            raise asyncpg.ClientConfigurationError(_UNREADABLE) from None
+            raise asyncpg.ClientConfigurationError(_UNREADABLE_URL) from None
         return conn
 
 

@@ -18,15 +18,15 @@ class WrongKey(Exception):
     """SECRET_KEY is not that of the database. The message names ids alone."""
 
 
-class _Known(Struct, frozen=True):
+class _KnownKey(Struct, frozen=True):
     key_id: int
     fingerprint: str
 
 
 _log = structlog.get_logger()
 
-_known = sql.many("sealing_key.known", _Known)
-_meet = sql.run("sealing_key.meet")
+_find_known = sql.many("sealing_key.known", _KnownKey)
+_store_keys = sql.run("sealing_key.meet")
 
 
 async def check_keys(pool: Pool, seal: Seal) -> None:
@@ -40,25 +40,25 @@ async def check_keys_on(conn: Connection, seal: Seal) -> None:
     or when the database knows none of our keys. A key that the database knows and we lack is logged: after a restore,
     or with an earlier SECRET_KEY, what it sealed opens nowhere, which shows only row by row."""
     ours = seal.fingerprints()
-    known = await _read(conn)
-    _compare(ours, known)
+    known = await _read_known(conn)
+    _check_known(ours, known)
     if lacking := known.keys() - ours.keys():
         _log.warning("sealing_keys_lacking", key_ids=sorted(lacking))
     if ours.keys() - known.keys():
-        await _meet(conn, key_ids=list(ours), fingerprints=list(ours.values()))
-        _compare(ours, await _read(conn))  # another process may have been first
+        await _store_keys(conn, key_ids=list(ours), fingerprints=list(ours.values()))
+        _check_known(ours, await _read_known(conn))  # another process may have been first
 
 
 async def compare_keys(conn: Connection, seal: Seal) -> None:
     """WrongKey as above. Stores nothing: a key tried by hand is not one that the database is to be used with."""
-    _compare(seal.fingerprints(), await _read(conn))
+    _check_known(seal.fingerprints(), await _read_known(conn))
 
 
-async def _read(conn: Connection) -> dict[int, str]:
-    return {row.key_id: row.fingerprint for row in await _known(conn)}
+async def _read_known(conn: Connection) -> dict[int, str]:
+    return {row.key_id: row.fingerprint for row in await _find_known(conn)}
 
 
-def _compare(ours: Mapping[int, str], known: Mapping[int, str]) -> None:
+def _check_known(ours: Mapping[int, str], known: Mapping[int, str]) -> None:
     if known and not ours.items() & known.items():
         raise WrongKey("no key of SECRET_KEY is one that the database was written with")
     for id, fingerprint in ours.items():

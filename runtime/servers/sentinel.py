@@ -12,7 +12,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
 SCHEME: Final = "redis+sentinel://"
 _PORT: Final = 26_379
-_WRONG: Final = (
+_WRONG_URL: Final = (
     "REDIS_URL must be such as redis+sentinel://user:password@one:26379,two:26379/service/0, with the Sentinels' own"
     " ?sentinel_username= and sentinel_password= where they have them"
 )
@@ -40,22 +40,27 @@ def sentinel_pool(url: str, *, blocks: bool, sentinel_s: float, **options: Any) 
         userinfo, _, hosts = parts.netloc.rpartition("@")
         user, _, password = userinfo.partition(":")
         service, _, database = parts.path.strip("/").partition("/")
-        sentinels = [_address(each) for each in hosts.split(",")]
+        sentinels = [_sentinel_address(each) for each in hosts.split(",")]
         query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
-        own = {name: query.pop(f"sentinel_{name}", [None])[0] for name in ("username", "password")}
+        sentinel_login = {name: query.pop(f"sentinel_{name}", [None])[0] for name in ("username", "password")}
         if query or not service or not all(host for host, _ in sentinels):
             raise ValueError
         options["db"] = int(database or "0")
     except ValueError:
-        raise ValueError(_WRONG) from None
+        raise ValueError(_WRONG_URL) from None
     options |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    asked = {"socket_connect_timeout": sentinel_s, "socket_timeout": sentinel_s, "socket_keepalive": True, **own}
+    sentinel_options = {
+        "socket_connect_timeout": sentinel_s,
+        "socket_timeout": sentinel_s,
+        "socket_keepalive": True,
+        **sentinel_login,
+    }
     pool: Any = BlockingSentinelPool if blocks else SentinelPool
     manager: Any = Sentinel
-    made: ConnectionPool = pool(service, manager(sentinels, sentinel_kwargs=asked), **options)
+    made: ConnectionPool = pool(service, manager(sentinels, sentinel_kwargs=sentinel_options), **options)
     return made
 
 
-def _address(text: str) -> tuple[str, int]:
+def _sentinel_address(text: str) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     return parts.hostname or "", parts.port or _PORT

@@ -27,11 +27,11 @@ PATIENCE_S: Final = 0.05
 _POLL_S: Final = 0.002
 _REACH_S: Final = 1.0
 """A standby that is not reached within this time is left; otherwise each read would wait for it."""
-_AGAIN_S: Final = 1.0
+_RETRY_S: Final = 1.0
 _READS_MAX: Final = 1_000
 
 # Further errors of a read at a standby: a query that is in the way of the replay is cancelled.
-_LOST: Final = (*DB_UNAVAILABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_READ_ERRORS: Final = (*DB_UNAVAILABLE, asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 reads_total = Counter("quita_reads_total", "Lists, sums and pages read, by the server that answered.", ["server"])
 _log = structlog.get_logger()
@@ -39,21 +39,21 @@ _log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class _Written(Struct, frozen=True):
+class _LogPosition(Struct, frozen=True):
     lsn: int
     timeline: int
 
 
-_written = sql.one("standby.written", _Written)
-_shows = sql.one("standby.shows", bool)
+_find_written = sql.one("standby.written", _LogPosition)
+_shows_position = sql.one("standby.shows", bool)
 
 
-class _Behind(Exception):
+class _StandbyBehind(Exception):
     """The standby does not show all that was acknowledged."""
 
 
 # Errors on the way to the standby: it may also refuse our password, or a pooler our settings. The primary answers.
-_UNREACHED: Final = (*_LOST, asyncpg.PostgresError, SettingsMissing, _Behind)
+_REACH_ERRORS: Final = (*_READ_ERRORS, asyncpg.PostgresError, SettingsMissing, _StandbyBehind)
 
 
 class Reads:
@@ -62,72 +62,72 @@ class Reads:
     def __init__(self, primary: Pool, standby: Pool | None) -> None:
         self.primary = primary
         self._standby = standby
-        self._asked = standby is not None
-        self._written: Batcher[None, _Written] = Batcher(self._ask_primary, lanes=1, batch_max=_READS_MAX)
-        self._coming_back: asyncio.Task[None] | None = None
+        self._standby_is_asked = standby is not None
+        self._position_batcher: Batcher[None, _LogPosition] = Batcher(self._ask_primary, lanes=1, batch_max=_READS_MAX)
+        self._return_task: asyncio.Task[None] | None = None
 
     async def ask(self, read: Callable[[Connection], Awaitable[T]]) -> T:
         """Returns what `read` returns; raises what it raises. `read` only reads, and may be called twice: the primary
         is asked when the standby is lost meanwhile."""
-        if (standby := self._standby) is not None and self._asked:
+        if (standby := self._standby) is not None and self._standby_is_asked:
             async with AsyncExitStack() as held:
-                if (conn := await self._reach(standby, held)) is not None:
+                if (conn := await self._reach_standby(standby, held)) is not None:
                     try:
-                        found = await read(conn)
+                        result = await read(conn)
                     except asyncpg.QueryCanceledError:  # it would take too long at the primary as well
                         raise
-                    except _LOST as error:
-                        self._leave(standby, error)
+                    except _READ_ERRORS as error:
+                        self._leave_standby(standby, error)
                     else:
                         reads_total.labels("standby").inc()
-                        return found
+                        return result
         async with session(self.primary) as conn:
-            found = await read(conn)
+            result = await read(conn)
         reads_total.labels("primary").inc()
-        return found
+        return result
 
     async def close(self) -> None:
-        if self._coming_back is not None:
-            self._coming_back.cancel()
-            await asyncio.gather(self._coming_back, return_exceptions=True)
+        if self._return_task is not None:
+            self._return_task.cancel()
+            await asyncio.gather(self._return_task, return_exceptions=True)
         if self._standby is not None:
             self._standby.terminate()
 
-    async def _ask_primary(self, asked: Sequence[None]) -> list[_Written]:
+    async def _ask_primary(self, asked: Sequence[None]) -> list[_LogPosition]:
         async with session(self.primary) as conn:
-            return [await _written(conn)] * len(asked)
+            return [await _find_written(conn)] * len(asked)
 
-    async def _reach(self, standby: Pool, held: AsyncExitStack) -> Connection | None:
+    async def _reach_standby(self, standby: Pool, held: AsyncExitStack) -> Connection | None:
         """A connection to the standby, which shows all that was acknowledged before; None when the standby is left."""
-        written = await self._written.submit(None)
+        position = await self._position_batcher.submit(None)
         try:
             async with asyncio.timeout(_REACH_S):
                 conn = await held.enter_async_context(session(standby))
-                await _wait_for(conn, written)
-        except _UNREACHED as error:
-            self._leave(standby, error)
+                await _wait_for_replay(conn, position)
+        except _REACH_ERRORS as error:
+            self._leave_standby(standby, error)
             return None
         return conn
 
-    def _leave(self, standby: Pool, error: Exception) -> None:
+    def _leave_standby(self, standby: Pool, error: Exception) -> None:
         """Ask the primary alone until the standby shows everything again."""
-        if self._asked:
-            self._asked = False
+        if self._standby_is_asked:
+            self._standby_is_asked = False
             _log.warning("standby_left", error=type(error).__name__)
-            self._coming_back = asyncio.create_task(self._come_back(standby))
+            self._return_task = asyncio.create_task(self._return_to_standby(standby))
 
-    async def _come_back(self, standby: Pool) -> None:
-        while not self._asked:
-            await asyncio.sleep(_AGAIN_S)
-            with contextlib.suppress(*_UNREACHED, OverflowError):  # the primary is away
+    async def _return_to_standby(self, standby: Pool) -> None:
+        while not self._standby_is_asked:
+            await asyncio.sleep(_RETRY_S)
+            with contextlib.suppress(*_REACH_ERRORS, OverflowError):  # the primary is away
                 async with AsyncExitStack() as held:
-                    self._asked = await self._reach(standby, held) is not None
+                    self._standby_is_asked = await self._reach_standby(standby, held) is not None
         _log.info("standby_asked_again")
 
 
-async def _wait_for(conn: Connection, written: _Written) -> None:
+async def _wait_for_replay(conn: Connection, position: _LogPosition) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not await _shows(conn, lsn=written.lsn, timeline=written.timeline):
+    while not await _shows_position(conn, lsn=position.lsn, timeline=position.timeline):
         if time.monotonic() >= deadline:
-            raise _Behind
+            raise _StandbyBehind
         await asyncio.sleep(_POLL_S)

@@ -8,7 +8,7 @@ The trace of a request is the first 16 bytes of the SHA-256 of its request id, i
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-_SAMPLED_OF: Final = 1 << 64
+_SAMPLE_SPACE: Final = 1 << 64
 
 
 class TraceIds(NamedTuple):
@@ -25,6 +25,6 @@ def sampled(cause: str, share: float) -> TraceIds | None:
     """The trace of a request id, or of the order or event that no request caused; None when it is not recorded. That is
     decided as by the SDK's TraceIdRatioBased: by the lower half of the id."""
     digest = sha256(cause.encode()).digest()
-    if int.from_bytes(digest[8:16]) >= share * _SAMPLED_OF:
+    if int.from_bytes(digest[8:16]) >= share * _SAMPLE_SPACE:
         return None
     return TraceIds(int.from_bytes(digest[:16]), int.from_bytes(digest[16:24]))

@@ -38,7 +38,7 @@ class Traces:
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-        class Given(RandomIdGenerator):
+        class GivenIds(RandomIdGenerator):
             """Random ids, except for a span that is begun with ids of its own."""
 
             trace_id: int | None = None
@@ -51,15 +51,15 @@ class Traces:
                 return self.span_id or super().generate_span_id()
 
         self._share = tracing.share
-        self._api, self._context = trace, context
-        self._given = Given()
+        self._trace_api, self._context = trace, context
+        self._given_ids = GivenIds()
         self._provider = TracerProvider(
             # `sampled` decides whether a trace is recorded, before its spans are begun.
             sampler=ALWAYS_ON,
             resource=Resource.create(
                 {"service.name": service, "service.instance.id": f"{socket.gethostname()}:{os.getpid()}"}
             ),
-            id_generator=self._given,
+            id_generator=self._given_ids,
             shutdown_on_exit=False,
         )
         exporter = OTLPSpanExporter(endpoint=f"{tracing.endpoint}/v1/traces")
@@ -74,11 +74,11 @@ class Traces:
         ids = sampled(request_id, self._share)
         if ids is None:
             return
-        span = self._begin_first(
+        span = self._begin_root_span(
             ids,
             name,
             {**attributes, "quita.request_id": request_id},
-            kind=self._api.SpanKind.SERVER,
+            kind=self._trace_api.SpanKind.SERVER,
             began_ns=began_ns,
             links=self._links(came_with),
             span_id=ids.root_id,
@@ -92,10 +92,12 @@ class Traces:
         ids = sampled(request_id or own, self._share)
         span = None
         if ids is not None:
-            span = self._begin(ids, name, request_id, attributes)
+            span = self._begin_span(ids, name, request_id, attributes)
         # Also without a span: a span around this one is not the parent of spans within.
         token = self._context.attach(
-            self._context.Context() if span is None else self._api.set_span_in_context(span, self._context.Context())
+            self._context.Context()
+            if span is None
+            else self._trace_api.set_span_in_context(span, self._context.Context())
         )
         try:
             yield span
@@ -109,15 +111,15 @@ class Traces:
     ) -> None:
         """As `span`, for work that has ended."""
         if (ids := sampled(request_id or own, self._share)) is not None:
-            self._begin(ids, name, request_id, attributes, began_ns=began_ns).end(ended_ns)
+            self._begin_span(ids, name, request_id, attributes, began_ns=began_ns).end(ended_ns)
 
     @contextmanager
     def call(self, name: str, attributes: Attributes) -> "Iterator[Span | None]":
         """A span of a call to another server, within the span that is under way; None where there is none."""
-        if not self._api.get_current_span().is_recording():
+        if not self._trace_api.get_current_span().is_recording():
             yield None
             return
-        span = self._tracer.start_span(name, kind=self._api.SpanKind.CLIENT, attributes=attributes)
+        span = self._tracer.start_span(name, kind=self._trace_api.SpanKind.CLIENT, attributes=attributes)
         try:
             yield span
         finally:
@@ -131,23 +133,25 @@ class Traces:
         except TimeoutError:
             pass
 
-    def _begin(
+    def _begin_span(
         self, ids: TraceIds, name: str, request_id: str | None, attributes: Attributes, *, began_ns: int | None = None
     ) -> "Span":
-        kind = self._api.SpanKind.CONSUMER
+        kind = self._trace_api.SpanKind.CONSUMER
         if request_id is None:
-            return self._begin_first(ids, name, attributes, kind=kind, began_ns=began_ns)
-        flags = self._api.TraceFlags(self._api.TraceFlags.SAMPLED)
-        parent = self._api.SpanContext(ids.trace_id, ids.root_id, is_remote=True, trace_flags=flags)
+            return self._begin_root_span(ids, name, attributes, kind=kind, began_ns=began_ns)
+        flags = self._trace_api.TraceFlags(self._trace_api.TraceFlags.SAMPLED)
+        parent = self._trace_api.SpanContext(ids.trace_id, ids.root_id, is_remote=True, trace_flags=flags)
         return self._tracer.start_span(
             name,
-            context=self._api.set_span_in_context(self._api.NonRecordingSpan(parent), self._context.Context()),
+            context=self._trace_api.set_span_in_context(
+                self._trace_api.NonRecordingSpan(parent), self._context.Context()
+            ),
             kind=kind,
             attributes={**attributes, "quita.request_id": request_id},
             start_time=began_ns,
         )
 
-    def _begin_first(
+    def _begin_root_span(
         self,
         ids: TraceIds,
         name: str,
@@ -159,7 +163,7 @@ class Traces:
         span_id: int | None = None,
     ) -> "Span":
         # No other span is begun between these lines: spans are begun on the event loop alone.
-        self._given.trace_id, self._given.span_id = ids.trace_id, span_id
+        self._given_ids.trace_id, self._given_ids.span_id = ids.trace_id, span_id
         try:
             return self._tracer.start_span(
                 name,
@@ -170,14 +174,14 @@ class Traces:
                 start_time=began_ns,
             )
         finally:
-            self._given.trace_id = self._given.span_id = None
+            self._given_ids.trace_id = self._given_ids.span_id = None
 
     def _links(self, came_with: str | None) -> "tuple[Link, ...]":
-        found = None if came_with is None else _TRACEPARENT.fullmatch(came_with)
-        if found is None or came_with is None or came_with.startswith("ff"):
+        match = None if came_with is None else _TRACEPARENT.fullmatch(came_with)
+        if match is None or came_with is None or came_with.startswith("ff"):
             return ()
-        context = self._api.SpanContext(int(found[1], 16), int(found[2], 16), is_remote=True)
-        return (self._api.Link(context),) if context.is_valid else ()
+        context = self._trace_api.SpanContext(int(match[1], 16), int(match[2], 16), is_remote=True)
+        return (self._trace_api.Link(context),) if context.is_valid else ()
 
 
 def traceparent(span: "Span") -> str:

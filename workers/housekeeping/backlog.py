@@ -28,54 +28,54 @@ LEASE_S: Final = 25.0
 COUNTED_MAX: Final = 10_000
 """Rows counted of one queue: that many already show that something is wrong."""
 
-_MODE: Final = "livemostrecent"
+_MULTIPROCESS_MODE: Final = "livemostrecent"
 _waiting = Gauge(
     "quita_queue_waiting",
     f"What is due in a queue; {COUNTED_MAX} are that many or more.",
     ["cell", "queue", "mode"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _oldest = Gauge(
     "quita_queue_oldest_seconds",
     "For how long the oldest of a queue is due; 0 when nothing is.",
     ["cell", "queue", "mode"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _suspense = Gauge(
     "quita_suspense_open_cents",
     "Money received that fits no charge and that nobody has settled.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _sealed = Gauge(
     "quita_journal_sealed_timestamp_seconds",
     "When the journal was sealed last.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _differences = Gauge(
     "quita_verify_differences",
     "Rows that the last completed verification of everything found to be other than they must be.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _verified = Gauge(
     "quita_verify_completed_timestamp_seconds",
     "When that verification was completed.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _measured = Gauge(
     "quita_measured_timestamp_seconds",
     "When the queues were measured last.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 _cells = Gauge(
     "quita_cell_info",
     "1 for each cell of the directory, told by home: one that shows nothing else is not measured.",
     ["cell"],
-    multiprocess_mode=_MODE,
+    multiprocess_mode=_MULTIPROCESS_MODE,
 )
 
 
@@ -94,7 +94,7 @@ class _Suspense(Struct, frozen=True):
     oldest: datetime | None
 
 
-class _Verified(Struct, frozen=True):
+class _LastVerification(Struct, frozen=True):
     verification_id: int | None
     ended_at: datetime | None
     differences: int
@@ -106,7 +106,7 @@ _QUEUES: Final[Sequence[Callable[..., Awaitable[list[QueueBacklog]]]]] = [
     for name in ("bank_orders", "bank_hints", "deliveries", "mails", "schedules", "shares", "overdue", "journal")
 ]
 _find_suspense = sql.one("backlog.suspense", _Suspense)
-_find_verified = sql.one("backlog.verified", _Verified)
+_find_last_verification = sql.one("backlog.verified", _LastVerification)
 
 
 async def measure_backlog(context: Context) -> int:
@@ -116,13 +116,13 @@ async def measure_backlog(context: Context) -> int:
             forget(_waiting, _oldest, _suspense, _sealed, _differences, _verified, _measured, _cells)
             return 0
         cell, now = str(context.settings.cell), context.now()
-        for found in [
+        for backlog in [
             *await queues(conn, now=now, held=timedelta(days=context.settings.partner_share_held_days)),
-            await _suspended(conn, cell),
+            await _measure_suspense(conn, cell),
         ]:
-            waits_s = 0.0 if found.oldest is None else max(0.0, (now - found.oldest).total_seconds())
-            _waiting.labels(cell, found.queue, found.mode).set(found.waiting)
-            _oldest.labels(cell, found.queue, found.mode).set(waits_s)
+            oldest_s = 0.0 if backlog.oldest is None else max(0.0, (now - backlog.oldest).total_seconds())
+            _waiting.labels(cell, backlog.queue, backlog.mode).set(backlog.waiting)
+            _oldest.labels(cell, backlog.queue, backlog.mode).set(oldest_s)
         await _measure_books(conn, cell)
         if context.settings.cell == HOME:
             for number in [HOME, *await find_numbers(conn)]:
@@ -133,21 +133,21 @@ async def measure_backlog(context: Context) -> int:
 
 async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[QueueBacklog]:
     """Every queue, also an empty one. `held`: how long the shares of partners are held in production."""
-    given = {"now": now, "counted_max": COUNTED_MAX, "earned_until": now - held}
-    return [found for look in _QUEUES for found in await look(conn, **given)]
+    parameters = {"now": now, "counted_max": COUNTED_MAX, "earned_until": now - held}
+    return [backlog for find in _QUEUES for backlog in await find(conn, **parameters)]
 
 
-async def _suspended(conn: Connection, cell: str) -> QueueBacklog:
-    found = await _find_suspense(conn, counted_max=COUNTED_MAX)
-    _suspense.labels(cell).set(found.cents)
-    return QueueBacklog("suspense", "production", found.waiting, found.oldest)
+async def _measure_suspense(conn: Connection, cell: str) -> QueueBacklog:
+    suspense = await _find_suspense(conn, counted_max=COUNTED_MAX)
+    _suspense.labels(cell).set(suspense.cents)
+    return QueueBacklog("suspense", "production", suspense.waiting, suspense.oldest)
 
 
 async def _measure_books(conn: Connection, cell: str) -> None:
-    found = await _find_verified(conn)
-    if found.sealed_at is not None:
-        _sealed.labels(cell).set(found.sealed_at.timestamp())
-    if found.verification_id is not None and found.ended_at is not None:
-        missing = await missing_events(conn, verification_id=found.verification_id)
-        _differences.labels(cell).set(found.differences + missing)
-        _verified.labels(cell).set(found.ended_at.timestamp())
+    verification = await _find_last_verification(conn)
+    if verification.sealed_at is not None:
+        _sealed.labels(cell).set(verification.sealed_at.timestamp())
+    if verification.verification_id is not None and verification.ended_at is not None:
+        missing = await missing_events(conn, verification_id=verification.verification_id)
+        _differences.labels(cell).set(verification.differences + missing)
+        _verified.labels(cell).set(verification.ended_at.timestamp())

@@ -31,8 +31,8 @@ _forget = sql.run("bank_call.forget")
 
 async def store_bank_calls(context: Context) -> int:
     """Store, in one statement, all calls that were counted since the round before; returns 0."""
-    taken = TALLY.take()
-    if not taken:
+    tally = TALLY.take()
+    if not tally:
         return 0
     hour = context.now().replace(minute=0, second=0, microsecond=0)
     counted = [
@@ -40,13 +40,13 @@ async def store_bank_calls(context: Context) -> int:
             hour, bank, operation, each.calls, each.rejected, each.unknown, round(each.seconds * 1_000),
             round(each.slowest_s * 1_000),
         )
-        for (bank, operation), each in sorted(taken.items())
+        for (bank, operation), each in sorted(tally.items())
     ]  # fmt: skip
     try:
         async with session(context.pool) as conn:
             await _add(conn, counted=counted)
     except BaseException:
-        TALLY.give_back(taken)
+        TALLY.give_back(tally)
         raise
     return 0
 

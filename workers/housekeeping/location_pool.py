@@ -32,13 +32,13 @@ SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
 """Locations asked for together: by one statement at the simulated bank, by one request each at a real bank."""
 
 _NEEDED_MIN = 2_000
-_COUNT_S = 5.0  # between two counts of what was taken
-_STALE_S = 60.0  # a count that old says nothing about now
-_HALF_S = 300.0  # the rate of a burst is forgotten by half in this time
+_COUNT_INTERVAL_S = 5.0  # between two counts of what was taken
+_COUNT_STALE_S = 60.0  # a count that old says nothing about now
+_RATE_HALF_LIFE_S = 300.0  # the rate of a burst is forgotten by half in this time
 _LOOK_S = 0.25
 _STORE_S = 1.0  # blocks stay whole at a bank that answers faster than this
-_KNOWN_MAX = 20_000
-_REST_S = (1.0, 2.0, 5.0)  # after slices that the bank did not make
+_KNOWN_IDS_MAX = 20_000
+_BACKOFF_S = (1.0, 2.0, 5.0)  # after slices that the bank did not make
 
 _log = structlog.get_logger()
 
@@ -68,12 +68,12 @@ def count(level: Level) -> Consumption | None:
     a fall slowly: merchants who took a thousand a second a minute ago may do so again."""
     if level.made is None or level.taken is None or level.per_s is None or level.counted_s_ago is None:
         return None
-    past_s = level.counted_s_ago
-    if past_s < _COUNT_S:
+    elapsed_s = level.counted_s_ago
+    if elapsed_s < _COUNT_INTERVAL_S:
         return None
     taken = level.made - level.ready
-    now_per_s = max(taken - level.taken, 0) / past_s if past_s < _STALE_S else 0.0
-    return Consumption(taken, max(now_per_s, level.per_s * 0.5 ** (past_s / _HALF_S)))
+    now_per_s = max(taken - level.taken, 0) / elapsed_s if elapsed_s < _COUNT_STALE_S else 0.0
+    return Consumption(taken, max(now_per_s, level.per_s * 0.5 ** (elapsed_s / _RATE_HALF_LIFE_S)))
 
 
 def needed(pace: Pace, per_s: float) -> int:
@@ -96,35 +96,35 @@ class LocationPool:
         self._bank = context.settings.bank
         self._pace = context.settings.pace
         self._lease = f"locations_{mode}_{self._bank}"
-        self._leased = False
+        self._has_lease = False
         self._per_s = 0.0
-        self._first = 0
-        self._known: dict[int, None] = {}  # ids that the bank made lately, the oldest first
-        self._asked = 0  # locations of slices under way that are not stored yet
+        self._first_block_id = 0
+        self._known_ids: dict[int, None] = {}  # ids that the bank made lately, the oldest first
+        self._outstanding = 0  # locations of slices under way that are not stored yet
         # Enough slices for all calls to be under way while one slice is being stored.
-        self._slices = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
-        self._at_once = asyncio.Semaphore(self._pace.bank_location_calls)
+        self._slices_max = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
+        self._call_slots = asyncio.Semaphore(self._pace.bank_location_calls)
         self._added = 0
-        self._next_slow_at = 0.0
+        self._next_reserve_at = 0.0
         self._failures = 0
-        self._rests_until = 0.0
+        self._retry_at = 0.0
 
     async def fill(self) -> int:
         """Fill the pool unless another process does; returns how many locations were added."""
         self._added = 0
         # A slice that awaits its last answer still takes a place. With one place for each call, calls that hang do not
         # keep other slices from being made.
-        at_once = self._slices + self._pace.bank_location_calls
-        renewing = asyncio.create_task(self._renew())
+        at_once = self._slices_max + self._pace.bank_location_calls
+        renewal = asyncio.create_task(self._renew_lease())
         try:
             await run_batched(
-                self._claim, self._begin, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
+                self._claim, self._start_slices, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
             )
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
-            if self._leased:
-                self._leased = False
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+            if self._has_lease:
+                self._has_lease = False
                 async with session(self._context.pool) as conn:
                     await release_lease(conn, name=self._lease, holder=self._context.worker)
         return self._added
@@ -133,30 +133,30 @@ class LocationPool:
         """The sizes of the slices to make now."""
         size = SLICE[self._mode]
         while not self._context.stopping.is_set():
-            limit = min(limit, self._slices - -(-self._asked // size))
+            limit = min(limit, self._slices_max - -(-self._outstanding // size))
             if limit <= 0:
                 break
             async with session(self._context.pool) as conn:
                 # Read before the level: locations stored meanwhile count twice, for a moment, and not as missing.
-                asked = self._asked
-                there = asked + (await self._level(conn)).ready
-                missing = kept(self._pace, self._mode, self._per_s) - there
-                if missing < BLOCK or time.monotonic() < self._rests_until or not await self._hold(conn):
+                outstanding = self._outstanding
+                supply = outstanding + (await self._read_level(conn)).ready
+                missing = kept(self._pace, self._mode, self._per_s) - supply
+                if missing < BLOCK or time.monotonic() < self._retry_at or not await self._take_lease(conn):
                     break
             slices = [min(size, missing - at) for at in range(0, missing, size)]
-            if self._mode is Mode.SANDBOX or there < needed(self._pace, self._per_s):
+            if self._mode is Mode.SANDBOX or supply < needed(self._pace, self._per_s):
                 return slices[:limit]
             # The reserve for bursts: no creation waits for it, and the bank and this machine have other work.
-            wait_s = self._next_slow_at - time.monotonic()
+            wait_s = self._next_reserve_at - time.monotonic()
             if wait_s <= 0:
-                self._next_slow_at = time.monotonic() + size / self._pace.pix_locations_per_s
+                self._next_reserve_at = time.monotonic() + size / self._pace.pix_locations_per_s
                 return slices[:1]
             await asyncio.sleep(min(wait_s, _LOOK_S))
         return []
 
-    async def _level(self, conn: Connection) -> Level:
-        level = await find_level(conn, test=self._mode.test, bank=self._bank, since=self._first)
-        self._first = level.first
+    async def _read_level(self, conn: Connection) -> Level:
+        level = await find_level(conn, test=self._mode.test, bank=self._bank, since=self._first_block_id)
+        self._first_block_id = level.first
         self._per_s = level.per_s or 0.0
         if (consumption := count(level)) is not None:
             self._per_s = consumption.per_s
@@ -166,92 +166,92 @@ class LocationPool:
                 )
         return level
 
-    async def _hold(self, conn: Connection) -> bool:
+    async def _take_lease(self, conn: Connection) -> bool:
         """Whether the pool is ours to fill."""
-        if not self._leased:
-            self._leased = await take_lease(conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S)
-        return self._leased
+        if not self._has_lease:
+            self._has_lease = await take_lease(conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S)
+        return self._has_lease
 
-    async def _renew(self) -> None:
+    async def _renew_lease(self) -> None:
         """Keep the lease, however long the bank takes for a slice. A lost lease is asked for again between slices."""
         while True:
             await asyncio.sleep(LEASE_S / 3)
             try:
                 async with session(self._context.pool) as conn:
-                    self._leased = self._leased and await take_lease(
+                    self._has_lease = self._has_lease and await take_lease(
                         conn, name=self._lease, holder=self._context.worker, lease_s=LEASE_S
                     )
             except DB_UNAVAILABLE:
-                self._leased = False
+                self._has_lease = False
 
-    def _begin(self, sizes: Sequence[int]) -> list[Coroutine[Any, Any, None]]:
-        self._asked += sum(sizes)
-        return [self._make(size) for size in sizes]
+    def _start_slices(self, sizes: Sequence[int]) -> list[Coroutine[Any, Any, None]]:
+        self._outstanding += sum(sizes)
+        return [self._make_slice(size) for size in sizes]
 
-    async def _make(self, size: int) -> None:
+    async def _make_slice(self, size: int) -> None:
         """Raises nothing. Locations are stored each second, so that one slow answer keeps none of the others from the
         creations that wait. Locations that could not be stored are lost: stored again after a lost connection they
         might stand in two blocks, and two charges would share a location."""
-        left, made = size, list[Location]()
+        missing, unstored = size, list[Location]()
         refusals: list[Rejected | Unknown] = []
-        calls = {asyncio.create_task(self._ask(count, made, refusals)) for count in self._calls_of(size)}
+        calls = {asyncio.create_task(self._create(count, unstored, refusals)) for count in self._call_sizes(size)}
         try:
             while calls:
                 ended, calls = await asyncio.wait(calls, timeout=_STORE_S)
                 for each in ended:
                     each.result()
-                came, made[:] = made[:], []
-                if came:
-                    await self._store(came)
-                    left -= len(came)
-            if left > size - size // 2:
+                created, unstored[:] = unstored[:], []
+                if created:
+                    await self._store(created)
+                    missing -= len(created)
+            if missing > size - size // 2:
                 # The bank is away or limits calls: more questions would improve neither.
                 self._failures += 1
-                self._rests_until = time.monotonic() + _REST_S[min(self._failures, len(_REST_S)) - 1]
-                seen = refusals[0] if refusals else Unknown("fewer than asked for")
-                detail = seen.detail if isinstance(seen, Unknown) else seen.code
+                self._retry_at = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S)) - 1]
+                refusal = refusals[0] if refusals else Unknown("fewer than asked for")
+                detail = refusal.detail if isinstance(refusal, Unknown) else refusal.code
                 _log.warning("location_pool_not_filled", test=self._mode.test, detail=detail)
             else:
                 self._failures = 0
-            if left == size == self._asked:  # and no other slice is under way that the bank may still answer
+            if missing == size == self._outstanding:  # and no other slice is under way that the bank may still answer
                 async with session(self._context.pool) as conn:
                     await note_silence(conn, test=self._mode.test, bank=self._bank)
-        except DB_UNAVAILABLE as away:
-            _log.warning("locations_not_stored", error=type(away).__name__)
+        except DB_UNAVAILABLE as error:
+            _log.warning("locations_not_stored", error=type(error).__name__)
         except Exception:
             _log.exception("locations_not_made")
         finally:
-            self._asked -= left
+            self._outstanding -= missing
             for each in calls:
                 each.cancel()
 
-    def _calls_of(self, size: int) -> Sequence[int]:
+    def _call_sizes(self, size: int) -> Sequence[int]:
         """How many locations each call asks for. The simulated bank in this process makes all by one statement."""
         return [size] if self._mode is Mode.SANDBOX else [1] * size
 
-    async def _ask(self, count: int, made: list[Location], refusals: list[Rejected | Unknown]) -> None:
-        async with self._at_once:
+    async def _create(self, count: int, created: list[Location], refusals: list[Rejected | Unknown]) -> None:
+        async with self._call_slots:
             if refusals:
                 return  # a bank that is away is not asked for the rest of the slice
             answer = await self._context.banks.of(self._mode, self._bank).pix.create_locations(count)
         if isinstance(answer, Done):
-            made += answer.value
+            created += answer.value
         else:
             refusals.append(answer)
 
-    async def _store(self, made: Sequence[Location]) -> None:
-        new = self._new(made)
+    async def _store(self, created: Sequence[Location]) -> None:
+        new = self._without_known(created)
         async with session(self._context.pool) as conn:
             await add_to_pool(conn, self._mode, self._bank, new)
-        self._asked -= len(made)
+        self._outstanding -= len(created)
         self._added += len(new)
 
-    def _new(self, made: Sequence[Location]) -> list[Location]:
+    def _without_known(self, created: Sequence[Location]) -> list[Location]:
         """The locations that the bank has not made before: two charges with one location would share a QR Code."""
-        new = {each.location_id: each for each in made if each.location_id not in self._known}
-        if len(new) < len(made):
-            _log.error("locations_made_twice", test=self._mode.test, bank=self._bank, count=len(made) - len(new))
-        self._known |= dict.fromkeys(new)
-        for old in list(islice(self._known, max(len(self._known) - _KNOWN_MAX, 0))):
-            del self._known[old]
+        new = {each.location_id: each for each in created if each.location_id not in self._known_ids}
+        if len(new) < len(created):
+            _log.error("locations_made_twice", test=self._mode.test, bank=self._bank, count=len(created) - len(new))
+        self._known_ids |= dict.fromkeys(new)
+        for old in list(islice(self._known_ids, max(len(self._known_ids) - _KNOWN_IDS_MAX, 0))):
+            del self._known_ids[old]
         return list(new.values())

@@ -18,8 +18,8 @@ KEPT: Final = timedelta(days=400)
 MOVED_MAX: Final = 10_000
 """Rows moved from the default partition into one month, while writers wait. Only a start moves more."""
 
-_FEED = ("read_event_production", "read_event_sandbox")
-_WITH_THE_FEED = ("webhook_delivery_done", "webhook_attempt")
+_FEED_TABLES = ("read_event_production", "read_event_sandbox")
+_DROPPED_WITH_FEED = ("webhook_delivery_done", "webhook_attempt")
 """Dropped when the month of their events leaves the feed: from then on none of these can be sent again."""
 _FORGOTTEN_MAX = 1_000
 
@@ -39,27 +39,27 @@ async def keep_months(context: Context) -> int:
     """One round over all tables; returns 0. A table that is being read or written is left for the next round."""
     for table in MONTHLY:
         try:
-            await _keep(context, table)
+            await _rotate_months(context, table)
         except asyncpg.LockNotAvailableError:
             _log.info("months_busy", table=table)
     return 0
 
 
-async def _keep(context: Context, table: str) -> None:
+async def _rotate_months(context: Context, table: str) -> None:
     now = context.now()
     async with transaction(context.pool) as conn:
         last = (now + MONTHS_AHEAD).date()
         made = await make(conn, parent=table, first=now.date(), last=last, moved_max=MOVED_MAX)
     async with transaction(context.pool) as conn:
-        if table in _FEED:
-            gone = await detach_feed(conn, kept=KEPT)
-        elif table in _WITH_THE_FEED:
-            gone = await drop(conn, parent=table, kept=KEPT)
+        if table in _FEED_TABLES:
+            detached = await detach_feed(conn, kept=KEPT)
+        elif table in _DROPPED_WITH_FEED:
+            detached = await drop(conn, parent=table, kept=KEPT)
         else:
             kept = timedelta(days=context.settings.bank_history_kept_days)
-            gone = await detach(conn, parent=table, kept=kept)
-    if made or gone:
-        _log.info("months", table=table, made=made, detached=gone)
+            detached = await detach(conn, parent=table, kept=kept)
+    if made or detached:
+        _log.info("months", table=table, made=made, detached=detached)
 
 
 async def forget_endpoints(context: Context) -> int:
@@ -68,5 +68,5 @@ async def forget_endpoints(context: Context) -> int:
         endpoint_id = await find_removed(conn)
         if endpoint_id is None:
             return 0
-        gone = await forget_deliveries_of(conn, endpoint_id=endpoint_id, limit=_FORGOTTEN_MAX)
-        return gone or await forget_endpoint(conn, endpoint_id=endpoint_id)
+        forgotten = await forget_deliveries_of(conn, endpoint_id=endpoint_id, limit=_FORGOTTEN_MAX)
+        return forgotten or await forget_endpoint(conn, endpoint_id=endpoint_id)

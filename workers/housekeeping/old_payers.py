@@ -19,8 +19,8 @@ async def erase_old_payers(context: Context) -> int:
         Mode.PRODUCTION: context.settings.kept.payers_kept_months * _MONTH,
     }
     looked_at = 0
-    for mode, span in kept.items():
-        if span:
+    for mode, kept_for in kept.items():
+        if kept_for:
             async with transaction(context.pool) as conn:
-                looked_at += await erase_old(conn, mode, span, now=context.now())
+                looked_at += await erase_old(conn, mode, kept_for, now=context.now())
     return looked_at

@@ -23,7 +23,7 @@ SENT_MAX: Final = 500
 _COPY_LEASE_S: Final = 5.0
 _SEND_LEASE_S: Final = 30.0
 """Outlasts a round. Two workers that send at once do no harm."""
-_CELL_S: Final = 10.0
+_CELL_TIMEOUT_S: Final = 10.0
 
 _log = structlog.get_logger()
 
@@ -33,8 +33,8 @@ class PartnerCopy:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._home: Connection | None = None
-        self._away = False
+        self._home_conn: Connection | None = None
+        self._home_is_away = False
 
     async def follow(self) -> int:
         """One round; returns how many partners changed. 0 at home, and while another worker does it."""
@@ -45,23 +45,23 @@ class PartnerCopy:
                 await self.close()
                 return 0
             try:
-                async with asyncio.timeout(_CELL_S):
-                    if self._home is None or self._home.is_closed():
-                        self._home = await connect(self._context.settings.directory_url)
-                    copied = await copy_partners(self._home, conn)
+                async with asyncio.timeout(_CELL_TIMEOUT_S):
+                    if self._home_conn is None or self._home_conn.is_closed():
+                        self._home_conn = await connect(self._context.settings.directory_url)
+                    copied = await copy_partners(self._home_conn, conn)
             except DB_UNAVAILABLE as error:
                 await self.close()
-                if not self._away:
+                if not self._home_is_away:
                     _log.warning("partners_not_copied", error=type(error).__name__)
-                self._away = True
+                self._home_is_away = True
                 return 0
-        self._away = False
+        self._home_is_away = False
         return copied
 
     async def close(self) -> None:
-        home, self._home = self._home, None
-        if home is not None and not home.is_closed():
-            home.terminate()
+        home_conn, self._home_conn = self._home_conn, None
+        if home_conn is not None and not home_conn.is_closed():
+            home_conn.terminate()
 
 
 async def send_shares(context: Context) -> int:
@@ -71,24 +71,24 @@ async def send_shares(context: Context) -> int:
             return 0
         if not await take_lease(conn, name="shares_away", holder=context.worker, lease_s=_SEND_LEASE_S):
             return 0
-    addresses = await _addresses(context)
-    return sum(await asyncio.gather(*(_send(context, number, url) for number, url in addresses.items())))
+    urls = await _database_urls(context)
+    return sum(await asyncio.gather(*(_send_to_cell(context, number, url) for number, url in urls.items())))
 
 
-async def _addresses(context: Context) -> dict[int, str]:
+async def _database_urls(context: Context) -> dict[int, str]:
     """The database of every other cell, by number; read from the directory each time, since a cell may have moved."""
     settings = context.settings
     conn = await connect(settings.directory_url)
     try:
-        found = {each.number: each.addresses.database_url for each in await read_cells(conn, context.seal)}
+        urls = {each.number: each.addresses.database_url for each in await read_cells(conn, context.seal)}
     finally:
         await conn.close()
-    found[HOME] = settings.directory_url
-    found.pop(settings.cell, None)
-    return found
+    urls[HOME] = settings.directory_url
+    urls.pop(settings.cell, None)
+    return urls
 
 
-async def _send(context: Context, number: int, url: str) -> int:
+async def _send_to_cell(context: Context, number: int, url: str) -> int:
     """Send a cell its shares. Its transaction ends before ours begins: after a worker died between them, another sends
     the shares again."""
     async with session(context.pool) as conn:
@@ -96,17 +96,17 @@ async def _send(context: Context, number: int, url: str) -> int:
     if not shares:
         return 0
     try:
-        async with asyncio.timeout(_CELL_S):
-            other = await connect(url)
+        async with asyncio.timeout(_CELL_TIMEOUT_S):
+            cell_conn = await connect(url)
             try:
-                there = await receive_shares(other, shares, sender=context.settings.cell, cell=number)
+                received_ids = await receive_shares(cell_conn, shares, sender=context.settings.cell, cell=number)
             finally:
-                other.terminate()
+                cell_conn.terminate()
     except DB_UNAVAILABLE as error:
         _log.warning("shares_not_sent", cell=number, shares=len(shares), error=type(error).__name__)
         return 0
-    if len(there) < len(shares):
-        _log.error("shares_not_taken", cell=number, shares=len(shares) - len(there))
+    if len(received_ids) < len(shares):
+        _log.error("shares_not_taken", cell=number, shares=len(shares) - len(received_ids))
     async with session(context.pool) as conn:
-        await mark_sent(conn, share_ids=there, now=context.now())
-    return len(there)
+        await mark_sent(conn, share_ids=received_ids, now=context.now())
+    return len(received_ids)

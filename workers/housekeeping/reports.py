@@ -29,8 +29,8 @@ _lag = Gauge(
 async def follow_journal(context: Context) -> int:
     """One round; returns its rows when more are waiting, else 0. Rows written meanwhile are left to the next second:
     a round takes twenty statements, however few rows it has."""
-    done = await fold_reports(context)
-    return done if done >= min(FOLDED_MAX, SEALED_MAX) else 0
+    rows = await fold_reports(context)
+    return rows if rows >= min(FOLDED_MAX, SEALED_MAX) else 0
 
 
 async def fold_reports(context: Context) -> int:

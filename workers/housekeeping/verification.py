@@ -31,7 +31,7 @@ async def verify_nightly(context: Context) -> int:
         return 0
     async with session(context.pool) as conn:
         begun_at, unfinished = await nightly_begun_at(conn)
-        if not unfinished and not _is_time(context.now(), begun_at, watching.verify_hour):
+        if not unfinished and not _is_due(context.now(), begun_at, watching.verify_hour):
             return 0
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
             return 0
@@ -39,11 +39,11 @@ async def verify_nightly(context: Context) -> int:
     try:
         if not unfinished:
             await begin_nightly(conn)
-        began = time.perf_counter()
-        done = await nightly_slice(conn)
-        took_s = time.perf_counter() - began
-        if done is not None:
-            (_log.error if done else _log.info)("nightly_verification", differences=done)
+        started = time.perf_counter()
+        differences = await nightly_slice(conn)
+        took_s = time.perf_counter() - started
+        if differences is not None:
+            (_log.error if differences else _log.info)("nightly_verification", differences=differences)
             await release_lease(conn, name=LEASE, holder=context.worker)
             return 0
     finally:
@@ -52,7 +52,7 @@ async def verify_nightly(context: Context) -> int:
     return 1
 
 
-def _is_time(now: datetime, begun_at: datetime | None, hour: int) -> bool:
+def _is_due(now: datetime, begun_at: datetime | None, hour: int) -> bool:
     """Whether the hour has come, and no verification was begun today."""
-    local = now.astimezone(SAO_PAULO)
-    return local.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local.date())
+    local_now = now.astimezone(SAO_PAULO)
+    return local_now.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local_now.date())

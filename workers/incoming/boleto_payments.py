@@ -30,7 +30,7 @@ from workers.context import Context
 from workers.incoming.own_share import read_share
 from workers.incoming.suspended import tell_suspended
 
-_BOOK_AT_ONCE: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
+_BOOKED_MAX: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
 
 _log = structlog.get_logger()
 
@@ -87,16 +87,16 @@ async def look_at_boletos(
         known = {
             each.number for each in await find_of_numbers(conn, bank=bank, numbers=[state.number for state in paid])
         }
-    seen = {}
+    results = {}
     for number in numbers:
         state = states[number]
         if isinstance(state, Unknown):
-            seen[number] = BookingResult.UNKNOWN
+            results[number] = BookingResult.UNKNOWN
         elif isinstance(state, NotFound) or state.paid_cents == 0 or number not in known:
-            seen[number] = BookingResult.UNPAID
+            results[number] = BookingResult.UNPAID
         else:
-            seen[number] = BookingResult.BOOKED if number in booked else BookingResult.NOTHING_NEW
-    return seen
+            results[number] = BookingResult.BOOKED if number in booked else BookingResult.NOTHING_NEW
+    return results
 
 
 async def book_boletos(
@@ -111,12 +111,12 @@ async def book_boletos(
     """Book these boletos' totals; returns the numbers of those that had something new."""
     booked: set[str] = set()
     ordered = sorted(states, key=lambda state: state.number)
-    for start in range(0, len(ordered), _BOOK_AT_ONCE):
-        part = ordered[start : start + _BOOK_AT_ONCE]
+    for start in range(0, len(ordered), _BOOKED_MAX):
+        batch = ordered[start : start + _BOOKED_MAX]
         async with transaction(context.pool) as conn:
             outcomes = await confirm_boletos(
                 conn,
-                part,
+                batch,
                 bank=bank,
                 now=context.now(),
                 seal=context.seal,
@@ -139,18 +139,18 @@ async def book_boletos(
 async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto]) -> int:
     """Book what is new of boletos that the bank lists as paid; returns how many had something new. Money of a boleto
     unknown here goes into suspense: its creation was given up, or another program issued it."""
-    found = 0
+    booked_count = 0
     # A page may name a boleto twice, the second time with a greater total.
     totals = {each.number: each for each in sorted(listed, key=lambda each: each.paid_cents)}
     ordered = sorted(totals.values(), key=lambda each: each.number)
-    for start in range(0, len(ordered), _BOOK_AT_ONCE):
-        part = ordered[start : start + _BOOK_AT_ONCE]
+    for start in range(0, len(ordered), _BOOKED_MAX):
+        batch = ordered[start : start + _BOOKED_MAX]
         async with session(context.pool) as conn:
-            rows = await find_unbooked(conn, bank=bank, boletos=part)
+            rows = await find_unbooked(conn, bank=bank, boletos=batch)
         await suspend_unknown(context, bank, [row for row in rows if not row.known])
-        seen = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
-        found += sum(each is BookingResult.BOOKED for each in seen.values())
-    return found
+        results = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
+        booked_count += sum(each is BookingResult.BOOKED for each in results.values())
+    return booked_count
 
 
 async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooked]) -> None:
@@ -165,8 +165,10 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
         await hold_boletos(conn, bank=bank, numbers=numbers)
         # A creation that was given up may have got its charge meanwhile: then the money is booked to the charge.
         known = {each.number for each in await find_of_numbers(conn, bank=bank, numbers=numbers)}
-        before = {each.number: each.cents for each in await find_told(conn, bank=bank, numbers=numbers)}
-        new = [row for row in unknown if row.number not in known and row.paid_cents > before.get(row.number, 0)]
+        suspended_cents = {each.number: each.cents for each in await find_told(conn, bank=bank, numbers=numbers)}
+        new = [
+            row for row in unknown if row.number not in known and row.paid_cents > suspended_cents.get(row.number, 0)
+        ]
         added = await suspend_money(
             conn,
             [
@@ -175,7 +177,7 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
                     kind="boleto_unknown",
                     source=f"{row.number}/{row.paid_cents}",
                     reference=row.number,
-                    amount_cents=row.paid_cents - before.get(row.number, 0),
+                    amount_cents=row.paid_cents - suspended_cents.get(row.number, 0),
                     received_at=day_begins(row.moved_on),
                     payer_sealed=None,
                 )

@@ -49,7 +49,7 @@ class Hint(Struct, frozen=True, gc=False):
     """The request id of the callback."""
 
 
-class _Found(NamedTuple):
+class _ReceivedForCharge(NamedTuple):
     """The PIX that a bank says it received for one charge."""
 
     bank: str
@@ -85,7 +85,7 @@ async def _drain(context: Context, *, of_boleto: bool) -> int:
         async with session(context.pool) as conn:
             return await claim(conn, of_boleto=of_boleto, banks=banks, now=now, limit=limit, lease_until=now + _LEASE)
 
-    checks = _Checks(context)
+    checks = _HintChecks(context)
     return await run_batched(
         claim_some,
         checks.begin,
@@ -95,46 +95,46 @@ async def _drain(context: Context, *, of_boleto: bool) -> int:
     )
 
 
-class _Checks:
+class _HintChecks:
     """Checks under way. Findings of the same moment are booked together, and their verdicts stored together."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._booking: Batcher[_Found, None] = Batcher(self._book, lanes=2, batch_max=_BOOKED_MAX)
-        self._settling: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
+        self._book_batcher: Batcher[_ReceivedForCharge, None] = Batcher(self._book, lanes=2, batch_max=_BOOKED_MAX)
+        self._settle_batcher: Batcher[list[_Verdict], None] = Batcher(self._settle, lanes=1, batch_max=_SETTLED_MAX)
 
     def begin(self, hints: Sequence[Hint]) -> list[Coroutine[Any, Any, None]]:
         """One check for each charge or boleto that the hints are about."""
         by_subject: dict[tuple[str, str], list[Hint]] = {}
         for hint in hints:
             by_subject.setdefault((hint.bank, hint.txid), []).append(hint)
-        return [self._check(bank, about, of) for (bank, about), of in by_subject.items()]
+        return [self._check(bank, about, subject_hints) for (bank, about), subject_hints in by_subject.items()]
 
     async def _check(self, bank: str, about: str, hints: list[Hint]) -> None:
         """Raises nothing: a check that failed here is due again when its lease has ended.
 
         Its log lines name the callback; of several about one charge, the first that has an id."""
-        request_id = _request_of(hints)
+        request_id = _first_request_id(hints)
         with (
             structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
             self._span(bank, hints[0], request_id),
         ):
-            await self._check_named(bank, about, hints)
+            await self._ask_and_settle(bank, about, hints)
 
-    async def _check_named(self, bank: str, about: str, hints: list[Hint]) -> None:
+    async def _ask_and_settle(self, bank: str, about: str, hints: list[Hint]) -> None:
         try:
-            began = self._context.now()
+            began_at = self._context.now()
             state = await self._ask(bank, about, hints)
             _log.info(
                 "bank_hint_asked",
                 txid=about,
                 attempts=hints[0].attempts,
-                duration_ms=round((self._context.now() - began).total_seconds() * 1000),
+                duration_ms=round((self._context.now() - began_at).total_seconds() * 1000),
             )
             verdicts = [_verdict(hint, state, self._context.now()) for hint in hints]
-            await self._settling.submit(verdicts)
-        except DB_UNAVAILABLE as away:
-            _log.warning("bank_hint_waits", error=type(away).__name__)
+            await self._settle_batcher.submit(verdicts)
+        except DB_UNAVAILABLE as error:
+            _log.warning("bank_hint_waits", error=type(error).__name__)
         except Exception:
             _log.exception("bank_hint_failed_here", txid=about)
 
@@ -150,7 +150,7 @@ class _Checks:
         if _is_boleto(hints[0]):
             # A boleto paid twice has two callbacks: wait some seconds for the other one.
             patient = {about} if all(hint.attempts < _BOLETO_LOOKS for hint in hints) else set()
-            request_ids = {about: _request_of(hints)}
+            request_ids = {about: _first_request_id(hints)}
             return (await look_at_boletos(self._context, bank, [about], patient=patient, request_ids=request_ids))[
                 about
             ]
@@ -160,26 +160,26 @@ class _Checks:
         except TimeoutError:
             return Unknown("no answer in time")
         if isinstance(state, CobState) and state.received:
-            await self._booking.submit(_Found(bank, state.received, _request_of(hints)))
+            await self._book_batcher.submit(_ReceivedForCharge(bank, state.received, _first_request_id(hints)))
         return state
 
-    async def _book(self, found: Sequence[_Found]) -> list[None]:
-        for bank in sorted({each.bank for each in found}):
-            mine = [each for each in found if each.bank == bank]
-            request_ids = {pix.end_to_end_id: each.request_id for each in mine for pix in each.received}
+    async def _book(self, findings: Sequence[_ReceivedForCharge]) -> list[None]:
+        for bank in sorted({each.bank for each in findings}):
+            of_bank = [each for each in findings if each.bank == bank]
+            request_ids = {pix.end_to_end_id: each.request_id for each in of_bank for pix in each.received}
             await book_pix(
-                self._context, bank, [pix for each in mine for pix in each.received], request_ids=request_ids
+                self._context, bank, [pix for each in of_bank for pix in each.received], request_ids=request_ids
             )
-        return [None] * len(found)
+        return [None] * len(findings)
 
     async def _settle(self, verdicts: Sequence[list[_Verdict]]) -> list[None]:
         async with session(self._context.pool) as conn:
-            settled = [verdict for of_charge in verdicts for verdict in of_charge]
-            await settle(conn, verdicts=settled, boletos=BOLETO_HINT, now=self._context.now())
+            all_verdicts = [verdict for check_verdicts in verdicts for verdict in check_verdicts]
+            await settle(conn, verdicts=all_verdicts, boletos=BOLETO_HINT, now=self._context.now())
         return [None] * len(verdicts)
 
 
-def _request_of(hints: Sequence[Hint]) -> str | None:
+def _first_request_id(hints: Sequence[Hint]) -> str | None:
     return next((hint.request_id for hint in hints if hint.request_id is not None), None)
 
 

@@ -14,7 +14,7 @@ from domain.instants import SAO_PAULO, day_begins
 
 PAGES_MAX: Final = 100
 """Pages of one interval, where the bank tells their number: late pages of a long list are slow, and may be refused."""
-_GROW_BELOW: Final = PAGES_MAX // 4
+_GROW_PAGES_MAX: Final = PAGES_MAX // 4
 """An interval of at most so many pages is followed by one that is twice as wide."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
@@ -45,8 +45,8 @@ class Pass(Struct, frozen=True, kw_only=True):
         if self.every >= _DAY:
             return day_begins(at.astimezone(SAO_PAULO).date())
         steps = (at - datetime.fromtimestamp(0, UTC)) / self.every
-        whole = -int(-steps // 1) if self.every <= _SECOND else int(steps)
-        return datetime.fromtimestamp(0, UTC) + whole * self.every
+        rounded_steps = -int(-steps // 1) if self.every <= _SECOND else int(steps)
+        return datetime.fromtimestamp(0, UTC) + rounded_steps * self.every
 
 
 class Progress(Struct, frozen=True):
@@ -59,43 +59,43 @@ class Progress(Struct, frozen=True):
     width_s: int
 
 
-def begin(progress: Progress | None, asked: Pass, now: datetime) -> Progress | None:
+def begin(progress: Progress | None, list_pass: Pass, now: datetime) -> Progress | None:
     """The interval to continue with; None when the pass has nothing to ask for now."""
-    goal = asked.goal(now)
+    goal = list_pass.goal(now)
     if progress is None:
-        until = goal - max(asked.first, asked.reach)
-        progress = Progress(until, goal, None, None, _seconds(asked.width_max))
+        until = goal - max(list_pass.first, list_pass.reach)
+        progress = Progress(until, goal, None, None, _seconds(list_pass.width_max))
     elif progress.window_until is not None:
         return progress
     elif progress.until >= progress.goal:
-        if goal <= progress.goal and not asked.again:
+        if goal <= progress.goal and not list_pass.again:
             return None
         # When the clock was set back, the pass asks for no more than if the clock had stood still.
-        until = min(min(progress.goal, goal) - asked.again, goal - asked.reach)
+        until = min(min(progress.goal, goal) - list_pass.again, goal - list_pass.reach)
         progress = replace(progress, until=until, goal=goal)
-    width = timedelta(seconds=min(progress.width_s, _seconds(asked.width_max)))
+    width = timedelta(seconds=min(progress.width_s, _seconds(list_pass.width_max)))
     if progress.until >= progress.goal:
         return None
     return replace(progress, window_until=min(progress.until + width, progress.goal), after=None)
 
 
-def narrowed(progress: Progress, asked: Pass) -> Progress | None:
+def narrowed(progress: Progress, list_pass: Pass) -> Progress | None:
     """The first half of the interval; None when no narrower interval can be asked for."""
     assert progress.window_until is not None
     half_s = _seconds(progress.window_until - progress.until) // 2
-    if half_s < _seconds(asked.width_min):
+    if half_s < _seconds(list_pass.width_min):
         return None
     return replace(progress, window_until=progress.until + timedelta(seconds=half_s), after=None, width_s=half_s)
 
 
-def turned(progress: Progress, following: str | None, pages: int, asked: Pass) -> Progress:
+def turned(progress: Progress, next_after: str | None, pages: int, list_pass: Pass) -> Progress:
     """The progress after a page is booked: at the next page of the interval, or at the interval's end. `pages` is how
     many pages the interval had so far, or has in all."""
     assert progress.window_until is not None
-    if following is not None:
-        return replace(progress, after=following)
-    grown_s = progress.width_s * 2 if pages <= _GROW_BELOW else progress.width_s
-    width_s = min(grown_s, _seconds(asked.width_max))
+    if next_after is not None:
+        return replace(progress, after=next_after)
+    grown_s = progress.width_s * 2 if pages <= _GROW_PAGES_MAX else progress.width_s
+    width_s = min(grown_s, _seconds(list_pass.width_max))
     return Progress(progress.window_until, progress.goal, None, None, width_s)
 
 

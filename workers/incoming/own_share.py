@@ -24,8 +24,8 @@ class OwnShare(Struct, frozen=True):
 
     def has_charge(self, charge_id: UUID | None) -> bool:
         """Whether money for this charge is looked after here; None stands for a txid that is not ours, or no txid."""
-        named = HOME if charge_id is None else cell_of(charge_id)
-        return named not in self.others if self.cell == HOME else named == self.cell
+        charge_cell = HOME if charge_id is None else cell_of(charge_id)
+        return charge_cell not in self.others if self.cell == HOME else charge_cell == self.cell
 
     def has_boleto(self, bank: str, number: str) -> bool:
         control = control_of(bank, number)

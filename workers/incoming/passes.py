@@ -60,73 +60,73 @@ set_aside = sql.many("reconciled.set_aside", str)
 read_after_all = sql.run("reconciled.read_after_all")
 
 
-async def measure_lag(context: Context, bank: str, method: str, asked: Pass) -> None:
+async def measure_lag(context: Context, bank: str, method: str, list_pass: Pass) -> None:
     """Measured by every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
     _unreadable.labels(bank, method)  # starts the series at 0, as count_from_zero
     count_from_zero(bank)
     async with session(context.pool) as conn:
-        progress = await find_progress(conn, bank=bank, method=method, pass_name=asked.name)
+        progress = await find_progress(conn, bank=bank, method=method, pass_name=list_pass.name)
     if progress is not None:
         _lag.labels(str(context.settings.cell), bank, method).set((context.now() - progress.until).total_seconds())
 
 
-async def advance(context: Context, listed: BankList[Item], asked: Pass) -> Advance:
+async def advance(context: Context, bank_list: BankList[Item], list_pass: Pass) -> Advance:
     """Ask about one interval of the pass, or the rest of it. Stops between two pages when the lease is lost."""
     async with session(context.pool) as conn:
-        progress = await find_progress(conn, bank=listed.bank, method=listed.method, pass_name=asked.name)
-    progress = begin(progress, asked, context.now())
+        progress = await find_progress(conn, bank=bank_list.bank, method=bank_list.method, pass_name=list_pass.name)
+    progress = begin(progress, list_pass, context.now())
     if progress is None:
         return Advance(0, behind=False)
-    found = pages = 0
-    ahead = PagesAhead(listed, asked, at_once=context.settings.pace.bank_list_pages)
+    booked_count = pages = 0
+    pages_ahead = PagesAhead(bank_list, list_pass, at_once=context.settings.pace.bank_list_pages)
     try:
         while progress.window_until is not None:
-            if context.stopping.is_set() or not await hold(context, listed.bank, listed.method):
-                return Advance(found, behind=False)
-            answer = await ahead.fetch(progress)
+            if context.stopping.is_set() or not await hold(context, bank_list.bank, bank_list.method):
+                return Advance(booked_count, behind=False)
+            answer = await pages_ahead.fetch(progress)
             if isinstance(answer, Unknown):
-                _log.info("reconciler_waits", bank=listed.bank, method=listed.method, detail=answer.detail)
-                return Advance(found, behind=False)
-            if isinstance(answer, TooWide) or _too_full(answer.value, progress):
-                narrower = narrowed(progress, asked)
+                _log.info("reconciler_waits", bank=bank_list.bank, method=bank_list.method, detail=answer.detail)
+                return Advance(booked_count, behind=False)
+            if isinstance(answer, TooWide) or _has_too_many_pages(answer.value, progress):
+                narrower = narrowed(progress, list_pass)
                 if narrower is not None:
                     progress = narrower
-                    await _store(context, listed, asked, progress)
+                    await _store_progress(context, bank_list, list_pass, progress)
                     continue
                 if isinstance(answer, TooWide):
                     # So its width is not the reason: the bank refuses the question, which a person has to look into.
-                    _log.error("reconciler_refused", bank=listed.bank, method=listed.method, detail=answer.detail)
-                    return Advance(found, behind=False)
+                    _log.error("reconciler_refused", bank=bank_list.bank, method=bank_list.method, detail=answer.detail)
+                    return Advance(booked_count, behind=False)
             page = answer.value
-            ahead.ask(progress, page)
-            found += await listed.book(page.items)
-            await _note_unreadable(context, listed, page)
+            pages_ahead.ask(progress, page)
+            booked_count += await bank_list.book(page.items)
+            await _note_unreadable(context, bank_list, page)
             pages += 1
-            progress = turned(progress, page.following, page.pages or pages, asked)
-            await _store(context, listed, asked, progress)
+            progress = turned(progress, page.following, page.pages or pages, list_pass)
+            await _store_progress(context, bank_list, list_pass, progress)
     finally:
-        await ahead.close()
-    return Advance(found, behind=progress.until < progress.goal)
+        await pages_ahead.close()
+    return Advance(booked_count, behind=progress.until < progress.goal)
 
 
 class PagesAhead(Generic[Item]):
     """Pages of one interval that are asked for before their turn, so that a slow bank is asked for several at once.
     They are booked in order all the same: the stored progress is one page."""
 
-    def __init__(self, listed: BankList[Item], asked: Pass, *, at_once: int) -> None:
-        self._listed = listed
-        self._asked = asked
+    def __init__(self, bank_list: BankList[Item], list_pass: Pass, *, at_once: int) -> None:
+        self._bank_list = bank_list
+        self._pass = list_pass
         self._at_once = at_once
-        self._asking: dict[tuple[datetime, datetime, str | None], asyncio.Task[Page[Item]]] = {}
+        self._tasks: dict[tuple[datetime, datetime, str | None], asyncio.Task[Page[Item]]] = {}
 
     async def fetch(self, progress: Progress) -> Page[Item]:
         """The page that the progress has reached."""
         assert progress.window_until is not None
-        early = self._asking.pop((progress.until, progress.window_until, progress.after), None)
-        if early is not None:
-            return await early
+        task = self._tasks.pop((progress.until, progress.window_until, progress.after), None)
+        if task is not None:
+            return await task
         await self.close()  # pages of another interval, or pages that the bank names differently by now
-        return await self._listed.fetch(progress.until, progress.window_until, progress.after, self._asked)
+        return await self._bank_list.fetch(progress.until, progress.window_until, progress.after, self._pass)
 
     def ask(self, progress: Progress, page: BankPage[Item]) -> None:
         """Begin to ask for the pages after this one."""
@@ -135,12 +135,12 @@ class PagesAhead(Generic[Item]):
             return
         for after in (page.following, *page.later)[: self._at_once]:
             key = (progress.until, progress.window_until, after)
-            if key not in self._asking:
-                self._asking[key] = asyncio.ensure_future(self._listed.fetch(*key, self._asked))
+            if key not in self._tasks:
+                self._tasks[key] = asyncio.ensure_future(self._bank_list.fetch(*key, self._pass))
 
     async def close(self) -> None:
-        tasks = list(self._asking.values())
-        self._asking.clear()
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -156,47 +156,47 @@ def lease_name(bank: str, method: str) -> str:
     return f"reconciler:{method}:{bank}"
 
 
-def _too_full(page: BankPage[Item], progress: Progress) -> bool:
+def _has_too_many_pages(page: BankPage[Item], progress: Progress) -> bool:
     return progress.after is None and page.pages is not None and page.pages > PAGES_MAX
 
 
-async def _store(context: Context, listed: BankList[Item], asked: Pass, progress: Progress) -> None:
+async def _store_progress(context: Context, bank_list: BankList[Item], list_pass: Pass, progress: Progress) -> None:
     # A worker that has lost its lease may store this late: what it stores was booked, at worst pages are read again.
     async with session(context.pool) as conn:
         await set_progress(
             conn,
-            bank=listed.bank,
-            method=listed.method,
+            bank=bank_list.bank,
+            method=bank_list.method,
             until=progress.until,
             goal=progress.goal,
             window_until=progress.window_until,
             after=progress.after,
             width_s=progress.width_s,
-            pass_name=asked.name,
+            pass_name=list_pass.name,
         )
 
 
-async def _note_unreadable(context: Context, listed: BankList[Item], page: BankPage[Item]) -> None:
+async def _note_unreadable(context: Context, bank_list: BankList[Item], page: BankPage[Item]) -> None:
     """Set aside and report items that cannot be read; drop those set aside earlier that can be read now."""
     # Every cell reads the same lists, so only home reports what cannot be read.
-    odd: list[UnreadableItem] = page.unreadable if context.settings.cell == HOME else []
-    abouts = {each.about for each in odd}
+    unreadable: list[UnreadableItem] = page.unreadable if context.settings.cell == HOME else []
+    abouts = {each.about for each in unreadable}
     async with session(context.pool) as conn:
         new = []
-        if odd:
+        if unreadable:
             new = await set_aside(
                 conn,
-                bank=listed.bank,
-                method=listed.method,
-                abouts=[each.about for each in odd],
+                bank=bank_list.bank,
+                method=bank_list.method,
+                abouts=[each.about for each in unreadable],
                 items=[
-                    context.seal.seal(each.item, UNREADABLE, f"{listed.bank} {listed.method} {each.about}")
-                    for each in odd
+                    context.seal.seal(each.item, UNREADABLE, f"{bank_list.bank} {bank_list.method} {each.about}")
+                    for each in unreadable
                 ],
                 now=context.now(),
             )
-        read = [about for about in map(listed.known_by, page.items) if about not in abouts]
-        await read_after_all(conn, bank=listed.bank, method=listed.method, abouts=read)
+        readable = [about for about in map(bank_list.known_by, page.items) if about not in abouts]
+        await read_after_all(conn, bank=bank_list.bank, method=bank_list.method, abouts=readable)
     for about in new:
-        _unreadable.labels(listed.bank, listed.method).inc()
-        _log.error("bank_item_unreadable", bank=listed.bank, method=listed.method, about=about)
+        _unreadable.labels(bank_list.bank, bank_list.method).inc()
+        _log.error("bank_item_unreadable", bank=bank_list.bank, method=bank_list.method, about=about)

@@ -26,7 +26,7 @@ from workers.context import Context
 from workers.incoming.own_share import read_share
 from workers.incoming.suspended import tell_suspended
 
-_BOOK_AT_ONCE: Final = 100  # one transaction; commands/charges/change.py takes twice as many
+_BOOKED_MAX: Final = 100  # one transaction; commands/charges/change.py takes twice as many
 
 _log = structlog.get_logger()
 
@@ -50,32 +50,32 @@ async def book_pix(
     Money that fits no charge goes into suspense. Money that went back without a refund of ours is taken from the wallet
     it was credited to. A PIX that paid a boleto is booked with its boleto (boleto_payments.py).
     """
-    mine = {pix.end_to_end_id: pix for pix in received if pix.boleto_number is None}
-    ids = sorted(mine)
+    by_end_to_end_id = {pix.end_to_end_id: pix for pix in received if pix.boleto_number is None}
+    ids = sorted(by_end_to_end_id)
     booked = 0
-    for start in range(0, len(ids), _BOOK_AT_ONCE):
-        part = [mine[each] for each in ids[start : start + _BOOK_AT_ONCE]]
-        booked += await _book_part(context, bank, part, request_ids)
+    for start in range(0, len(ids), _BOOKED_MAX):
+        batch = [by_end_to_end_id[each] for each in ids[start : start + _BOOKED_MAX]]
+        booked += await _book_batch(context, bank, batch, request_ids)
     await _book_returns(context, bank, [pix for pix in received if pix.returned])
     return booked
 
 
-async def _book_part(
-    context: Context, bank: str, part: Sequence[ReceivedPix], request_ids: Mapping[str, str | None]
+async def _book_batch(
+    context: Context, bank: str, batch: Sequence[ReceivedPix], request_ids: Mapping[str, str | None]
 ) -> int:
-    mine = {pix.end_to_end_id: pix for pix in part}
+    by_end_to_end_id = {pix.end_to_end_id: pix for pix in batch}
     async with transaction(context.pool) as conn:
         rows = await find_unbooked(
             conn,
             bank=bank,
-            charge_ids=[charge_of_txid(pix.txid) for pix in part],
-            end_to_end_ids=list(mine),
+            charge_ids=[charge_of_txid(pix.txid) for pix in batch],
+            end_to_end_ids=list(by_end_to_end_id),
         )
         known = [row for row in rows if row.known]
-        new = [mine[row.end_to_end_id] for row in known]
+        new = [by_end_to_end_id[row.end_to_end_id] for row in known]
         # Locks the charges of all of them, not of dual ones alone: two batches might wait for each other's charges.
-        held = (charge_of_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
-        agreed = await agreed_of(conn, {each for each in held if each is not None})
+        locked_ids = (charge_of_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
+        agreed = await agreed_of(conn, {each for each in locked_ids if each is not None})
         confirmations = [
             _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id), agreed)
             for pix, row in zip(new, known, strict=True)
@@ -83,12 +83,12 @@ async def _book_part(
         outcomes = await confirm_payments(
             conn, confirmations, now=context.now(), seal=context.seal, fees=context.settings.fees
         )
-        unknown = [mine[row.end_to_end_id] for row in rows if not row.known]
+        unknown = [by_end_to_end_id[row.end_to_end_id] for row in rows if not row.known]
         if unknown:
             share = await read_share(conn)
             unknown = [pix for pix in unknown if share.has_charge(charge_of_txid(pix.txid))]
-        strays = [_stray(pix, context.seal) for pix in unknown]
-        added = await suspend_money(conn, strays, bank=bank, now=context.now())
+        suspended = [_suspended_money(pix, context.seal) for pix in unknown]
+        added = await suspend_money(conn, suspended, bank=bank, now=context.now())
     tell_suspended(bank, added)
     for pix, outcome in zip(new, outcomes, strict=True):
         if isinstance(outcome, Refused):
@@ -115,17 +115,17 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
         )
         for position, (pix, each) in enumerate((pix, each) for pix in returned for each in pix.returned)
     ]
-    for start in range(0, len(returns), _BOOK_AT_ONCE):
-        part = returns[start : start + _BOOK_AT_ONCE]
+    for start in range(0, len(returns), _BOOKED_MAX):
+        batch = returns[start : start + _BOOKED_MAX]
         async with transaction(context.pool) as conn:
-            await hold_returned(conn, part, bank=bank)
-            booked = await book_reversals(conn, part, bank=bank, now=context.now())
-            await note_returned(conn, part, bank=bank, now=context.now())
+            await hold_returned(conn, batch, bank=bank)
+            booked = await book_reversals(conn, batch, bank=bank, now=context.now())
+            await note_returned(conn, batch, bank=bank, now=context.now())
         if booked:
             _log.warning("bank_took_back", bank=bank, count=booked)
 
 
-def _stray(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
+def _suspended_money(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
     payer = {"name": pix.payer_name, "document": pix.payer_document}
     return SuspendedMoney(
         suspense_id=new_id(),
@@ -159,14 +159,14 @@ def charge_of_txid(txid: str | None) -> UUID | None:
 def _confirmation(
     pix: ReceivedPix, integrador_code: str | None, request_id: str | None, agreed: Mapping[UUID, Agreed]
 ) -> Confirmation:
-    of = charge_of_txid(pix.txid)
-    assert of is not None
+    charge_id = charge_of_txid(pix.txid)
+    assert charge_id is not None
     owed = Owed()
-    if of in agreed:
+    if charge_id in agreed:
         parts = Parts(pix.interest_cents, pix.fine_cents, pix.discount_cents)
-        owed = agreed[of].owed(pix.amount_cents, pix.paid_at, parts if any(parts) else None)
+        owed = agreed[charge_id].owed(pix.amount_cents, pix.paid_at, parts if any(parts) else None)
     return Confirmation(
-        charge_id=of,
+        charge_id=charge_id,
         end_to_end_id=pix.end_to_end_id,
         amount_cents=pix.amount_cents,
         paid_at=pix.paid_at,

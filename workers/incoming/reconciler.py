@@ -30,7 +30,7 @@ from workers.orders.pix import callback_url, register_keys
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
-_NIGHT = timedelta(hours=3)
+_NIGHTLY_BEHIND = timedelta(hours=3)
 """Nightly passes begin at 3 in the morning: a day's money is listed by then."""
 _WIDTH = timedelta(hours=6)
 _KEYS_MAX = 20
@@ -40,15 +40,15 @@ PIX_PASSES: Final = (
     Pass(name="new",      again=timedelta(minutes=1), first=_DAY, width_max=_WIDTH, width_min=_SECOND),
     Pass(name="late",     behind=timedelta(minutes=15), every=timedelta(minutes=5), first=timedelta(minutes=5),
          width_max=_WIDTH, width_min=_SECOND),
-    Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=_WIDTH, width_min=_SECOND),
+    Pass(name="nightly",  behind=_NIGHTLY_BEHIND, every=_DAY, reach=7 * _DAY, width_max=_WIDTH, width_min=_SECOND),
     # A MED may begin up to 80 days after the payment, a devolucao later still.
-    Pass(name="returned", behind=_NIGHT, every=_DAY, reach=RETURN_WITHIN, width_max=RECEIVED_WIDTH_MAX,
+    Pass(name="returned", behind=_NIGHTLY_BEHIND, every=_DAY, reach=RETURN_WITHIN, width_max=RECEIVED_WIDTH_MAX,
          width_min=_SECOND, returned=True),
 )
 BOLETO_PASSES: Final = (
     # The list goes by days of movement, so the day before is asked for again each time.
     Pass(name="new",      again=_DAY, first=3 * _DAY, width_max=30 * _DAY, width_min=_DAY),
-    Pass(name="nightly",  behind=_NIGHT, every=_DAY, reach=7 * _DAY, width_max=7 * _DAY, width_min=_DAY),
+    Pass(name="nightly",  behind=_NIGHTLY_BEHIND, every=_DAY, reach=7 * _DAY, width_max=7 * _DAY, width_min=_DAY),
 )
 # fmt: on
 assert max(each.width_max for each in BOLETO_PASSES) < timedelta(days=BOLETO_DAYS_MAX - 1)
@@ -65,18 +65,18 @@ async def reconcile(context: Context, bank: str) -> int:
     await measure_lag(context, bank, "pix", PIX_PASSES[0])
     if not await hold(context, bank, "pix"):
         return 0
-    await _move_callbacks(context, bank)
+    await _register_moved_callbacks(context, bank)
     pix = context.banks.production[bank].pix
 
-    async def fetch(since: datetime, until: datetime, after: str | None, asked: Pass) -> Page[ReceivedPix]:
-        return await pix.received_page(since, until, after, returned=asked.returned)
+    async def fetch(since: datetime, until: datetime, after: str | None, list_pass: Pass) -> Page[ReceivedPix]:
+        return await pix.received_page(since, until, after, returned=list_pass.returned)
 
     async def book(items: list[ReceivedPix]) -> int:
         return await book_pix(context, bank, items)
 
     known_by: Callable[[ReceivedPix], str] = attrgetter("end_to_end_id")
-    listed = BankList(bank=bank, method="pix", fetch=fetch, book=book, known_by=known_by)
-    return await _round(context, listed, PIX_PASSES)
+    bank_list = BankList(bank=bank, method="pix", fetch=fetch, book=book, known_by=known_by)
+    return await _advance_passes(context, bank_list, PIX_PASSES)
 
 
 async def reconcile_boletos(context: Context, bank: str) -> int:
@@ -86,7 +86,7 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
         return 0
     boletos = context.banks.production[bank].boletos
 
-    async def fetch(since: datetime, until: datetime, after: str | None, asked: Pass) -> Page[PaidBoleto]:
+    async def fetch(since: datetime, until: datetime, after: str | None, list_pass: Pass) -> Page[PaidBoleto]:
         days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
         return await boletos.paid_page(days[0], days[1], after)
 
@@ -94,29 +94,29 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
         return await book_listed(context, bank, items)
 
     known_by: Callable[[PaidBoleto], str] = attrgetter("number")
-    listed = BankList(bank=bank, method="boleto", fetch=fetch, book=book, known_by=known_by)
-    return await _round(context, listed, BOLETO_PASSES)
+    bank_list = BankList(bank=bank, method="boleto", fetch=fetch, book=book, known_by=known_by)
+    return await _advance_passes(context, bank_list, BOLETO_PASSES)
 
 
-async def _round(context: Context, listed: BankList[Any], passes: Sequence[Pass]) -> int:
+async def _advance_passes(context: Context, bank_list: BankList[Any], passes: Sequence[Pass]) -> int:
     """Ask about one interval of each pass, but only of the first pass while that is behind: new money comes first."""
-    found, behind = 0, False
-    for asked in passes:
-        advanced = await advance(context, listed, asked)
-        found += advanced.found
+    booked_count, behind = 0, False
+    for list_pass in passes:
+        advanced = await advance(context, bank_list, list_pass)
+        booked_count += advanced.found
         behind = behind or advanced.behind
-        if advanced.behind and asked is passes[0]:
+        if advanced.behind and list_pass is passes[0]:
             break
-    if found:
-        _log.info("reconciler_found", bank=listed.bank, method=listed.method, count=found)
-    await measure_lag(context, listed.bank, listed.method, passes[0])
+    if booked_count:
+        _log.info("reconciler_found", bank=bank_list.bank, method=bank_list.method, count=booked_count)
+    await measure_lag(context, bank_list.bank, bank_list.method, passes[0])
     if not behind:
         async with session(context.pool) as conn:
-            await release_lease(conn, name=lease_name(listed.bank, listed.method), holder=context.worker)
-    return found + behind
+            await release_lease(conn, name=lease_name(bank_list.bank, bank_list.method), holder=context.worker)
+    return booked_count + behind
 
 
-async def _move_callbacks(context: Context, bank: str) -> None:
+async def _register_moved_callbacks(context: Context, bank: str) -> None:
     """When our address has changed, tell the bank for the keys that still have the old one."""
     async with session(context.pool) as conn:
         keys = await find_callbacks_elsewhere(conn, bank=bank, url=callback_url(context), limit=_KEYS_MAX)

@@ -39,13 +39,13 @@ _METHOD: Final = "transfer"
 _log = structlog.get_logger()
 
 
-class _Failed(Struct, frozen=True, gc=False):
+class _FailedWithdrawal(Struct, frozen=True, gc=False):
     withdrawal_id: UUID
     account_id: UUID
     amount_cents: int
 
 
-find_failed = sql.many("withdrawal.failed", _Failed)
+find_failed = sql.many("withdrawal.failed", _FailedWithdrawal)
 
 
 async def reconcile_sent(context: Context, bank: str) -> int:
@@ -63,8 +63,8 @@ async def reconcile_sent(context: Context, bank: str) -> int:
         return await book_sent(context, bank, items)
 
     known_by: Callable[[SentTransfer], str] = attrgetter("id")
-    listed = BankList(bank=bank, method=_METHOD, fetch=fetch, book=book, known_by=known_by)
-    advanced = await advance(context, listed, SENT_PASS)
+    bank_list = BankList(bank=bank, method=_METHOD, fetch=fetch, book=book, known_by=known_by)
+    advanced = await advance(context, bank_list, SENT_PASS)
     if not advanced.behind:
         async with session(context.pool) as conn:
             await release_lease(conn, name=lease_name(bank, _METHOD), holder=context.worker)
@@ -73,11 +73,11 @@ async def reconcile_sent(context: Context, bank: str) -> int:
 
 async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) -> int:
     """Book the transfers that failed here, each once; returns how many. A differing amount is only logged."""
-    ids = {charge_of_txid(each.id): each for each in items if each.status == "done"}
-    sent = {id: each for id, each in ids.items() if id is not None}
+    by_id = {charge_of_txid(each.id): each for each in items if each.status == "done"}
+    sent = {id: each for id, each in by_id.items() if id is not None}
     if not sent:
         return 0
-    found = 0
+    booked = 0
     async with session(context.pool) as conn:
         failed = await find_failed(conn, withdrawal_ids=list(sent))
     for row in failed:
@@ -91,7 +91,7 @@ async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) 
         )
         async with transaction(context.pool) as conn:
             await end_withdrawal(conn, ended, now=to_millisecond(context.now()))
-        found += 1
+        booked += 1
     refunds = [
         BankReturn(
             position=position,
@@ -105,10 +105,10 @@ async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) 
         )
         for position, (id, each) in enumerate(sent.items())
     ]
-    for at in range(0, len(refunds), REVERSALS_MAX):  # the bank decides how many a page has
+    for start in range(0, len(refunds), REVERSALS_MAX):  # the bank decides how many a page has
         async with transaction(context.pool) as conn:
-            found += await book_sent_refunds(conn, refunds[at : at + REVERSALS_MAX], now=context.now())
-    if found:
-        _log.error("sent_after_all", bank=bank, count=found)
+            booked += await book_sent_refunds(conn, refunds[start : start + REVERSALS_MAX], now=context.now())
+    if booked:
+        _log.error("sent_after_all", bank=bank, count=booked)
         context.jobs.wake(WEBHOOKS)
-    return found
+    return booked

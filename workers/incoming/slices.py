@@ -29,26 +29,26 @@ async def slices(
         end = min(since + width, until)
         pages: list[BankPage[Item]] = []
         after: str | None = None
-        wide = False
-        while not wide and (not pages or after is not None):
+        is_too_wide = False
+        while not is_too_wide and (not pages or after is not None):
             answer = await fetch(since, end, after)
             if isinstance(answer, Rejected):
                 raise NoList(answer.code)
             if isinstance(answer, Unknown):
                 raise BankSilent(answer.detail)
-            wide = isinstance(answer, TooWide) or len(pages) >= PAGES_MAX
+            is_too_wide = isinstance(answer, TooWide) or len(pages) >= PAGES_MAX
             if isinstance(answer, Done):
                 pages.append(answer.value)
                 after = answer.value.following
-        if wide:
+        if is_too_wide:
             if width <= width_min:
                 raise BankSilent("the bank lists no interval that is narrow enough")
-            width = max(width_min, _whole(width / 2, width_min))
+            width = max(width_min, _round_down(width / 2, width_min))
             continue
         yield since, end, pages
         since = end
         width = min(width * 2, width_max) if len(pages) <= PAGES_MAX // 4 else width
 
 
-def _whole(width: timedelta, of: timedelta) -> timedelta:
-    return of * int(width / of)
+def _round_down(width: timedelta, step: timedelta) -> timedelta:
+    return step * int(width / step)

@@ -31,7 +31,7 @@ DIFFERENCES_MAX: Final = 10_000
 _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
-_DAYS: Final = timedelta(days=7)
+_WEEK: Final = timedelta(days=7)
 
 
 class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,7 +64,7 @@ class TooManyDifferences(Exception):
     """More than DIFFERENCES_MAX."""
 
 
-class _Here(Struct, frozen=True, gc=False):
+class _BookedItem(Struct, frozen=True, gc=False):
     reference: str
     here_cents: int | None
     account_id: UUID | None
@@ -95,20 +95,20 @@ class _Transfer(Struct, frozen=True, gc=False):
     account_id: UUID | None
 
 
-class _OfKey(Struct, frozen=True, gc=False):
+class _AccountOfKey(Struct, frozen=True, gc=False):
     pix_key: str
     account_id: UUID
 
 
-find_pix = sql.many("statement.pix", _Here)
+find_pix = sql.many("statement.pix", _BookedItem)
 find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
-find_boletos = sql.many("statement.boletos", _Here)
+find_boletos = sql.many("statement.boletos", _BookedItem)
 find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
-find_returns = sql.many("statement.returns", _Here)
+find_returns = sql.many("statement.returns", _BookedItem)
 find_refunds_not_listed = sql.many("statement.refunds_not_listed", _RefundNotListed)
 find_transfers = sql.many("statement.transfers", _Transfer)
 find_withdrawals_not_listed = sql.many("statement.withdrawals_not_listed", _WithdrawalNotListed)
-find_accounts_of_keys = sql.many("statement.accounts_of_keys", _OfKey)
+find_accounts_of_keys = sql.many("statement.accounts_of_keys", _AccountOfKey)
 
 
 async def compare_statement(
@@ -119,63 +119,66 @@ async def compare_statement(
 
     `progress` is told the bank and what is compared next.
     """
-    found = Comparison(since=since, until=until)
+    comparison = Comparison(since=since, until=until)
     sent: set[UUID] | None = set()
     for bank in sorted(context.banks.production):
-        one = _Statement(context, bank, found)
-        for of, compare in (
-            ("pix", one.received),
-            ("boleto", one.boletos),
-            ("return", one.returns),
-            ("transfer", one.transfers),
+        statement = _BankStatement(context, bank, comparison)
+        for kind, compare in (
+            ("pix", statement.compare_received_pix),
+            ("boleto", statement.compare_boletos),
+            ("return", statement.compare_returns),
+            ("transfer", statement.compare_transfers),
         ):
-            progress(bank, of)
+            progress(bank, kind)
             await compare()
-        sent = None if sent is None or one.sent is None else sent | one.sent
+        sent = None if sent is None or statement.sent is None else sent | statement.sent
     if sent is not None:
         # Once a withdrawal has ended, no row tells which bank sent it.
-        await _Statement(context, context.settings.bank, found).withdrawals_not_listed(sent)
-    return found
+        await _BankStatement(context, context.settings.bank, comparison).report_withdrawals_not_listed(sent)
+    return comparison
 
 
-class _Statement:
+class _BankStatement:
     """The comparison of one bank."""
 
-    def __init__(self, context: Context, bank: str, found: Comparison) -> None:
-        self._context, self._bank, self._found = context, bank, found
-        self._at = context.banks.production[bank]
+    def __init__(self, context: Context, bank: str, comparison: Comparison) -> None:
+        self._context, self._bank, self._comparison = context, bank, comparison
+        self._port = context.banks.production[bank]
         self.sent: set[UUID] | None = set()
         """Ids, possibly ours, of the transfers it sent; None when it does not list them."""
 
-    async def received(self) -> None:
-        pix = self._at.pix
+    async def compare_received_pix(self) -> None:
+        pix = self._port.pix
 
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
             return await pix.received_page(since, until, after)
 
-        intervals = slices(fetch, self._found.since, self._found.until, width_max=_WIDTH, width_min=_SECOND)
+        intervals = slices(fetch, self._comparison.since, self._comparison.until, width_max=_WIDTH, width_min=_SECOND)
         async for since, until, pages in intervals:
             # The parts that went back are booked and counted with the returns.
-            items = [structs.replace(each, returned=()) for each in self._items("pix", pages)]
-            mine = {each.end_to_end_id: each for each in items if each.boleto_number is None}
-            before = await self._pix(mine.values())
+            items = [structs.replace(each, returned=()) for each in self._read_items("pix", pages)]
+            by_end_to_end_id = {each.end_to_end_id: each for each in items if each.boleto_number is None}
+            before = await self._find_pix(by_end_to_end_id.values())
             await book_pix(self._context, self._bank, items)
-            self._judge(
-                "pix", {key: each.amount_cents for key, each in mine.items()}, before, await self._pix(mine.values())
+            self._report_items(
+                "pix",
+                {key: each.amount_cents for key, each in by_end_to_end_id.items()},
+                before,
+                await self._find_pix(by_end_to_end_id.values()),
             )
-            await self._pix_not_listed(since, until, [each.end_to_end_id for each in items])
+            await self._report_pix_not_listed(since, until, [each.end_to_end_id for each in items])
 
-    async def _pix(self, items: Iterable[ReceivedPix]) -> Sequence[_Here]:
-        given = list(items)
+    async def _find_pix(self, received: Iterable[ReceivedPix]) -> Sequence[_BookedItem]:
+        items = list(received)
         async with session(self._context.pool) as conn:
             return await find_pix(
                 conn,
                 bank=self._bank,
-                charge_ids=[charge_of_txid(each.txid) for each in given],
-                end_to_end_ids=[each.end_to_end_id for each in given],
+                charge_ids=[charge_of_txid(each.txid) for each in items],
+                end_to_end_ids=[each.end_to_end_id for each in items],
             )
 
-    async def _pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
+    async def _report_pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with session(self._context.pool) as conn:
             rows = await find_pix_not_listed(
                 conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
@@ -183,151 +186,179 @@ class _Statement:
             )  # fmt: skip
         for row in rows:
             # A list may show money late, so the charge itself is asked for.
-            state = await charge_at_bank(self._at, row.charge_id.hex)
+            state = await charge_at_bank(self._port, row.charge_id.hex)
             if isinstance(state, Unknown):
                 raise BankSilent(state.detail)
             if isinstance(state, CobState) and any(row.reference == each.end_to_end_id for each in state.received):
                 continue
-            self._differ("pix", "missing_at_bank", row.reference, here=row.here_cents, account_id=row.account_id)
+            self._add_difference(
+                "pix", "missing_at_bank", row.reference, here_cents=row.here_cents, account_id=row.account_id
+            )
 
-    async def boletos(self) -> None:
-        boletos = self._at.boletos
+    async def compare_boletos(self) -> None:
+        boletos = self._port.boletos
 
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
             days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
             return await boletos.paid_page(days[0], days[1], after)
 
-        since = day_begins(self._found.since.astimezone(SAO_PAULO).date())
-        until = day_begins(self._found.until.astimezone(SAO_PAULO).date() + _DAY)
-        async for begin, end, pages in slices(fetch, since, until, width_max=_DAYS, width_min=_DAY):
-            items: list[PaidBoleto] = self._items("boleto", pages)
+        since = day_begins(self._comparison.since.astimezone(SAO_PAULO).date())
+        until = day_begins(self._comparison.until.astimezone(SAO_PAULO).date() + _DAY)
+        async for begin, end, pages in slices(fetch, since, until, width_max=_WEEK, width_min=_DAY):
+            items: list[PaidBoleto] = self._read_items("boleto", pages)
             # A page may name a boleto twice, the second time with a greater total.
             totals = {each.number: each.paid_cents for each in sorted(items, key=lambda each: each.paid_cents)}
-            before = await self._boletos(list(totals))
+            before = await self._find_boletos(list(totals))
             await book_listed(self._context, self._bank, items)
-            self._judge("boleto", totals, before, await self._boletos(list(totals)))
-            await self._boletos_not_listed(begin, end, list(totals))
+            self._report_items("boleto", totals, before, await self._find_boletos(list(totals)))
+            await self._report_boletos_not_listed(begin, end, list(totals))
 
-    async def _boletos(self, numbers: list[str]) -> Sequence[_Here]:
+    async def _find_boletos(self, numbers: list[str]) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
             return await find_boletos(conn, bank=self._bank, numbers=numbers)
 
-    async def _boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
+    async def _report_boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with session(self._context.pool) as conn:
             rows = await find_boletos_not_listed(
                 conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
                 limit=DIFFERENCES_MAX,
             )  # fmt: skip
         for row in rows:
-            state = await self._at.boletos.find_boleto(row.reference)
+            state = await self._port.boletos.find_boleto(row.reference)
             if isinstance(state, Unknown):
                 raise BankSilent(state.detail)
             paid_cents = getattr(state, "paid_cents", None)
             if paid_cents is None or paid_cents < row.here_cents:
                 what = "amount" if paid_cents else "missing_at_bank"
-                self._differ(
-                    "boleto", what, row.reference, bank=paid_cents, here=row.here_cents, account_id=row.account_id
+                self._add_difference(
+                    "boleto",
+                    what,
+                    row.reference,
+                    bank_cents=paid_cents,
+                    here_cents=row.here_cents,
+                    account_id=row.account_id,
                 )
 
-    async def returns(self) -> None:
-        pix = self._at.pix
+    async def compare_returns(self) -> None:
+        pix = self._port.pix
 
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
             return await pix.received_page(since, until, after, returned=True)
 
         listed: set[UUID] = set()
-        since = self._found.since - RETURN_WITHIN  # what went back since the instant may have been received before it
-        intervals = slices(fetch, since, self._found.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
+        # What went back since the instant may have been received before it.
+        since = self._comparison.since - RETURN_WITHIN
+        intervals = slices(fetch, since, self._comparison.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
         async for _, _, pages in intervals:
-            items: list[ReceivedPix] = self._items("return", pages)
-            given = [(each, pix) for pix in items for each in pix.returned]
-            ids = {each.id: charge_of_txid(each.id) for each, _ in given}
-            before = await self._returns(given, ids)
+            items: list[ReceivedPix] = self._read_items("return", pages)
+            returned = [(each, pix) for pix in items for each in pix.returned]
+            ids = {each.id: charge_of_txid(each.id) for each, _ in returned}
+            before = await self._find_returns(returned, ids)
             await book_pix(self._context, self._bank, items)
-            cents = {each.id: each.amount_cents for each, _ in given}
-            self._judge("return", cents, before, await self._returns(given, ids))
+            cents = {each.id: each.amount_cents for each, _ in returned}
+            self._report_items("return", cents, before, await self._find_returns(returned, ids))
             listed |= {id for id in ids.values() if id is not None}
-        await self._refunds_not_listed("return", listed, transfers=False)
+        await self._report_refunds_not_listed("return", listed, transfers=False)
 
-    async def _returns(
-        self, given: Sequence[tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
-    ) -> Sequence[_Here]:
+    async def _find_returns(
+        self, returned: Sequence[tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
+    ) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
             return await find_returns(
                 conn,
                 bank=self._bank,
-                ids=[each.id for each, _ in given],
-                refund_ids=[ids[each.id] for each, _ in given],
-                end_to_end_ids=[pix.end_to_end_id for _, pix in given],
-                boleto_numbers=[pix.boleto_number for _, pix in given],
-                cents=[each.amount_cents for each, _ in given],
+                ids=[each.id for each, _ in returned],
+                refund_ids=[ids[each.id] for each, _ in returned],
+                end_to_end_ids=[pix.end_to_end_id for _, pix in returned],
+                boleto_numbers=[pix.boleto_number for _, pix in returned],
+                cents=[each.amount_cents for each, _ in returned],
             )
 
-    async def transfers(self) -> None:
-        transfers = self._at.transfers
+    async def compare_transfers(self) -> None:
+        transfers = self._port.transfers
         listed: set[UUID] = set()
         self.sent = None
         intervals = slices(
-            transfers.sent_page, self._found.since, self._found.until, width_max=_WIDTH, width_min=_SECOND
+            transfers.sent_page, self._comparison.since, self._comparison.until, width_max=_WIDTH, width_min=_SECOND
         )
         try:
             async for _, _, pages in intervals:
-                items: list[SentTransfer] = self._items("transfer", pages)
+                items: list[SentTransfer] = self._read_items("transfer", pages)
                 sent = {each.id: each for each in items if each.status != "not_done"}
                 ids = {each: charge_of_txid(each) for each in sent}
                 listed |= {id for id in ids.values() if id is not None}
-                await self._judge_transfers(sent, ids)
-        except NoList as no:
-            self._differ("transfer", "not_listed", str(no))
+                await self._report_transfers(sent, ids)
+        except NoList as error:
+            self._add_difference("transfer", "not_listed", str(error))
             return
         self.sent = listed
-        await self._refunds_not_listed("transfer", listed, transfers=True)
+        await self._report_refunds_not_listed("transfer", listed, transfers=True)
 
-    async def withdrawals_not_listed(self, listed: set[UUID]) -> None:
+    async def report_withdrawals_not_listed(self, listed: set[UUID]) -> None:
         """Report withdrawals that succeeded here and that no bank lists as sent."""
         async with session(self._context.pool) as conn:
-            rows = await find_withdrawals_not_listed(conn, **self._time(), listed=list(listed))
+            rows = await find_withdrawals_not_listed(conn, **self._id_range(), listed=list(listed))
         for row in rows:
-            self._differ(
-                "transfer", "missing_at_bank", row.withdrawal_id.hex, here=row.here_cents, account_id=row.account_id
+            self._add_difference(
+                "transfer",
+                "missing_at_bank",
+                row.withdrawal_id.hex,
+                here_cents=row.here_cents,
+                account_id=row.account_id,
             )
 
-    async def _judge_transfers(self, sent: dict[str, SentTransfer], ids: dict[str, UUID | None]) -> None:
+    async def _report_transfers(self, sent: dict[str, SentTransfer], ids: dict[str, UUID | None]) -> None:
         async with session(self._context.pool) as conn:
             rows = await find_transfers(conn, ids=[id for id in ids.values() if id is not None])
             keys = [each.pix_key for each in sent.values() if each.pix_key]
             of_keys = {row.pix_key: row.account_id for row in await find_accounts_of_keys(conn, keys=keys)}
-        here = {row.id: row for row in rows}
+        by_id = {row.id: row for row in rows}
         for id, each in sent.items():
-            known = None if (ours := ids[id]) is None else here.get(ours)
-            if known is None or known.here_cents is None:
-                whose = of_keys.get(each.pix_key or "")
-                self._differ("transfer", "missing_here", id, bank=each.amount_cents, account_id=whose, at=each.asked_at)
-            elif known.here_cents != each.amount_cents:
-                self._differ(
-                    "transfer", "amount", id, bank=each.amount_cents, here=known.here_cents, account_id=known.account_id
+            booked = None if (ours := ids[id]) is None else by_id.get(ours)
+            if booked is None or booked.here_cents is None:
+                account_id = of_keys.get(each.pix_key or "")
+                self._add_difference(
+                    "transfer",
+                    "missing_here",
+                    id,
+                    bank_cents=each.amount_cents,
+                    account_id=account_id,
+                    at=each.asked_at,
+                )
+            elif booked.here_cents != each.amount_cents:
+                self._add_difference(
+                    "transfer",
+                    "amount",
+                    id,
+                    bank_cents=each.amount_cents,
+                    here_cents=booked.here_cents,
+                    account_id=booked.account_id,
                 )
 
-    async def _refunds_not_listed(self, of: str, listed: set[UUID], *, transfers: bool) -> None:
+    async def _report_refunds_not_listed(self, kind: str, listed: set[UUID], *, transfers: bool) -> None:
         async with session(self._context.pool) as conn:
             rows = await find_refunds_not_listed(
-                conn, **self._time(), bank=self._bank, transfers=transfers, listed=list(listed)
+                conn, **self._id_range(), bank=self._bank, transfers=transfers, listed=list(listed)
             )
         for row in rows:
-            self._differ(of, "missing_at_bank", row.refund_id.hex, here=row.here_cents, account_id=row.account_id)
+            self._add_difference(
+                kind, "missing_at_bank", row.refund_id.hex, here_cents=row.here_cents, account_id=row.account_id
+            )
 
-    def _time(self) -> dict[str, Any]:
-        first, last = first_id(self._found.since), first_id(self._found.until)
+    def _id_range(self) -> dict[str, Any]:
+        first, last = first_id(self._comparison.since), first_id(self._comparison.until)
         return {"first_id": first, "last_id": last, "limit": DIFFERENCES_MAX}
 
-    def _items(self, of: str, pages: Sequence[BankPage[Any]]) -> list[Any]:
+    def _read_items(self, kind: str, pages: Sequence[BankPage[Any]]) -> list[Any]:
         items = [item for page in pages for item in page.items]
-        self._found.listed += len(items)
-        for odd in (each for page in pages for each in page.unreadable):
-            self._differ(of, "unreadable", odd.about)
+        self._comparison.listed += len(items)
+        for unreadable in (each for page in pages for each in page.unreadable):
+            self._add_difference(kind, "unreadable", unreadable.about)
         return items
 
-    def _judge(self, of: str, bank_cents: dict[str, int], before: Sequence[_Here], after: Sequence[_Here]) -> None:
+    def _report_items(
+        self, kind: str, bank_cents: dict[str, int], before: Sequence[_BookedItem], after: Sequence[_BookedItem]
+    ) -> None:
         """Count what was missing and is booked now; report what is still missing, or has another amount."""
         missing = {
             row.reference: row.here_cents or 0 for row in before if (row.here_cents or 0) < bank_cents[row.reference]
@@ -336,28 +367,30 @@ class _Statement:
             cents = bank_cents[row.reference]
             if row.here_cents == cents:
                 if row.reference in missing:
-                    self._found.booked += 1
-                    self._found.booked_cents += cents - missing[row.reference]
+                    self._comparison.booked += 1
+                    self._comparison.booked_cents += cents - missing[row.reference]
                 continue
             what = "missing_here" if row.here_cents is None else "amount"
-            self._differ(of, what, row.reference, bank=cents, here=row.here_cents, account_id=row.account_id)
+            self._add_difference(
+                kind, what, row.reference, bank_cents=cents, here_cents=row.here_cents, account_id=row.account_id
+            )
 
-    def _differ(
+    def _add_difference(
         self,
-        of: str,
+        kind: str,
         what: str,
         reference: str,
         *,
-        bank: int | None = None,
-        here: int | None = None,
+        bank_cents: int | None = None,
+        here_cents: int | None = None,
         account_id: UUID | None = None,
         at: datetime | None = None,
     ) -> None:
-        if len(self._found.differences) >= DIFFERENCES_MAX:
+        if len(self._comparison.differences) >= DIFFERENCES_MAX:
             raise TooManyDifferences
-        self._found.differences.append(
+        self._comparison.differences.append(
             StatementDifference(
-                bank=self._bank, of=of, what=what, reference=reference, bank_cents=bank, here_cents=here,
+                bank=self._bank, of=kind, what=what, reference=reference, bank_cents=bank_cents, here_cents=here_cents,
                 account_id=account_id, at=at,
             )
         )  # fmt: skip

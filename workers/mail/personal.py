@@ -22,30 +22,30 @@ async def personal_letter(
     `about` is the stored content, opened. `account` is the name of the account; `Quita` in mails to staff.
     """
     if kind == "security":
-        told = msgspec.json.decode(about, type=Told)
+        notice = msgspec.json.decode(about, type=Told)
         return security_letter(
-            kind=told.kind, at=told.at, facts=told.facts, account=account, app_url=context.settings.app_url,
-            staff=account_id is None, last=told.last,
+            kind=notice.kind, at=notice.at, facts=notice.facts, account=account, app_url=context.settings.app_url,
+            staff=account_id is None, last=notice.last,
         )  # fmt: skip
-    asked = msgspec.json.decode(about, type=LinkAsked)
+    link_request = msgspec.json.decode(about, type=LinkAsked)
     async with transaction(context.pool) as conn:
-        made = await make_link(conn, mail_id, to, asked, now=context.now(), seal=context.seal)
-        if made is None:
+        link = await make_link(conn, mail_id, to, link_request, now=context.now(), seal=context.seal)
+        if link is None:
             # The e-mail that somebody typed belongs to nobody: the mail is not kept.
             await drop(conn, mail_id=mail_id)
             return None
     app_url = context.settings.app_url
-    if made.token is None:
-        return elsewhere_letter(account=made.account, app_url=app_url)
-    staff = made.account_id == PLATFORM
+    if link.token is None:
+        return elsewhere_letter(account=link.account, app_url=app_url)
+    staff = link.account_id == PLATFORM
     root = "/plataforma" if staff else "/painel"
     return link_letter(
-        account=made.account,
-        role=made.role,
-        name=made.name,
-        fresh=made.fresh,
-        invited_by=made.invited_by,
-        link=f"{app_url}{root}/recuperar/{made.token}",
+        account=link.account,
+        role=link.role,
+        name=link.name,
+        fresh=link.fresh,
+        invited_by=link.invited_by,
+        link=f"{app_url}{root}/recuperar/{link.token}",
         minutes=int(HOLDS.total_seconds()) // 60,
         staff=staff,
     )

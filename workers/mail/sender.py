@@ -71,14 +71,14 @@ class DueMail(Struct, frozen=True, gc=False):
     """Its merchant is blocked: no payer is asked to pay now. Receipts are still sent."""
 
 
-class _Ready(Struct, frozen=True):
+class _ReadyMail(Struct, frozen=True):
     due: DueMail
     to: str
     subject: str
     message: bytes
 
 
-class _Skip(Struct, frozen=True):
+class _NothingToSend(Struct, frozen=True):
     """There is nothing to send. `failed`: because the mail cannot be sent, not because there is nothing to say."""
 
     trouble: str
@@ -102,8 +102,8 @@ async def write_due_mails(context: Context) -> int:
     async with transaction(context.pool) as conn:
         notices = await write_notices(conn, now=now, seal=context.seal)
     async with transaction(context.pool) as conn:
-        told = await tell_payouts(conn, now=now, seal=context.seal)
-    return written + notices + told
+        payouts = await tell_payouts(conn, now=now, seal=context.seal)
+    return written + notices + payouts
 
 
 async def release_mails(context: Context) -> int:
@@ -127,14 +127,14 @@ class MailSender:
         self._context = context
         self._settings = context.settings
         self._printer = BoletoPrinter()
-        self._warned = False
+        self._has_warned = False
 
     async def drain(self) -> int:
         """One round; returns how many mails were claimed."""
         settings = self._settings
         if settings.smtp is None and not settings.mail_catcher:
-            if not self._warned:
-                self._warned = True
+            if not self._has_warned:
+                self._has_warned = True
                 _log.warning("mail_not_set_up")
             return 0
         now = self._context.now()
@@ -166,27 +166,27 @@ class MailSender:
             raise  # the lease runs out, and the mail is sent again
         except Exception:
             _log.exception("mail_failed_here", mail_id=str(due.mail_id), kind=due.kind)
-            await self._later(due, "failed here")
+            await self._retry_later(due, "failed here")
             return
-        if isinstance(ready, _Skip):
+        if isinstance(ready, _NothingToSend):
             await self._settle(due, "failed" if ready.failed else "skipped", trouble=ready.trouble)
             return
         if connection is None:
             await self._catch(ready)
             return
-        await self._store(ready, await connection.send(ready.to, ready.message))
+        await self._store_outcome(ready, await connection.send(ready.to, ready.message))
 
-    async def _prepare(self, due: DueMail) -> _Ready | _Skip:
+    async def _prepare(self, due: DueMail) -> _ReadyMail | _NothingToSend:
         if due.stopped:
-            return _Skip("stopped")
+            return _NothingToSend("stopped")
         if due.blocked:
-            return _Skip("blocked")
+            return _NothingToSend("blocked")
         now = self._context.now()
         seal = self._context.seal
         to = seal.open(due.to_sealed, MAIL_TO, due.mail_id).decode()
         letter = await self._letter(due, to, now)
         if letter is None:
-            return _Skip("nothing to say")
+            return _NothingToSend("nothing to say")
         stop_url = None
         if due.charge_id is not None:
             assert due.account_id is not None, "a charge is an account's"
@@ -203,8 +203,8 @@ class MailSender:
                 pdf=await self._pdf(due, letter, now) if due.attach_pdf else None,
             )
         except BadAddress:
-            return _Skip("address", failed=True)
-        return _Ready(due, to, letter.subject, message)
+            return _NothingToSend("address", failed=True)
+        return _ReadyMail(due, to, letter.subject, message)
 
     async def _letter(self, due: DueMail, to: str, now: datetime) -> Letter | None:
         settings = self._settings
@@ -267,7 +267,7 @@ class MailSender:
             )
         return None if boleto is None else Attached(boleto.file_name, await self._printer.printed(boleto))
 
-    async def _store(self, ready: _Ready, outcome: Outcome) -> None:
+    async def _store_outcome(self, ready: _ReadyMail, outcome: Outcome) -> None:
         due = ready.due
         match outcome:
             case MailSent():
@@ -280,9 +280,9 @@ class MailSender:
             case MailUnknown(detail, ours):
                 if ours:
                     _log.warning("mail_server_trouble", detail=detail, attempt=due.attempts)
-                await self._later(due, detail)
+                await self._retry_later(due, detail)
 
-    async def _later(self, due: DueMail, trouble: str) -> None:
+    async def _retry_later(self, due: DueMail, trouble: str) -> None:
         if due.attempts > len(BACKOFF_S):
             await self._settle(due, "failed", trouble=trouble)
             _log.warning("mail_given_up", mail_id=str(due.mail_id), kind=due.kind, detail=trouble)
@@ -291,7 +291,7 @@ class MailSender:
         due_at = self._context.now() + timedelta(seconds=BACKOFF_S[due.attempts - 1] * spread)
         await self._settle(due, "waiting", due_at=due_at, trouble=trouble)
 
-    async def _catch(self, ready: _Ready) -> None:
+    async def _catch(self, ready: _ReadyMail) -> None:
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
             mail_id = ready.due.mail_id

@@ -17,7 +17,7 @@ READ_S: Final = 15.0
 """How long the server may take over one answer."""
 MAIL_S: Final = 60.0
 """How long one mail may take in all."""
-_PERMANENT = 500
+_PERMANENT_CODE_MIN = 500
 
 
 class MailSent(Struct, frozen=True):
@@ -44,7 +44,7 @@ class SmtpConnection:
     """Sends mails one after the other. Connects with the first mail, and again after a failure."""
 
     def __init__(self, server: SmtpServer, mail_from: str) -> None:
-        self._from = mail_from
+        self._mail_from = mail_from
         self._smtp = aiosmtplib.SMTP(
             hostname=server.host,
             port=server.port,
@@ -64,7 +64,7 @@ class SmtpConnection:
                 if not self._smtp.is_connected:
                     await self._smtp.connect()
                     self._transport = cast(asyncio.WriteTransport, self._smtp.transport)
-                await self._smtp.sendmail(self._from, [to], message)
+                await self._smtp.sendmail(self._mail_from, [to], message)
             return MailSent()
         except aiosmtplib.SMTPRecipientsRefused as refused:
             return _refusal(refused.recipients[0].code)
@@ -72,10 +72,10 @@ class SmtpConnection:
             return _refusal(refused.code)
         except aiosmtplib.SMTPResponseException as refused:
             # The greeting, the login or the sender failed, as it would for every mail.
-            self._drop()
+            self._disconnect()
             return MailUnknown(f"{type(refused).__name__} {refused.code}", ours=True)
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-            self._drop()
+            self._disconnect()
             if type(error) is TimeoutError:  # MAIL_S
                 return MailUnknown("too slow")
             return MailUnknown(type(error).__name__, ours=not isinstance(error, aiosmtplib.SMTPServerDisconnected))
@@ -84,9 +84,9 @@ class SmtpConnection:
         if self._smtp.is_connected:
             with contextlib.suppress(aiosmtplib.SMTPException, OSError):
                 await self._smtp.quit()
-        self._drop()
+        self._disconnect()
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         self._smtp.close()
         if self._transport is not None:
             # close() alone waits until the server has read what was written, which may never happen.
@@ -95,4 +95,4 @@ class SmtpConnection:
 
 
 def _refusal(code: int) -> Outcome:
-    return MailRejected(str(code)) if code >= _PERMANENT else MailUnknown(str(code))
+    return MailRejected(str(code)) if code >= _PERMANENT_CODE_MIN else MailUnknown(str(code))

@@ -70,7 +70,7 @@ CALL_S: Final = 20.0
 _UNAVAILABLE: Final = Outcome(refused=Code.BANK_UNAVAILABLE.name)
 _NOT_PENDING: Final = Outcome(refused=Code.CHARGE_NOT_PENDING.name)
 _PAST_DEADLINE: Final = Later(detail="past its deadline", asked=False)
-_OPEN: Final = (Status.PENDING, Status.EXPIRED)
+_OPEN_STATUSES: Final = (Status.PENDING, Status.EXPIRED)
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
@@ -99,9 +99,11 @@ class BoletoOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._head = QueueHead()
-        self._issuing: Batcher[RegistrationResult, bool] = Batcher(self._issue, lanes=2, batch_max=ISSUED_MAX)
-        self._kinds: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
+        self._queue_head = QueueHead()
+        self._issue_batcher: Batcher[RegistrationResult, bool] = Batcher(
+            self._issue_charges, lanes=2, batch_max=ISSUED_MAX
+        )
+        self._ask_by_kind: dict[str, Callable[[Bank, BoletoOrder], Awaitable[Result]]] = {
             OrderKind.BOLETO_REGISTER: self._register,
             OrderKind.BOLETO_WRITE_OFF: self._write_off,
             OrderKind.BOLETO_REDATE: self._redate,
@@ -116,7 +118,7 @@ class BoletoOrderWorker:
     async def _claim(self, limit: int) -> Sequence[BoletoOrder]:
         now = self._context.now()
         async with session(self._context.pool) as conn:
-            return await self._head.claim(
+            return await self._queue_head.claim(
                 lambda since: claim(conn, test=self._mode.test, since=since, now=now, limit=limit, lease=LEASE), now=now
             )
 
@@ -124,7 +126,7 @@ class BoletoOrderWorker:
         # A reconciliation ignores the merchant's scenario: no test may leave the books in disagreement.
         scenario = None if order.kind == OrderKind.BOLETO_RECONCILE else read_scenario(order.request)
         bank = self._context.banks.of(order.mode, order.bank, ahead_s=order.ahead_s)
-        return await self._kinds[order.kind](acting(bank, scenario, attempt=order.attempts), order)
+        return await self._ask_by_kind[order.kind](acting(bank, scenario, attempt=order.attempts), order)
 
     # The kinds of order: ask the bank, return what is to be stored
 
@@ -145,7 +147,7 @@ class BoletoOrderWorker:
         answer = await bank.boletos.register_boleto(boleto)
         match answer:
             case Done(registered):
-                made = RegistrationResult(
+                registration = RegistrationResult(
                     order_id=order.order_id,
                     attempts=order.attempts,
                     reconcile_id=new_id(),
@@ -155,7 +157,7 @@ class BoletoOrderWorker:
                     at=self._context.now(),
                     ahead_s=order.ahead_s,
                 )
-                if not await self._issuing.submit(made):
+                if not await self._issue_batcher.submit(registration):
                     raise NotOurs
                 return None
             case Rejected(code, message):
@@ -198,7 +200,7 @@ class BoletoOrderWorker:
                     return Later(detail="paid, and not to be read yet")
                 return OrderEnded(change=confirming_first(self._context, order, state, change))
             case NotYet(retry_at):
-                return OrderEnded(self._not_yet(order, retry_at), undo=order.attempts > 1)
+                return OrderEnded(self._too_early(order, retry_at), undo=order.attempts > 1)
             case Rejected(code, message):
                 _log.warning("boleto_not_written_off", number=order.number, code=code, message=message)
                 # An earlier attempt, whose answer was lost, may still write the boleto off.
@@ -226,7 +228,7 @@ class BoletoOrderWorker:
                 # A boleto paid with too little is pending here and closed at the bank for ever: no try will succeed.
                 return OrderEnded(_NOT_PENDING, change=following(self._context, order, state))
             case NotYet(retry_at):
-                return OrderEnded(self._not_yet(order, retry_at))
+                return OrderEnded(self._too_early(order, retry_at))
             case Rejected(code, message):
                 _log.warning("boleto_not_redated", number=order.number, code=code, message=message)
                 return OrderEnded(_UNAVAILABLE)
@@ -239,11 +241,11 @@ class BoletoOrderWorker:
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return OrderEnded(_NOT_PENDING)
         async with session(self._context.pool) as conn:
-            our_cents = await find_booked(conn, bank=order.bank, number=order.number)
-        booked = await simulated.boletos.booked(order.number)
+            booked_cents = await find_booked(conn, bank=order.bank, number=order.number)
+        at_bank = await simulated.boletos.booked(order.number)
         # Money not booked here yet may be this order's own payment from before a crash: then it is not paid again.
-        unseen = booked is not None and (booked.state == ANNOUNCED or booked.paid_cents > our_cents)
-        if booked is not None and not (unseen and order.attempts > 1):
+        has_unbooked = at_bank is not None and (at_bank.state == ANNOUNCED or at_bank.paid_cents > booked_cents)
+        if at_bank is not None and not (has_unbooked and order.attempts > 1):
             pay = partial(
                 simulated.boletos.pay,
                 order.number,
@@ -253,7 +255,7 @@ class BoletoOrderWorker:
                 times=request.times,
                 force=request.force,
                 # Pending with money booked, it was paid with too little: the payer may come back and pay it all.
-                after=0 if unseen else booked.payments,
+                after=0 if has_unbooked else at_bank.payments,
                 tell=False,
             )
             match await (bank.pay(pay) if isinstance(bank, Acting) else pay()):
@@ -267,7 +269,7 @@ class BoletoOrderWorker:
         wanted = None if request.force else Status.PAID
         return OrderEnded(change=following(self._context, order, state, wanted=wanted, payments=request.times))
 
-    def _not_yet(self, order: BoletoOrder, retry_at: datetime | None) -> Outcome:
+    def _too_early(self, order: BoletoOrder, retry_at: datetime | None) -> Outcome:
         """The refusal when the bank takes no change yet, with the time to come back."""
         wait = (retry_at - order.clock(self._context.now())) if retry_at is not None else timedelta(minutes=30)
         return Outcome(refused=Code.BANK_UNAVAILABLE.name, retry_after_s=max(1, int(wait.total_seconds()) + 1))
@@ -280,9 +282,9 @@ class BoletoOrderWorker:
             case None:
                 outcome = Outcome()
             case OrderEnded():
-                outcome = await self._end(order, result)
+                outcome = await self._settle_ended(order, result)
             case Later():
-                outcome = await self._put_off(order, result)
+                outcome = await self._put_off_or_give_up(order, result)
         if order.kind != OrderKind.BOLETO_REGISTER or (outcome is not None and outcome.refused):
             self._context.jobs.wake(WEBHOOKS)
             if order.dual:
@@ -290,18 +292,18 @@ class BoletoOrderWorker:
         if outcome is not None and order.reply_to is not None:
             await send_reply(self._context.redis, order.reply_to, order.order_id, _encode(outcome), self._context.seal)
 
-    async def _end(self, order: BoletoOrder, ended: OrderEnded) -> Outcome:
+    async def _settle_ended(self, order: BoletoOrder, ended: OrderEnded) -> Outcome:
         outcome, now = ended.outcome, self._context.now()
         async with transaction(self._context.pool) as conn:
             if ended.change is not None:
-                changed = await ended.change(conn)
-                if isinstance(changed, Refused):
-                    outcome = Outcome(refused=changed.code.name)
-            overtaken = await self._overtaken(conn, order, outcome)
+                change_outcome = await ended.change(conn)
+                if isinstance(change_outcome, Refused):
+                    outcome = Outcome(refused=change_outcome.code.name)
+            overtaken = await self._was_overtaken(conn, order, outcome)
             state = "refused" if outcome.refused else "done"
             if not await settle(conn, [(order, state, _encode(outcome))], now=now):
                 raise NotOurs  # this rolls back all of it: giving the order up has left an order to reconcile
-            undo = ended.undo or overtaken or _to_reconcile(order, outcome)
+            undo = ended.undo or overtaken or _needs_reconciliation(order, outcome)
             if undo:
                 await order_reconciliation(
                     conn,
@@ -318,25 +320,27 @@ class BoletoOrderWorker:
             self._context.jobs.wake(BOLETO_ORDERS[self._mode])
         return outcome
 
-    async def _overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
+    async def _was_overtaken(self, conn: Connection, order: BoletoOrder, outcome: Outcome) -> bool:
         """Whether the boleto may have been left open although its charge was settled by something else: a dual charge
         by its PIX leg, any charge by money that staff assigned to it.
 
         Booking that payment, under the charge's lock, writes no order to close the boleto while this order is open. So
         this order takes the same lock before it ends, and looks.
         """
-        left_open = order.status in _OPEN if order.kind == OrderKind.BOLETO_RECONCILE else bool(outcome.refused)
-        if order.status is None or not left_open:
+        may_be_left_open = (
+            order.status in _OPEN_STATUSES if order.kind == OrderKind.BOLETO_RECONCILE else bool(outcome.refused)
+        )
+        if order.status is None or not may_be_left_open:
             return False
         (charge,) = await lock_charges(conn, charge_ids=[order.charge_id])
-        return charge.status not in _OPEN
+        return charge.status not in _OPEN_STATUSES
 
-    async def _put_off(self, order: BoletoOrder, later: Later) -> Outcome | None:
+    async def _put_off_or_give_up(self, order: BoletoOrder, later: Later) -> Outcome | None:
         """Have the order wait for another attempt; or give it up, when no request can wait any longer."""
         now = self._context.now()
-        reconciles = order.kind == OrderKind.BOLETO_RECONCILE
-        if reconciles or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
-            wait_s = wait_after(RECONCILE_BACKOFF_S if reconciles else BACKOFF_S, order.attempts)
+        is_reconciliation = order.kind == OrderKind.BOLETO_RECONCILE
+        if is_reconciliation or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
+            wait_s = wait_after(RECONCILE_BACKOFF_S if is_reconciliation else BACKOFF_S, order.attempts)
             await put_off(self._context, order, later, wait_s)
             return None
         log_unknown(order, later)
@@ -355,17 +359,17 @@ class BoletoOrderWorker:
         self._context.jobs.wake(BOLETO_ORDERS[self._mode])
         return _UNAVAILABLE
 
-    async def _issue(self, boletos: Sequence[RegistrationResult]) -> list[bool]:
+    async def _issue_charges(self, boletos: Sequence[RegistrationResult]) -> list[bool]:
         """Make charges of what the bank registered; False for orders that are no longer under our lease."""
 
         async def store() -> list[bool]:
             async with session(self._context.pool) as conn:
-                settled, made = await issue_boletos(conn, boletos)
+                settled, issued = await issue_boletos(conn, boletos)
             if any(boleto.request.pix is not None for boleto in boletos):
                 self._context.jobs.wake(PIX_ORDERS[self._mode])
-            undone = len(settled) - len(made)
-            if undone:
-                _log.info("boletos_of_used_keys_undone", count=undone)
+            undone_count = len(settled) - len(issued)
+            if undone_count:
+                _log.info("boletos_of_used_keys_undone", count=undone_count)
                 self._context.jobs.wake(BOLETO_ORDERS[self._mode])
             return [boleto.order_id in settled for boleto in boletos]
 
@@ -374,10 +378,10 @@ class BoletoOrderWorker:
         return await store_with_retry(store)
 
 
-def _to_reconcile(order: BoletoOrder, outcome: Outcome) -> bool:
+def _needs_reconciliation(order: BoletoOrder, outcome: Outcome) -> bool:
     """Whether the boleto has to be reconciled. When its charge expired or was paid while the bank was asked for a new
     due date, the bank has a date that we do not have. And a reconciliation that was open before this order came is
     still due, unless this order closed the boleto: then nothing about it changes any more."""
-    redate = order.kind == OrderKind.BOLETO_REDATE
-    before = _read_taken_over(order.request).reconcile
-    return (bool(outcome.refused) and (redate or before)) or (redate and before)
+    is_redate = order.kind == OrderKind.BOLETO_REDATE
+    follows_reconciliation = _read_taken_over(order.request).reconcile
+    return (bool(outcome.refused) and (is_redate or follows_reconciliation)) or (is_redate and follows_reconciliation)

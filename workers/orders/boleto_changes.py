@@ -130,7 +130,7 @@ def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
 
 
 def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate) -> Change:
-    async def change(conn: Connection) -> Changed | None:
+    async def redate(conn: Connection) -> Changed | None:
         assert order.doc is not None
         doc = read_doc(order.doc)
         assert doc.boleto is not None
@@ -148,7 +148,7 @@ def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate
             request_id=request.request_id,
         )
 
-    return change
+    return redate
 
 
 def following(
@@ -164,7 +164,7 @@ def following(
     status is not `wanted` afterwards."""
 
     async def change(conn: Connection) -> Changed | None:
-        await _confirm(context, order.bank, conn, state, payments=payments)
+        await _book_payments(context, order.bank, conn, state, payments=payments)
         if state.status == "written_off" and order.number is not None:
             # Refused when the charge is no longer pending: then there is nothing to cancel.
             await cancelling(context, order, reason, actor=BANK, request_id=None)(conn)
@@ -180,28 +180,30 @@ def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, c
     """Book what the boleto was paid with, then make `change`. A boleto paid with too little is closed at the bank while
     its charge is open, and then nothing stands against `change`."""
 
-    async def confirmed(conn: Connection) -> Changed | None:
-        await _confirm(context, order.bank, conn, state)
+    async def book_then_change(conn: Connection) -> Changed | None:
+        await _book_payments(context, order.bank, conn, state)
         return await change(conn)
 
-    return confirmed
+    return book_then_change
 
 
 def issuing_found(context: Context, order: BoletoOrder, request: Registration, state: BoletoState) -> Change:
     async def change(conn: Connection) -> Changed | None:
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
-        settled = await leave_suspense(conn, [state.number], bank=order.bank)
-        if settled.get(state.number, 0) >= state.paid_cents:
+        settled_cents = await leave_suspense(conn, [state.number], bank=order.bank)
+        if settled_cents.get(state.number, 0) >= state.paid_cents:
             return None  # staff settle all of this money in suspense: nothing is left to pay the charge with
-        at = to_millisecond(order.clock(context.now()))
-        await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=at)
-        await _confirm(context, order.bank, conn, state)
+        registered_at = to_millisecond(order.clock(context.now()))
+        await issue_found_boleto(conn, request, bank=order.bank, qr_code=state.qr_code, registered_at=registered_at)
+        await _book_payments(context, order.bank, conn, state)
         return None
 
     return change
 
 
-async def _confirm(context: Context, bank: str, conn: Connection, state: BoletoState, *, payments: int = 1) -> None:
+async def _book_payments(
+    context: Context, bank: str, conn: Connection, state: BoletoState, *, payments: int = 1
+) -> None:
     announced = {state.number: payments}
     booked = await confirm_boletos(
         conn,

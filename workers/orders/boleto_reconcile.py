@@ -39,22 +39,22 @@ WAIT_MAX: Final = timedelta(minutes=15)
 _log = structlog.get_logger()
 
 
-class _Reason(Struct, frozen=True):
+class _WriteOffReason(Struct, frozen=True):
     reason: str = CancelReason.CANCELLED
 
 
 _read_reconciliation = msgspec.json.Decoder(Reconciliation).decode
-_read_reason = msgspec.json.Decoder(_Reason).decode
+_read_write_off_reason = msgspec.json.Decoder(_WriteOffReason).decode
 
 
 async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> OrderEnded | Later:
     """Look at the bank's boleto, and make it equal to ours."""
-    cause = _read_reconciliation(order.request)
-    number, asked = order.number, None
+    reconciliation = _read_reconciliation(order.request)
+    number, registration = order.number, None
     if number is None:
-        assert cause.after == OrderKind.BOLETO_REGISTER, "only a creation that failed has no boleto here"
-        asked = read_registration(cause.request)
-        number = boleto_of(context, asked).number
+        assert reconciliation.after == OrderKind.BOLETO_REGISTER, "only a creation that failed has no boleto here"
+        registration = read_registration(reconciliation.request)
+        number = boleto_of(context, registration).number
     now = context.now()
     match await bank.boletos.find_boleto(number):
         case Unknown(detail):
@@ -66,42 +66,46 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
                 _log.error("boleto_not_at_bank", number=number)
             return OrderEnded()
         case BoletoState() as state:
-            if asked is not None and not asked.stands and not _same(state, boleto_of(context, asked)):
+            if (
+                registration is not None
+                and not registration.stands
+                and not _is_our_boleto(state, boleto_of(context, registration))
+            ):
                 # Another issuer under the agreement has the number: that boleto is not ours to touch.
                 _log.warning("boleto_number_taken", number=number)
                 return OrderEnded()
-            result = await _reconcile(context, bank, order, cause, state)
-            if result == OrderEnded() and _may_still_change(order, cause, context.now()):
+            result = await _reconcile_found(context, bank, order, reconciliation, state)
+            if result == OrderEnded() and _may_still_change(order, reconciliation, context.now()):
                 # Sooner for a dual charge: a payment of its other leg leaves the boleto to this order meanwhile.
-                at = None if order.dual else context.now() + LOOK_AGAIN
-                return Later(detail="may be on its way", at=at)
+                look_at = None if order.dual else context.now() + LOOK_AGAIN
+                return Later(detail="may be on its way", at=look_at)
             return result
 
 
-def _may_still_change(order: BoletoOrder, cause: Reconciliation, now: datetime) -> bool:
+def _may_still_change(order: BoletoOrder, reconciliation: Reconciliation, now: datetime) -> bool:
     """Whether a change whose answer was lost may still be carried out, or is done and not shown yet. The sandbox's bank
     is in this process, so nothing is on its way there."""
     return (
         not order.test
-        and cause.after in (OrderKind.BOLETO_WRITE_OFF, OrderKind.BOLETO_REDATE)
+        and reconciliation.after in (OrderKind.BOLETO_WRITE_OFF, OrderKind.BOLETO_REDATE)
         and order.status in (Status.PENDING, Status.EXPIRED)
         and now < order.created_at + WATCH
     )
 
 
-async def _reconcile(
-    context: Context, bank: Bank, order: BoletoOrder, cause: Reconciliation, state: BoletoState
+async def _reconcile_found(
+    context: Context, bank: Bank, order: BoletoOrder, reconciliation: Reconciliation, state: BoletoState
 ) -> OrderEnded | Later:
     now = context.now()
     if state.status == "in_between":
-        return Later(detail="money may be on its way", at=_seldom(order, now))
+        return Later(detail="money may be on its way", at=_next_look_at(order, now))
     if state.status == "paid":
         if order.number is None:
-            return OrderEnded(change=issuing_found(context, order, read_registration(cause.request), state))
+            return OrderEnded(change=issuing_found(context, order, read_registration(reconciliation.request), state))
         return OrderEnded(change=following(context, order, state))
     if state.status == "written_off":
-        written_off = cause.after == OrderKind.BOLETO_WRITE_OFF
-        reason = _read_reason(cause.request).reason if written_off else CancelReason.CANCELLED
+        written_off = reconciliation.after == OrderKind.BOLETO_WRITE_OFF
+        reason = _read_write_off_reason(reconciliation.request).reason if written_off else CancelReason.CANCELLED
         return OrderEnded(change=following(context, order, state, reason=reason))
     if order.status == Status.PENDING:
         terms = terms_of(order)
@@ -128,23 +132,25 @@ async def _reconcile(
             return OrderEnded()
         case NotYet(retry_at):
             # Too young is only the likeliest reason of a refusal: ask now and then before `retry_at` as well.
-            again = context.now() + TOO_YOUNG * order.attempts
-            wait = again if retry_at is None else min(retry_at - timedelta(seconds=order.ahead_s), again)
-            return Later(detail="too young", at=wait)
+            young_look_at = context.now() + TOO_YOUNG * order.attempts
+            look_at = (
+                young_look_at if retry_at is None else min(retry_at - timedelta(seconds=order.ahead_s), young_look_at)
+            )
+            return Later(detail="too young", at=look_at)
         case Rejected(code, _):
             # Paid or written off just now: the next look tells.
-            return Later(detail=f"refused: {code}", at=_seldom(order, now))
+            return Later(detail=f"refused: {code}", at=_next_look_at(order, now))
         case Unknown(detail):
             return Later(detail=detail)
 
 
-def _seldom(order: BoletoOrder, now: datetime) -> datetime | None:
+def _next_look_at(order: BoletoOrder, now: datetime) -> datetime | None:
     """When to look again at a boleto that may stay as it is; None, while the order is young: after the usual wait."""
     wait = min((now - order.created_at) * WAIT_SHARE, WAIT_MAX)
     return None if wait < LOOK_AGAIN else now + wait
 
 
-def _same(state: BoletoState, boleto: NewBoleto) -> bool:
+def _is_our_boleto(state: BoletoState, boleto: NewBoleto) -> bool:
     """Whether the bank's boleto is the one we asked for. Its due date never changed, since it never had a charge."""
     return (state.amount_cents, state.due_on, state.seu_numero) == (
         boleto.amount_cents,

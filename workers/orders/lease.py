@@ -66,27 +66,27 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
         return self.deadline is not None and self.deadline <= now
 
 
-class _Acted(Struct, frozen=True, gc=False):
+class _RequestScenario(Struct, frozen=True, gc=False):
     scenario: str | None = None
 
 
-class _Caused(Struct, frozen=True, gc=False):
+class _RequestCause(Struct, frozen=True, gc=False):
     request_id: str | None = None
-    request: "_Caused | None" = None
+    request: "_RequestCause | None" = None
     """The request of the order that a reconciliation is about."""
 
 
 def read_request_id(request: bytes) -> str | None:
     """The id of the merchant's request that caused this order; None when a bank, a worker or the calendar did."""
-    caused = _read_caused(request)
-    if caused.request_id is None and caused.request is not None:
-        return caused.request.request_id
-    return caused.request_id
+    cause = _read_request_cause(request)
+    if cause.request_id is None and cause.request is not None:
+        return cause.request.request_id
+    return cause.request_id
 
 
 def read_scenario(request: bytes) -> str | None:
     """The X-Sandbox-Bank header of the merchant's request, where the order keeps it."""
-    return _read_acted(request).scenario
+    return _read_request_scenario(request).scenario
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -117,8 +117,8 @@ _settle = sql.many("bank_order.settle", UUID)
 _put_off = sql.run("bank_order.put_off")
 _release = sql.many("bank_order.release", _Released)
 
-_read_caused = msgspec.json.Decoder(_Caused).decode
-_read_acted = msgspec.json.Decoder(_Acted).decode
+_read_request_cause = msgspec.json.Decoder(_RequestCause).decode
+_read_request_scenario = msgspec.json.Decoder(_RequestScenario).decode
 
 Order = TypeVar("Order", bound=ClaimedOrder)
 Result = TypeVar("Result")
@@ -169,12 +169,12 @@ async def do_order(
         structlog.contextvars.bound_contextvars(**({} if request_id is None else {"request_id": request_id})),
         order_span(context, order, request_id) as span,
     ):
-        result = await _do_named(context, order, ask, store, until=until)
+        result = await _ask_and_store(context, order, ask, store, until=until)
         if span is not None:
             span.set_attribute("quita.outcome", "unknown" if isinstance(result, Later) else "known")
 
 
-async def _do_named(
+async def _ask_and_store(
     context: Context,
     order: Order,
     ask: Callable[[Order], Awaitable[Result | Later]],
@@ -190,8 +190,8 @@ async def _do_named(
         try:
             async with asyncio.timeout_at(until):
                 result = await ask(order)
-        except DB_UNAVAILABLE as lost:
-            result = Later(detail=type(lost).__name__, silent=True, lost_at=context.now())
+        except DB_UNAVAILABLE as error:
+            result = Later(detail=type(error).__name__, silent=True, lost_at=context.now())
         except NotOurs:
             raise
         except Exception:

@@ -66,7 +66,7 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 _claim = sql.many("bank_order.claim_money", MoneyOrder)
-_read_last = msgspec.json.Decoder(LastAnswer).decode
+_read_last_answer = msgspec.json.Decoder(LastAnswer).decode
 
 Answer = Done[Sent] | Rejected | Unknown
 
@@ -106,18 +106,18 @@ def judge(
         case Done(Sent(status="processing")):
             return Later(detail="processing", lost_at=now)
         case Done(Sent(status="not_done", detail=detail)):
-            return _failed(order, FailureCode.NOT_CARRIED_OUT, detail)
+            return _not_sent(order, FailureCode.NOT_CARRIED_OUT, detail)
         case Done(Sent(reference=reference)):
             return Known(reference=reference)
         case Rejected(code, message):
-            if _may_be_overtaken(order, code, lost_at, now):
+            if _may_still_succeed(order, code, lost_at, now):
                 return Later(detail=f"refused: {code}", lost_at=lost_at)
             unavailable = code == NO_TRANSFERS
             failure = FailureCode.TRANSFER_UNAVAILABLE if unavailable else FailureCode.BANK_REFUSED
-            return _failed(order, failure, f"{code}: {message}")
+            return _not_sent(order, failure, f"{code}: {message}")
 
 
-def _may_be_overtaken(order: MoneyOrder, code: str, lost_at: datetime | None, now: datetime) -> bool:
+def _may_still_succeed(order: MoneyOrder, code: str, lost_at: datetime | None, now: datetime) -> bool:
     if code == NO_TRANSFERS and lost_at is not None:
         # A bank that sends nothing cannot say what became of money sent earlier: a person has to look into it.
         _log.error("sent_and_not_to_be_asked_about", kind=order.kind, order_id=str(order.order_id))
@@ -127,7 +127,7 @@ def _may_be_overtaken(order: MoneyOrder, code: str, lost_at: datetime | None, no
     return lost_at is not None and now < lost_at + WATCH
 
 
-def _failed(order: MoneyOrder, failure: FailureCode, detail: str | None) -> Known:
+def _not_sent(order: MoneyOrder, failure: FailureCode, detail: str | None) -> Known:
     _log.warning("money_not_sent", kind=order.kind, order_id=str(order.order_id), failure=failure, test=order.test)
     return Known(failure=failure, detail=detail)
 
@@ -136,7 +136,7 @@ def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
     """When an earlier attempt was last left without an answer; `now` when the previous attempt stored no outcome."""
     if order.attempts == 1:
         return None
-    last = None if order.outcome is None else _read_last(order.outcome)
+    last = None if order.outcome is None else _read_last_answer(order.outcome)
     return now if last is None or last.attempt != order.attempts - 1 else last.lost_at
 
 

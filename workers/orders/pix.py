@@ -58,24 +58,24 @@ BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
-_DONE_MAX = 200
+_DONE_STORED_MAX = 200
 _KEYS_MAX = 4
-_KEYS_REST_S = 30.0  # before another try, when the bank did not take our address
-_TOGETHER = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
+_KEY_RETRY_S = 30.0  # before another try, when the bank did not take our address
+_BATCHED_KINDS = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
-_PAID: Final = (Status.PAID, Status.REFUNDED)
+_PAID_STATUSES: Final = (Status.PAID, Status.REFUNDED)
 
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-class _Ends(Struct, frozen=True, gc=False):
+class _ChargeEnds(Struct, frozen=True, gc=False):
     expires_at: datetime
     due_on: date
 
 
 claim = sql.many("bank_order.claim_pix", PixOrder)
-find_end = sql.one("bank_order.ends", _Ends)
+find_end = sql.one("bank_order.ends", _ChargeEnds)
 callback_registered = sql.run("bank_order.callback_registered")
 callback_refused = sql.run("bank_order.callback_refused")
 
@@ -92,8 +92,8 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
     `head` is that of the calls before, if there were any."""
     head = head or QueueHead()
     pace = context.settings.pace
-    callbacks = _CallbackKeys(context)
-    done: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_MAX)
+    callback_keys = _CallbackKeys(context)
+    batcher: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_STORED_MAX)
     clock = asyncio.get_running_loop().time
     until = 0.0
 
@@ -108,20 +108,20 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
         begun: list[Coroutine[Any, Any, None]] = []
-        alone = orders
+        single = orders
         if mode is Mode.SANDBOX:
-            plain = [
+            batchable = [
                 each
                 for each in orders
-                if each.kind in _TOGETHER and each.terms is None and read_scenario(each.request) is None
+                if each.kind in _BATCHED_KINDS and each.terms is None and read_scenario(each.request) is None
             ]
-            together = {each.order_id for each in plain}
-            alone = [each for each in orders if each.order_id not in together]
-            if plain:
-                begun.append(_do_together(context, plain, done, until))
-        begun += [_do(context, each, done, until) for each in alone]
+            batched_ids = {each.order_id for each in batchable}
+            single = [each for each in orders if each.order_id not in batched_ids]
+            if batchable:
+                begun.append(_carry_out_batch(context, batchable, batcher, until))
+        begun += [_carry_out(context, each, batcher, until) for each in single]
         if mode is Mode.PRODUCTION:
-            begun += [callbacks.register(bank, keys) for bank, keys in callbacks.to_register(orders).items()]
+            begun += [callback_keys.register(bank, keys) for bank, keys in callback_keys.to_register(orders).items()]
         return begun
 
     return await run_batched(
@@ -137,29 +137,29 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
 # One order
 
 
-async def _do(context: Context, order: PixOrder, done: Batcher[PixOrder, None], until: float) -> None:
+async def _carry_out(context: Context, order: PixOrder, batcher: Batcher[PixOrder, None], until: float) -> None:
     async def ask(order: PixOrder) -> Answer:
         bank = context.banks.of(order.mode, order.bank)
-        acted = acting(bank, read_scenario(order.request), attempt=order.attempts)
-        return await _KINDS[order.kind](context, acted, order)
+        scenario_bank = acting(bank, read_scenario(order.request), attempt=order.attempts)
+        return await _ASK_BY_KIND[order.kind](context, scenario_bank, order)
 
-    await do_order(context, order, ask, partial(_end, context, done), until=until)
+    await do_order(context, order, ask, partial(_store, context, batcher), until=until)
 
 
-async def _cob_register(context: Context, bank: Bank, order: PixOrder) -> Answer:
-    if not _to_register(order, context.now()):
+async def _register_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
+    if not _needs_registration(order, context.now()):
         return DONE
     if order.terms is not None:
         cobv = asked_cobv(context, order, order.terms)
         if cobv is None:
             return DONE
-        put: Done[Any] | Rejected | Unknown = await bank.cobvs.put_cobv(cobv)
+        answer: Done[Any] | Rejected | Unknown = await bank.cobvs.put_cobv(cobv)
     else:
-        put = await bank.pix.put_cob(asked_cob(context, order))
-    return DONE if isinstance(put, Done) or _registered_before(order, put) else put
+        answer = await bank.pix.put_cob(asked_cob(context, order))
+    return DONE if isinstance(answer, Done) or _was_registered(order, answer) else answer
 
 
-async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
+async def _remove_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if order.registering:
         # The cob might otherwise be registered right after the bank said that there is nothing to remove.
         return Unknown("its registration is under way")
@@ -172,7 +172,7 @@ async def _cob_remove(context: Context, bank: Bank, order: PixOrder) -> Answer:
             return answer
 
 
-async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
+async def _revise_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
     """Make the PIX leg of a dual charge end with its boleto, as the boleto ends when the bank is asked and not when
     this was ordered. Several revisions may be under way at once, so each checks afterwards that what it told the bank
     still holds."""
@@ -180,7 +180,7 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
         return Unknown("its registration is under way")
     assert order.charge_id is not None
     until = _read_revision(order.request).until
-    if not _payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
+    if not _is_payable(order, context.now()) or (until is not None and until <= on_clock(context.now(), order.ahead_s)):
         return DONE
     assert order.expires_at is not None
     assert order.due_on is not None, "a dual charge has a boleto"
@@ -195,71 +195,71 @@ async def _cob_revise(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not isinstance(answer, Done):
         return answer
     async with session(context.pool) as conn:
-        now_ends = await find_end(conn, charge_id=order.charge_id)
-    return DONE if now_ends == _Ends(order.expires_at, order.due_on) else Unknown("re-dated again")
+        ends = await find_end(conn, charge_id=order.charge_id)
+    return DONE if ends == _ChargeEnds(order.expires_at, order.due_on) else Unknown("re-dated again")
 
 
-async def _pix_simulate(context: Context, bank: Bank, order: PixOrder) -> Answer:
+async def _simulate_pix(context: Context, bank: Bank, order: PixOrder) -> Answer:
     # The bank without the scenario: payers are not part of the port, and a scenario is about what we ask.
     await context.banks.sandbox.receive([simulated_pix(order)], tell=False)
     return DONE
 
 
-_KINDS: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]] = {
-    OrderKind.COB_REGISTER: _cob_register,
-    OrderKind.COB_REMOVE: _cob_remove,
-    OrderKind.COB_REVISE: _cob_revise,
-    OrderKind.PIX_SIMULATE: _pix_simulate,
+_ASK_BY_KIND: Final[dict[str, Callable[[Context, Bank, PixOrder], Awaitable[Answer]]]] = {
+    OrderKind.COB_REGISTER: _register_cob,
+    OrderKind.COB_REMOVE: _remove_cob,
+    OrderKind.COB_REVISE: _revise_cob,
+    OrderKind.PIX_SIMULATE: _simulate_pix,
 }
 
 
-def _payable(order: PixOrder, now: datetime) -> bool:
+def _is_payable(order: PixOrder, now: datetime) -> bool:
     """Whether the cob can still be paid; if not, it is not worth registering."""
     at = on_clock(now, order.ahead_s)
     return order.status == Status.PENDING and (order.expires_at is None or order.expires_at > at)
 
 
-def _to_register(order: PixOrder, now: datetime) -> bool:
+def _needs_registration(order: PixOrder, now: datetime) -> bool:
     """Whether the cob is payable, or in the sandbox already paid: the location in its QR Code answers all the same."""
-    return _payable(order, now) or (order.test and order.status in _PAID)
+    return _is_payable(order, now) or (order.test and order.status in _PAID_STATUSES)
 
 
-def _registered_before(order: PixOrder, answer: Answer | Done[Any]) -> bool:
+def _was_registered(order: PixOrder, answer: Answer | Done[Any]) -> bool:
     """Whether the first PUT succeeded and its reply was lost: once the charge is paid, the cob takes no second PUT."""
-    return isinstance(answer, Rejected) and order.status in _PAID
+    return isinstance(answer, Rejected) and order.status in _PAID_STATUSES
 
 
-def _may_be_overtaken(order: PixOrder, now: datetime) -> bool:
+def _may_still_succeed(order: PixOrder, now: datetime) -> bool:
     """Whether an earlier registration, whose answer was lost, may still go through: the charge would fail here while
     its cob can be paid at the bank. The sandbox's bank is in this process, so nothing is on its way there."""
-    lost = order.kind == OrderKind.COB_REGISTER and order.attempts > 1 and not order.test
-    return lost and now < order.created_at + WATCH
+    may_be_lost = order.kind == OrderKind.COB_REGISTER and order.attempts > 1 and not order.test
+    return may_be_lost and now < order.created_at + WATCH
 
 
-async def _end(context: Context, done: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
+async def _store(context: Context, batcher: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
     if isinstance(answer, Done):
-        await done.submit(order)  # stored together with orders whose answers came at the same moment
+        await batcher.submit(order)  # stored together with orders whose answers came at the same moment
     else:
-        await _store(context, order, answer)
+        await _store_not_done(context, order, answer)
 
 
-async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown | Later) -> None:
+async def _store_not_done(context: Context, order: PixOrder, answer: Rejected | Unknown | Later) -> None:
     now = context.now()
-    if isinstance(answer, Rejected) and _may_be_overtaken(order, now):
+    if isinstance(answer, Rejected) and _may_still_succeed(order, now):
         answer = Unknown(f"refused: {answer.code}")
     if isinstance(answer, Unknown):
         answer = Later(detail=answer.detail)
     if isinstance(answer, Later):
         await put_off(context, order, answer, wait_after(BACKOFF_S, order.attempts))
         return
-    failed: Outcome | None = None
+    fail_outcome: Outcome | None = None
     outcome = _encode({"code": answer.code, "message": answer.message})
     _log.warning("bank_refused", kind=order.kind, order_id=str(order.order_id), code=answer.code)
     async with transaction(context.pool) as conn:
-        ours = await settle(conn, [(order, "refused", outcome)], now=now)
-        if ours and order.kind == OrderKind.COB_REGISTER:
+        still_leased = await settle(conn, [(order, "refused", outcome)], now=now)
+        if still_leased and order.kind == OrderKind.COB_REGISTER:
             assert order.charge_id is not None
-            failed = await fail_charge(
+            fail_outcome = await fail_charge(
                 conn,
                 charge_id=order.charge_id,
                 code=FAILURE_CODE,
@@ -268,47 +268,49 @@ async def _store(context: Context, order: PixOrder, answer: Rejected | Unknown |
                 actor=BANK,
                 request_id=read_request_id(order.request),
             )
-    if failed is not None:
+    if fail_outcome is not None:
         context.jobs.wake(WEBHOOKS)
-    if isinstance(failed, Charge) and failed.dual:
+    if isinstance(fail_outcome, Charge) and fail_outcome.dual:
         context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto still stands, and is to be written off
 
 
 # Many orders at the simulated bank: one statement there, one here
 
 
-async def _do_together(context: Context, orders: list[PixOrder], done: Batcher[PixOrder, None], until: float) -> None:
+async def _carry_out_batch(
+    context: Context, orders: list[PixOrder], batcher: Batcher[PixOrder, None], until: float
+) -> None:
     bank, now, began_ns = context.banks.sandbox, context.now(), time.time_ns()
     try:
-        wanted = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _to_register(order, now)]
+        cobs = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _needs_registration(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
-        if wanted:
-            answers = await bank.put_cobs([asked_cob(context, order) for order in wanted])
+        if cobs:
+            answers = await bank.put_cobs([asked_cob(context, order) for order in cobs])
             refused = [
                 (order, answer)
-                for order, answer in zip(wanted, answers, strict=True)
-                if isinstance(answer, Rejected) and not _registered_before(order, answer)
+                for order, answer in zip(cobs, answers, strict=True)
+                if isinstance(answer, Rejected) and not _was_registered(order, answer)
             ]
-        paid = [simulated_pix(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
-        if paid:
-            await bank.receive(paid, tell=False)
+        payments = [simulated_pix(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
+        if payments:
+            await bank.receive(payments, tell=False)
     except Exception as error:
         if not isinstance(error, DB_UNAVAILABLE):
             _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
         # Then each order on its own: one bad order must not fail its neighbours.
-        await asyncio.gather(*(_do(context, order, done, until) for order in orders))
+        await asyncio.gather(*(_carry_out(context, order, batcher, until) for order in orders))
         return
     if context.traces is not None:
-        _trace_together(context.traces, orders, began_ns)
-    no = {order.order_id for order, _ in refused}
-    ended = [order for order in orders if order.order_id not in no]
-    if ended:
-        await store_with_retry(partial(_store_done, context, ended))
+        _trace_batch(context.traces, orders, began_ns)
+    refused_ids = {order.order_id for order, _ in refused}
+    done = [order for order in orders if order.order_id not in refused_ids]
+    if done:
+        await store_with_retry(partial(_store_done, context, done))
     for order, answer in refused:
-        await store_with_retry(partial(_store, context, order, answer))
+        await store_with_retry(partial(_store_not_done, context, order, answer))
 
 
-def _trace_together(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> None:
+def _trace_batch(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> None:
     ended_ns = time.time_ns()
     for order in orders:
         traces.add(
@@ -342,42 +344,42 @@ class _CallbackKeys:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._clock = asyncio.get_running_loop().time
-        self._under_way: set[str] = set()
-        self._rest_until: dict[tuple[str, str], float] = {}  # (bank, key) that the bank did not take
+        self._banks_called: set[str] = set()
+        self._retry_at: dict[tuple[str, str], float] = {}  # (bank, key) that the bank did not take
 
     def to_register(self, orders: Sequence[PixOrder]) -> dict[str, list[str]]:
         """Keys for which their bank does not call back yet, by bank; none of a bank during a call to it."""
         url, now = callback_url(self._context), self._clock()
-        unknown = {
+        unregistered = {
             (order.bank, read_cob(order.request).pix_key)
             for order in orders
             if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
         }
         keys: dict[str, list[str]] = {}
-        for bank, key in sorted(unknown):
-            if bank not in self._under_way and self._rest_until.get((bank, key), now) <= now:
+        for bank, key in sorted(unregistered):
+            if bank not in self._banks_called and self._retry_at.get((bank, key), now) <= now:
                 keys.setdefault(bank, []).append(key)
-        return {bank: some[:_KEYS_MAX] for bank, some in keys.items()}
+        return {bank: keys_of_bank[:_KEYS_MAX] for bank, keys_of_bank in keys.items()}
 
     async def register(self, bank: str, keys: Sequence[str]) -> None:
-        taken: list[str] = []
-        self._under_way.add(bank)
+        confirmed: list[str] = []
+        self._banks_called.add(bank)
         try:
-            taken = await register_keys(self._context, bank, keys)
+            confirmed = await register_keys(self._context, bank, keys)
         except Exception as error:
             _log.info("bank_callback_not_registered", error=type(error).__name__)
         finally:
-            self._under_way.discard(bank)
+            self._banks_called.discard(bank)
             now = self._clock()
-            resting = {at: until for at, until in self._rest_until.items() if until > now}
-            self._rest_until = resting | {(bank, key): now + _KEYS_REST_S for key in set(keys) - set(taken)}
+            waiting = {key: until for key, until in self._retry_at.items() if until > now}
+            self._retry_at = waiting | {(bank, key): now + _KEY_RETRY_S for key in set(keys) - set(confirmed)}
 
 
 async def register_keys(context: Context, bank: str, keys: Sequence[str]) -> list[str]:
     """Register our callback for these keys at their bank; stores and returns those that the bank confirmed. A refused
     key keeps no other from being registered; after a call without an answer no more are made."""
     url = callback_url(context)
-    taken = []
+    confirmed = []
     for key in keys:
         try:
             async with asyncio.timeout(CALL_S):
@@ -392,7 +394,7 @@ async def register_keys(context: Context, bank: str, keys: Sequence[str]) -> lis
         async with session(context.pool) as conn:
             if isinstance(answer, Done):
                 await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
-                taken.append(key)
+                confirmed.append(key)
             else:  # the key's next order asks again; the reconciler would ask each round, and for no other key
                 await callback_refused(conn, bank=bank, pix_key=key)
-    return taken
+    return confirmed

@@ -39,7 +39,7 @@ class _Payer(Struct, frozen=True):
 
 read_cob = msgspec.json.Decoder(CobRequest).decode
 read_terms = msgspec.json.Decoder(PaymentTerms).decode
-_read_pix = msgspec.json.Decoder(PixSimulation).decode
+_read_simulation = msgspec.json.Decoder(PixSimulation).decode
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 
@@ -88,7 +88,7 @@ def asked_cobv(context: Context, order: PixOrder, terms: bytes) -> Cobv | None:
 
 def simulated_pix(order: PixOrder) -> PayerPix:
     assert order.charge_id is not None
-    request = _read_pix(order.request)
+    request = _read_simulation(order.request)
     return PayerPix(
         end_to_end_id=request.end_to_end_id,
         txid=order.charge_id.hex,

@@ -14,8 +14,8 @@ from typing import Final, Protocol, TypeVar
 LATE: Final = timedelta(seconds=30)
 """An order is due by the clock of the process that writes it, and visible once it is committed. One that appears later
 than this after its due time is found by the next look at all orders."""
-_ALL_S: Final = 5.0
-_ALL_SHARE: Final = 20
+_FULL_LOOK_INTERVAL_S: Final = 5.0
+_FULL_LOOK_TIME_DIVISOR: Final = 20
 """Looks at all orders take a twentieth of the time at most."""
 
 
@@ -33,19 +33,19 @@ class QueueHead:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: datetime | None = None
-        self._all_at = 0.0
+        self._full_look_at = 0.0
 
     async def claim(
         self, orders_since: Callable[[datetime | None], Awaitable[Sequence[Order]]], *, now: datetime
     ) -> Sequence[Order]:
         """Claim with `orders_since`, which takes orders due since the instant it is given, or all orders for None."""
         began = self._clock()
-        every = began >= self._all_at
-        claimed = await orders_since(None if every else self._since)
-        if every:
+        is_full_look = began >= self._full_look_at
+        claimed = await orders_since(None if is_full_look else self._since)
+        if is_full_look:
             ended = self._clock()
-            self._all_at = ended + max(_ALL_S, _ALL_SHARE * (ended - began))
+            self._full_look_at = ended + max(_FULL_LOOK_INTERVAL_S, _FULL_LOOK_TIME_DIVISOR * (ended - began))
         # Orders beyond their account's share are taken before they are due; `since` must not skip those due earlier.
-        if due := [each.due_at for each in claimed if each.due_at <= now]:
-            self._since = max(due) - LATE
+        if due_instants := [each.due_at for each in claimed if each.due_at <= now]:
+            self._since = max(due_instants) - LATE
         return claimed

@@ -36,12 +36,12 @@ from workers.orders.outgoing import (
     settle_known,
 )
 
-_STORED_MAX = 50
+_ENDED_MAX = 50
 
 Request = RefundReturn | RefundTransfer
 
 _read_destination = msgspec.json.Decoder(TransferDestination).decode
-_READ: Final[dict[str, Callable[[bytes], Request]]] = {
+_READ_REQUEST: Final[dict[str, Callable[[bytes], Request]]] = {
     OrderKind.REFUND_RETURN: msgspec.json.Decoder(RefundReturn).decode,
     OrderKind.REFUND_TRANSFER: msgspec.json.Decoder(RefundTransfer).decode,
 }
@@ -53,7 +53,9 @@ class RefundOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._ending: Batcher[tuple[MoneyOrder, Known], None] = Batcher(self._end, lanes=2, batch_max=_STORED_MAX)
+        self._end_batcher: Batcher[tuple[MoneyOrder, Known], None] = Batcher(
+            self._end_refunds, lanes=2, batch_max=_ENDED_MAX
+        )
 
     async def drain(self) -> int:
         at_once = self._context.settings.pace.bank_refund_calls
@@ -64,19 +66,19 @@ class RefundOrderWorker:
 
     async def _ask(self, order: MoneyOrder) -> Known | Later:
         lost_at = lost_before(order, now=self._context.now())
-        request = _READ[order.kind](order.request)
-        acted = acting(self._context.banks.of(order.mode, order.bank), request.scenario, attempt=order.attempts)
+        request = _READ_REQUEST[order.kind](order.request)
+        bank = acting(self._context.banks.of(order.mode, order.bank), request.scenario, attempt=order.attempts)
         match request:
             case RefundReturn():
-                answer = await self._return(acted, order, request)
+                answer = await self._return_pix(bank, order, request)
             case RefundTransfer():
-                answer = await self._transfer(acted, order, request)
+                answer = await self._send_transfer(bank, order, request)
         return judge(order, answer, request.amount_cents, lost_at, now=self._context.now())
 
-    async def _return(self, bank: Bank, order: MoneyOrder, request: RefundReturn) -> Answer:
+    async def _return_pix(self, bank: Bank, order: MoneyOrder, request: RefundReturn) -> Answer:
         id = request.refund_id.hex
-        if found := await found_sent(order, partial(bank.transfers.find_return, request.end_to_end_id, id)):
-            return found
+        if earlier := await found_sent(order, partial(bank.transfers.find_return, request.end_to_end_id, id)):
+            return earlier
         return await bank.transfers.return_pix(
             Return(
                 id=id,
@@ -86,18 +88,18 @@ class RefundOrderWorker:
             )
         )
 
-    async def _transfer(self, bank: Bank, order: MoneyOrder, request: RefundTransfer) -> Answer:
+    async def _send_transfer(self, bank: Bank, order: MoneyOrder, request: RefundTransfer) -> Answer:
         id = request.refund_id.hex
-        if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
-            return found
-        to = _read_destination(
+        if earlier := await found_sent(order, partial(bank.transfers.find_transfer, id)):
+            return earlier
+        destination = _read_destination(
             self._context.seal.open(b64decode(request.destination_sealed), DESTINATION, request.refund_id)
         )
         return await bank.transfers.send_pix(
             Transfer(
                 id=id,
-                pix_key=to.pix_key,
-                document=to.document,
+                pix_key=destination.pix_key,
+                document=destination.document,
                 amount_cents=request.amount_cents,
                 description=request.description,
             )
@@ -107,26 +109,26 @@ class RefundOrderWorker:
         if isinstance(result, Later):
             await put_off_money(self._context, order, result)
             return
-        await self._ending.submit((order, result))
+        await self._end_batcher.submit((order, result))
         self._context.jobs.wake(WEBHOOKS)
 
-    async def _end(self, known: Sequence[tuple[MoneyOrder, Known]]) -> list[None]:
+    async def _end_refunds(self, known: Sequence[tuple[MoneyOrder, Known]]) -> list[None]:
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
-            endings = [_ending(order, each) for order, each in await settle_known(conn, known, now=now)]
+            endings = [_refund_ending(order, each) for order, each in await settle_known(conn, known, now=now)]
             if endings:
                 await end_refunds(conn, endings, now=to_millisecond(now))
         return [None] * len(known)
 
 
-def _ending(order: MoneyOrder, known: Known) -> Ending:
+def _refund_ending(order: MoneyOrder, known: Known) -> Ending:
     assert order.charge_id is not None
-    returned = order.kind == OrderKind.REFUND_RETURN
+    is_return = order.kind == OrderKind.REFUND_RETURN
     return Ending(
         charge_id=order.charge_id,
-        refund_id=_READ[order.kind](order.request).refund_id,
-        end_to_end_id=None if returned else known.reference,
-        return_id=known.reference if returned else None,
+        refund_id=_READ_REQUEST[order.kind](order.request).refund_id,
+        end_to_end_id=None if is_return else known.reference,
+        return_id=known.reference if is_return else None,
         failure=known.failure,
         request_id=read_request_id(order.request),
     )

@@ -33,7 +33,7 @@ from workers.orders.outgoing import (
     settle_known,
 )
 
-_DAILY_MAX = 50
+_DAILY_ACCOUNTS_MAX = 50
 
 _log = structlog.get_logger()
 _read_request = msgspec.json.Decoder(SendOrder).decode
@@ -59,22 +59,22 @@ class WithdrawalOrderWorker:
             try:
                 async with transaction(self._context.pool) as conn:
                     doc = await start_sending(conn, order.order_id, order.account_id, now=to_millisecond(now))
-            except DB_UNAVAILABLE as gone:
-                return Later(detail=type(gone).__name__, silent=True, lost_at=lost_at)
+            except DB_UNAVAILABLE as error:
+                return Later(detail=type(error).__name__, silent=True, lost_at=lost_at)
             if doc is None:
                 raise NotOurs  # the withdrawal and its order were cancelled before the bank was asked
             answer = await self._send(order, _read_request(order.request))
-        except errors.Refused as held:
+        except errors.Refused as refused:
             # The account is blocked, and nothing was sent by this attempt.
-            return Later(detail=held.code.name, lost_at=lost_at)
+            return Later(detail=refused.code.name, lost_at=lost_at)
         return judge(order, answer, doc.amount_cents, lost_at, now=self._context.now())
 
     async def _send(self, order: MoneyOrder, request: SendOrder) -> Answer:
         """Raises errors.Refused(KYC_REQUIRED) when the bank has not sent it and the account has been blocked."""
         bank = self._context.banks.of(order.mode, order.bank)
         id = order.order_id.hex
-        if found := await found_sent(order, partial(bank.transfers.find_transfer, id)):
-            return found
+        if earlier := await found_sent(order, partial(bank.transfers.find_transfer, id)):
+            return earlier
         if order.attempts > 1:
             # The account may have been blocked since the first attempt, and the bank has sent nothing.
             async with session(self._context.pool) as conn:
@@ -114,15 +114,15 @@ async def withdraw_daily(context: Context) -> int:
     restart or a clock set back never make a second one.
     """
     now = to_millisecond(context.now())
-    here = now.astimezone(SAO_PAULO)
-    if here.hour < context.settings.daily_withdrawal_hour:
+    local_now = now.astimezone(SAO_PAULO)
+    if local_now.hour < context.settings.daily_withdrawal_hour:
         return 0
-    for done in range(_DAILY_MAX):
+    for accounts_done in range(_DAILY_ACCOUNTS_MAX):
         try:
             async with transaction(context.pool) as conn:
-                found = await daily_withdrawal(
+                withdrawal = await daily_withdrawal(
                     conn,
-                    day=here.date(),
+                    day=local_now.date(),
                     now=now,
                     bank=context.settings.bank,
                     grace_s=context.settings.withdrawal_grace_s,
@@ -131,9 +131,9 @@ async def withdraw_daily(context: Context) -> int:
         except errors.Refused as refused:
             # The balance fell between two statements: the next round looks again.
             _log.info("daily_withdrawal_not_covered", code=refused.code.name)
-            return done
-        if found is False:
-            return done
-        if isinstance(found, Withdrawal):
-            _log.info("daily_withdrawal_begun", withdrawal_id=str(found.withdrawal_id))
-    return _DAILY_MAX
+            return accounts_done
+        if withdrawal is False:
+            return accounts_done
+        if isinstance(withdrawal, Withdrawal):
+            _log.info("daily_withdrawal_begun", withdrawal_id=str(withdrawal.withdrawal_id))
+    return _DAILY_ACCOUNTS_MAX

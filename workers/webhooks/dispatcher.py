@@ -45,7 +45,7 @@ _YOUNG_S = 0.05
 _UNSTORED_MAX = 100
 """Requests begun in the last 50 ms and answers not stored: sent twice if this process dies. Once there are so many,
 half of them must end before the next claim."""
-_BUSY = IN_FLIGHT_MAX // 2
+_BUSY_MIN = IN_FLIGHT_MAX // 2
 _CONCURRENCY_WHEN_BUSY = 2
 _RESULTS_MAX = 200
 _RELEASE_MAX = 500
@@ -58,16 +58,16 @@ _PAGES_MAX = 8
 _TIMER_S_MAX = 60.0
 _TIMERS_PER_S = 20
 # Another transaction ended one of these deliveries meanwhile, or has locked two of them in another order.
-_MEANWHILE = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+_CONFLICTS = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 # One row can be at fault here (its endpoint was deleted meanwhile), so the other rows are written without it.
-_ONE_BAD = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
+_ROW_FAULTS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
 _BEFORE_ALL = LaneKey(UUID(int=0), Mode.PRODUCTION)
 
 _log = structlog.get_logger()
 
 
-class _Look(Struct, frozen=True):
+class _LaneLook(Struct, frozen=True):
     """A lane that has something due, and how far the look that found it went. A look that found none has one row, with
     the latter alone.
 
@@ -93,27 +93,27 @@ class _Look(Struct, frozen=True):
         return LaneKey(self.endpoint_id, Mode.of(self.test))
 
 
-class _Freed(Struct, frozen=True):
+class _ReleasedDelivery(Struct, frozen=True):
     delivery_id: UUID
     attempt: int
     state: str
 
 
-take_lanes = sql.many("webhook_delivery.take_lanes", _Look)
+take_lanes = sql.many("webhook_delivery.take_lanes", _LaneLook)
 claim = sql.many("webhook_delivery.claim", DueDelivery)
-release = sql.many("webhook_delivery.release", _Freed)
+release = sql.many("webhook_delivery.release", _ReleasedDelivery)
 
 
-def _next_after(looks: Sequence[_Look], *, cut: bool) -> LaneKey:
+def _next_scan_start(looks: Sequence[_LaneLook], *, was_cut: bool) -> LaneKey:
     """The lane behind which the next scan begins: the last one that is claimed from when others were cut off, else the
     last one gone through."""
-    seen = max((look for look in looks if look.n is not None), key=lambda look: look.n or 0, default=None)
-    if cut and seen is not None:
-        return seen.key
-    last = looks[0]
-    if last.scanned < _SCAN_MAX or last.last_endpoint is None:
+    last_claimed = max((look for look in looks if look.n is not None), key=lambda look: look.n or 0, default=None)
+    if was_cut and last_claimed is not None:
+        return last_claimed.key
+    first_row = looks[0]
+    if first_row.scanned < _SCAN_MAX or first_row.last_endpoint is None:
         return _BEFORE_ALL
-    return LaneKey(last.last_endpoint, Mode.of(bool(last.last_test)))
+    return LaneKey(first_row.last_endpoint, Mode.of(bool(first_row.last_test)))
 
 
 class WebhookDispatcher:
@@ -134,8 +134,8 @@ class WebhookDispatcher:
         self._http = http
         self._wake = wake
         self._lease = timedelta(seconds=context.settings.webhook_lease_s if lease_s is None else lease_s)
-        self._after: LaneKey = _BEFORE_ALL
-        self._backlog = False  # more was due than a look's window, or more lanes than it may take
+        self._scan_after: LaneKey = _BEFORE_ALL
+        self._has_backlog = False  # more was due than a look's window, or more lanes than it may take
         self._scanned_first = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight: Counter[LaneKey] = Counter()
@@ -143,44 +143,44 @@ class WebhookDispatcher:
         self._unstored: set[UUID] = set()
         # Lanes at their concurrency that may have more due, and the number in flight at which to look at them again: a
         # claim for each request that ended would cost more than the request.
-        self._full: dict[LaneKey, int] = {}
-        self._short = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
+        self._saturated: dict[LaneKey, int] = {}
+        self._lacks_capacity = False  # a lane got fewer claims than its concurrency allows, for lack of capacity here
         self._timers: set[int] = set()
         self._stopping = False
-        self._claiming = asyncio.Lock()
-        self._store = Batcher(self._store_batch, lanes=2, batch_max=_RESULTS_MAX, alone_again=_ONE_BAD)
+        self._claim_lock = asyncio.Lock()
+        self._store_batcher = Batcher(self._store_batch, lanes=2, batch_max=_RESULTS_MAX, alone_again=_ROW_FAULTS)
 
     async def drain(self) -> int:
         """Claim one round of what is due and begin to send it; returns how many. 0: nothing due, or no capacity."""
-        async with self._claiming:
+        async with self._claim_lock:
             return await self._claim_round()
 
     async def _claim_round(self) -> int:
-        whole = self._after == _BEFORE_ALL  # a scan that began in the middle has not seen the first part yet
+        from_start = self._scan_after == _BEFORE_ALL  # a scan that began in the middle has not seen the first part yet
         for _ in range(_PAGES_MAX):
             if self._stopping:
                 return 0
             if self._capacity() <= 0:
-                self._short = True
+                self._lacks_capacity = True
                 return 0
             claimed = await self._claim_page(self._context.now())
-            if claimed or not self._backlog or (whole and self._after == _BEFORE_ALL):
+            if claimed or not self._has_backlog or (from_start and self._scan_after == _BEFORE_ALL):
                 return claimed
-            whole = whole or self._after == _BEFORE_ALL
+            from_start = from_start or self._scan_after == _BEFORE_ALL
         return 0
 
     async def _claim_page(self, now: datetime) -> int:
-        """Claim from the lanes of one look; returns how many. `_after` is back at the start when all lanes were gone
-        through."""
+        """Claim from the lanes of one look; returns how many. `_scan_after` is back at the start when all lanes were
+        gone through."""
         # By the loop's clock, which nobody sets: the lease goes by PostgreSQL's clock, not by this machine's.
         leased_until = asyncio.get_running_loop().time() + self._lease.total_seconds()
         lanes_max = min(LANES_MAX, self._capacity())
         async with transaction(self._context.pool) as conn:
             looks = await take_lanes(
                 conn,
-                after_endpoint=self._after.endpoint_id,
-                after_test=self._after.mode.test,
-                scan_max=_SCAN_MAX if self._backlog else 0,
+                after_endpoint=self._scan_after.endpoint_id,
+                after_test=self._scan_after.mode.test,
+                scan_max=_SCAN_MAX if self._has_backlog else 0,
                 scanned_first=self._scanned_first,
                 window=_WINDOW,
                 now=now,
@@ -189,46 +189,46 @@ class WebhookDispatcher:
                 limit=lanes_max,
             )
             lanes = [look for look in looks if look.found]
-            claim_max = self._share([lane for lane in lanes if lane.ours])
-            ours = [lane for lane in lanes if lane.key in claim_max]
-            maxes = [claim_max[lane.key] for lane in ours]
-            claimed = await claim(conn, lanes=ours, claim_maxes=maxes, now=now, lease=self._lease) if ours else []
-        cut = len(lanes) == lanes_max
-        if self._backlog and not (cut and not self._scanned_first):
-            self._after = _next_after(looks, cut=cut)
+            claim_max = self._share_capacity([lane for lane in lanes if lane.ours])
+            chosen = [lane for lane in lanes if lane.key in claim_max]
+            maxes = [claim_max[lane.key] for lane in chosen]
+            claimed = await claim(conn, lanes=chosen, claim_maxes=maxes, now=now, lease=self._lease) if chosen else []
+        was_cut = len(lanes) == lanes_max
+        if self._has_backlog and not (was_cut and not self._scanned_first):
+            self._scan_after = _next_scan_start(looks, was_cut=was_cut)
         self._scanned_first = not self._scanned_first
-        self._backlog = cut or looks[0].due_rows == _WINDOW
-        found = Counter(due.lane for due in claimed)
+        self._has_backlog = was_cut or looks[0].due_rows == _WINDOW
+        claimed_counts = Counter(due.lane for due in claimed)
         for lane in lanes:
             key = lane.key
             free, limit = lane.concurrency - self._in_flight[key], claim_max.get(key, 0)
-            if not lane.ours or found[key] < min(free, limit):
+            if not lane.ours or claimed_counts[key] < min(free, limit):
                 continue  # another worker has the lane, or nothing else in it is due
             # The lane may have more due: look at it again when one of its requests, or any request, has ended.
             if free <= limit:
-                self._full[key] = lane.concurrency * 3 // 4
+                self._saturated[key] = lane.concurrency * 3 // 4
             else:
-                self._short = True
+                self._lacks_capacity = True
         for due in claimed:
-            self._begin(due, leased_until)
+            self._start_delivery(due, leased_until)
         return len(claimed)
 
     async def release(self) -> int:
         """Release the leases of workers that died; returns how many."""
         async with session(self._context.pool) as conn:
-            freed = await release(
+            released = await release(
                 conn, now=self._context.now(), limit=_RELEASE_MAX, losses_max=LOSSES_MAX, lease=self._lease
             )
-        for each in freed:
+        for each in released:
             stuck = each.state == "stuck"
             (_log.error if stuck else _log.warning)(
                 "delivery_stuck" if stuck else "delivery_lost_its_worker",
                 delivery_id=each.delivery_id,
                 attempt=each.attempt,
             )
-        if freed:
+        if released:
             self._wake()
-        return len(freed)
+        return len(released)
 
     async def tend(self) -> int:
         """One round for lanes that are or were paused; returns 0."""
@@ -243,7 +243,7 @@ class WebhookDispatcher:
         self._stopping = True
         try:
             async with asyncio.timeout(timeout_s):
-                async with self._claiming:
+                async with self._claim_lock:
                     pass  # a round that was claiming has begun to send
                 while self._tasks:
                     await asyncio.wait(set(self._tasks))
@@ -259,7 +259,7 @@ class WebhookDispatcher:
         """How many more requests this process may begin."""
         return min(IN_FLIGHT_MAX - len(self._tasks), _UNSTORED_MAX - len(self._unstored))
 
-    def _share(self, lanes: Sequence[_Look]) -> dict[LaneKey, int]:
+    def _share_capacity(self, lanes: Sequence[_LaneLook]) -> dict[LaneKey, int]:
         """How many claims each lane may have of this process's capacity, which all lanes share.
 
         When capacity is short, each lane gets one claim, in rotation. Its second half is for lanes with hardly any
@@ -267,12 +267,12 @@ class WebhookDispatcher:
         """
         left = self._capacity()
         left_test = IN_FLIGHT_TEST_MAX - self._in_flight_test
-        busy = len(self._tasks) >= _BUSY
-        each = max(1, left // len(lanes)) if lanes else 0
+        busy = len(self._tasks) >= _BUSY_MIN
+        equal_share = max(1, left // len(lanes)) if lanes else 0
         claim_max: dict[LaneKey, int] = {}
         for lane in lanes:
             key = lane.key
-            limit = min(lane.concurrency, each, left)
+            limit = min(lane.concurrency, equal_share, left)
             if lane.test:
                 limit = min(limit, left_test)
             if busy:
@@ -283,7 +283,7 @@ class WebhookDispatcher:
                 left_test -= limit * lane.test
         return claim_max
 
-    def _begin(self, due: DueDelivery, leased_until: float) -> None:
+    def _start_delivery(self, due: DueDelivery, leased_until: float) -> None:
         self._in_flight[due.lane] += 1
         self._in_flight_test += due.test
         self._unstored.add(due.delivery_id)
@@ -292,52 +292,52 @@ class WebhookDispatcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, due: DueDelivery, leased_until: float) -> None:
-        aging = asyncio.get_running_loop().call_later(_YOUNG_S, self._discount, due.delivery_id)
+        aging_timer = asyncio.get_running_loop().call_later(_YOUNG_S, self._count_as_stored, due.delivery_id)
         try:
             started_at = self._context.now()
             clock = asyncio.get_running_loop().time
-            began = clock()
-            if began >= leased_until:
+            began_at = clock()
+            if began_at >= leased_until:
                 return  # this process was suspended, and another worker has the lease by now
             answer = await self._send(due, started_at)
-            duration_s = clock() - began
-            aging.cancel()
+            duration_s = clock() - began_at
+            aging_timer.cancel()
             self._unstored.add(due.delivery_id)
             count_attempt(due, answer, started_at, duration_s)
             chance = random.random()  # noqa: S311 - spreads retries, guards nothing
-            await self._store.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), chance))
+            await self._store_batcher.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), chance))
         except Exception:
             # Our fault, not the receiver's: nothing is stored, and the lease runs out.
             _log.exception("delivery_failed_here", **named(due))
         finally:
-            aging.cancel()
-            self._discount(due.delivery_id)
-            self._end(due.lane)
+            aging_timer.cancel()
+            self._count_as_stored(due.delivery_id)
+            self._end_request(due.lane)
 
-    def _discount(self, delivery_id: UUID) -> None:
+    def _count_as_stored(self, delivery_id: UUID) -> None:
         """The delivery no longer counts as unstored: its result is stored, or its receiver takes long."""
         self._unstored.discard(delivery_id)
-        self._wake_if_short()
+        self._wake_if_room_again()
 
-    def _wake_if_short(self) -> None:
+    def _wake_if_room_again(self) -> None:
         # Only with half of the capacity free: a claim costs the same for one delivery as for many.
-        if self._short and len(self._unstored) <= _UNSTORED_MAX // 2:
-            self._short = False
+        if self._lacks_capacity and len(self._unstored) <= _UNSTORED_MAX // 2:
+            self._lacks_capacity = False
             self._wake_soon()
 
     def _wake_soon(self) -> None:
         # Deferred by one loop iteration, so that finished tasks have removed themselves from the set.
         asyncio.get_running_loop().call_soon(self._wake)
 
-    def _end(self, lane: LaneKey) -> None:
+    def _end_request(self, lane: LaneKey) -> None:
         self._in_flight_test -= lane.mode.test
         self._in_flight[lane] -= 1
-        if self._in_flight[lane] <= self._full.get(lane, -1):
-            del self._full[lane]
+        if self._in_flight[lane] <= self._saturated.get(lane, -1):
+            del self._saturated[lane]
             self._wake_soon()
         if not self._in_flight[lane]:
             del self._in_flight[lane]
-        self._wake_if_short()
+        self._wake_if_room_again()
 
     async def _send(self, due: DueDelivery, now: datetime) -> ReceiverAnswer:
         context = self._context
@@ -360,11 +360,11 @@ class WebhookDispatcher:
         for wait_s in (*[min(0.05 * 2**n, 2.0) for n in range(_STORE_TRIES)], None):
             try:
                 now = self._context.now()
-                outcomes, open_again = await store_attempts(
+                outcomes, blocked_untils = await store_attempts(
                     self._context.pool, self._context.settings, attempts, now=now
                 )
                 break
-            except (*DB_UNAVAILABLE, *_MEANWHILE):
+            except (*DB_UNAVAILABLE, *_CONFLICTS):
                 if wait_s is None:
                     raise
                 await asyncio.sleep(wait_s)
@@ -373,7 +373,7 @@ class WebhookDispatcher:
                 _log.warning("delivery_exhausted", **named(attempt.due))
             elif outcome.state == "pending":
                 self._wake_at(outcome.due_at, now)
-        for at in open_again:
+        for at in blocked_untils:
             self._wake_at(at, now)
         return [None] * len(attempts)
 

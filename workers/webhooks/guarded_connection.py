@@ -27,17 +27,17 @@ from runtime.servers.asked_connections import AskedConnection, AskedConnector
 CONNECT_S = 3.0
 ATTEMPT_S = 10.0
 _RESOLVE_S = 2.0
-_LOOKUPS = 64
+_LOOKUPS_MAX = 64
 """Lookups at the same time. Names that never answer delay only one another, each for two seconds."""
-_SOCKETS = 1000
+_SOCKETS_MAX = 1000
 _KEPT_MAX = 4_000
 """Idle connections kept for their receivers' next events, 43 KB each, beside those in use: the oldest is closed for a
 new one. Fewer where the process may open few files."""
-_SHARE_OF_FILES = 4
+_FILES_DIVISOR = 4
 _KEEP_ALIVE_S = 60.0
 _DNS_CACHE_S = 30
-_BEGAN_BYTES = 512  # interim answers (1xx) included
-_END = b"\r\n\r\n"
+_ANSWER_START_BYTES = 512  # interim answers (1xx) included
+_HEAD_END = b"\r\n\r\n"
 _HEADER_BYTES_MAX = 32 * 1024
 _ANSWER_BYTES_MAX = 64 * 1024
 """The bound of interim answers, head, body and framing. More is not parsed: interim answers (1xx), empty lines or
@@ -67,38 +67,38 @@ class _Remembering(AskedConnection):
         self.began = b""
         self.ended = 0
         self._end_part = b""
-        self._left = _ANSWER_BYTES_MAX
+        self._bytes_left = _ANSWER_BYTES_MAX
         self.asked = False
-        self.among: dict[ResponseHandler, None] | None = None
+        self.idle_connections: dict[ResponseHandler, None] | None = None
         """The connector's idle connections, this one among them; it leaves them when it is lost."""
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self.among is not None:
-            self.among.pop(self, None)
+        if self.idle_connections is not None:
+            self.idle_connections.pop(self, None)
         super().connection_lost(exc)
 
     def set_response_params(self, **given: Any) -> None:
         self.began, self.ended, self._end_part = b"", 0, b""
-        self._left = _ANSWER_BYTES_MAX
+        self._bytes_left = _ANSWER_BYTES_MAX
         self.asked = True
         super().set_response_params(**given)
 
     def take(self, data: bytes) -> None:
-        left, self._left = self._left, self._left - len(data)
-        if self._left >= 0:
-            self._take(data)
+        bytes_left, self._bytes_left = self._bytes_left, self._bytes_left - len(data)
+        if self._bytes_left >= 0:
+            self._record_and_take(data)
             return
-        self._take(data[:left])
+        self._record_and_take(data[:bytes_left])
         if self.transport is not None:
             self.set_exception(aiohttp.ClientPayloadError("the answer is too long"))
             self.transport.abort()
 
-    def _take(self, data: bytes) -> None:
-        if len(self.began) < _BEGAN_BYTES:
-            self.began += data[: _BEGAN_BYTES - len(self.began)]
+    def _record_and_take(self, data: bytes) -> None:
+        if len(self.began) < _ANSWER_START_BYTES:
+            self.began += data[: _ANSWER_START_BYTES - len(self.began)]
         seen = self._end_part + data
-        self.ended += seen.count(_END)
-        self._end_part = seen[1 - len(_END) :]
+        self.ended += seen.count(_HEAD_END)
+        self._end_part = seen[1 - len(_HEAD_END) :]
         super().take(data)
 
 
@@ -125,34 +125,34 @@ class _Connector(AskedConnector):
     def __init__(self, **named: Any) -> None:
         super().__init__(protocol=_Remembering, **named)
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._kept_max = _KEPT_MAX if files < 0 else min(_KEPT_MAX, files // _SHARE_OF_FILES)
-        self._waiting: dict[ResponseHandler, None] = {}  # the oldest first
+        self._kept_max = _KEPT_MAX if files < 0 else min(_KEPT_MAX, files // _FILES_DIVISOR)
+        self._idle_connections: dict[ResponseHandler, None] = {}  # the oldest first
 
     async def connect(self, *given: Any, **named: Any) -> Any:
-        _kept.set(False)
+        _was_kept.set(False)
         connection = await super().connect(*given, **named)
         protocol = connection.protocol
-        self._waiting.pop(protocol, None)
-        _kept.set(isinstance(protocol, _Remembering) and protocol.asked)
+        self._idle_connections.pop(protocol, None)
+        _was_kept.set(isinstance(protocol, _Remembering) and protocol.asked)
         return connection
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
         if isinstance(protocol, _Remembering) and protocol.is_connected():
-            self._waiting[protocol] = None
-            protocol.among = self._waiting
-        while len(self._waiting) > self._kept_max:
-            oldest = next(iter(self._waiting))
-            del self._waiting[oldest]
+            self._idle_connections[protocol] = None
+            protocol.idle_connections = self._idle_connections
+        while len(self._idle_connections) > self._kept_max:
+            oldest = next(iter(self._idle_connections))
+            del self._idle_connections[oldest]
             oldest.close()
 
 
-_kept: ContextVar[bool] = ContextVar("webhook_connection_kept", default=False)
+_was_kept: ContextVar[bool] = ContextVar("webhook_connection_kept", default=False)
 
 
 def connection_was_kept() -> bool:
     """Whether this task's latest request went over a connection that had been used before."""
-    return _kept.get()
+    return _was_kept.get()
 
 
 class GuardedResolver(AbstractResolver):
@@ -161,7 +161,7 @@ class GuardedResolver(AbstractResolver):
     def __init__(self, *, allow_private: bool, nameservers: Sequence[str] = ()) -> None:
         self._allow_private = allow_private
         self._ares = AsyncResolver(nameservers=list(nameservers) or None, timeout=_RESOLVE_S, tries=1)
-        self._lookups = asyncio.Semaphore(_LOOKUPS)
+        self._lookups = asyncio.Semaphore(_LOOKUPS_MAX)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -206,9 +206,9 @@ async def guarded_session(
     connector = _Connector(
         resolver=resolver,
         socket_factory=open_socket,
-        ssl=_tls(),
+        ssl=_tls_context(),
         ttl_dns_cache=_DNS_CACHE_S,
-        limit=_SOCKETS,
+        limit=_SOCKETS_MAX,
         keepalive_timeout=_KEEP_ALIVE_S,
         happy_eyeballs_delay=None,
         timeout_ceil_threshold=60,  # else the ten seconds are rounded up to whole seconds of the loop's clock
@@ -231,7 +231,7 @@ async def guarded_session(
         await resolver.close()
 
 
-def _tls() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """Certificates are verified for the name in the URL, against the system's roots (or SSL_CERT_FILE)."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -86,13 +86,13 @@ class DeliveryOutcome(NamedTuple):
     due_at: datetime
 
 
-class _Notified(Struct, frozen=True):
+class _NotifiedEndpoint(Struct, frozen=True):
     endpoint_id: UUID
     account_id: UUID
     url: str
 
 
-class _Unhealthy(Struct, frozen=True):
+class _UnhealthyLane(Struct, frozen=True):
     endpoint_id: UUID
     test: bool
 
@@ -107,8 +107,8 @@ class _Transition(NamedTuple):
 
 
 relax = sql.run("webhook_delivery.relax")
-store_results = sql.many("webhook_delivery.store_results", _Unhealthy)
-find_endpoints = sql.many("webhook_lane.endpoints", _Notified)
+store_results = sql.many("webhook_delivery.store_results", _UnhealthyLane)
+find_endpoints = sql.many("webhook_lane.endpoints", _NotifiedEndpoint)
 hold = sql.count("webhook_lane.hold")
 release_held = sql.count("webhook_lane.release")
 end_release = sql.run("webhook_lane.end_release")
@@ -139,20 +139,20 @@ async def store_attempts(
         # The common batch: one round trip, and no lane is written unless a success changes it.
         delivered = [DeliveryOutcome("delivered", each.due.step + 1, now) for each in attempts]
         async with session(pool) as conn:
-            unhealthy = await _store(conn, settings, attempts, delivered, by_lane.keys(), now=now)
+            unhealthy = await _store_deliveries(conn, settings, attempts, delivered, by_lane.keys(), now=now)
         if unhealthy:
             async with transaction(pool) as conn:
                 await relax(conn)
-                await _fold(conn, settings, attempts, {key: by_lane[key] for key in unhealthy}, now=now)
+                await _fold_into_lanes(conn, settings, attempts, {key: by_lane[key] for key in unhealthy}, now=now)
         return delivered, []
     async with transaction(pool) as conn:
-        by_place, blocked_untils = await _fold(conn, settings, attempts, by_lane, now=now)
-        outcomes = [by_place[at] for at in range(len(attempts))]
-        await _store(conn, settings, attempts, outcomes, (), now=now)
+        outcome_by_place, blocked_untils = await _fold_into_lanes(conn, settings, attempts, by_lane, now=now)
+        outcomes = [outcome_by_place[at] for at in range(len(attempts))]
+        await _store_deliveries(conn, settings, attempts, outcomes, (), now=now)
     return outcomes, blocked_untils
 
 
-async def _store(
+async def _store_deliveries(
     conn: Connection,
     settings: Settings,
     attempts: Sequence[FinishedAttempt],
@@ -174,7 +174,7 @@ async def _store(
     return [LaneKey(row.endpoint_id, Mode.of(row.test)) for row in rows]
 
 
-async def _fold(
+async def _fold_into_lanes(
     conn: Connection,
     settings: Settings,
     attempts: Sequence[FinishedAttempt],
@@ -207,7 +207,7 @@ async def _fold(
             if not moved:
                 lane, kinds = on_result(lane, _attempt_result(attempt, asked_s), rules, now=now)
                 transitions += [_Transition(key, kind, attempt, lane) for kind in kinds if key in before]
-            outcomes[at] = _outcome(attempt, lane, settings, asked_s=asked_s, now=now)
+            outcomes[at] = _delivery_outcome(attempt, lane, settings, asked_s=asked_s, now=now)
         if key in before and lane != before[key]:
             after[key] = lane
     await store_lanes(conn, after)
@@ -231,7 +231,7 @@ def _attempt_result(attempt: FinishedAttempt, asked_s: float | None) -> AttemptR
     )
 
 
-def _outcome(
+def _delivery_outcome(
     attempt: FinishedAttempt, lane: Lane, settings: Settings, *, asked_s: float | None, now: datetime
 ) -> DeliveryOutcome:
     """The delivery's outcome; `lane` is as the attempt left it, `asked_s` the answer's Retry-After."""
@@ -259,8 +259,8 @@ def _outcome(
 async def _give_notice(
     conn: Connection, transitions: Sequence[_Transition], before: dict[LaneKey, Lane], *, now: datetime
 ) -> None:
-    found = await find_endpoints(conn, endpoint_ids=list({each.key.endpoint_id for each in transitions}))
-    endpoints = {each.endpoint_id: each for each in found}
+    rows = await find_endpoints(conn, endpoint_ids=list({each.key.endpoint_id for each in transitions}))
+    endpoints = {each.endpoint_id: each for each in rows}
     notices = [
         NewNotice(
             notice_id=new_id(),
@@ -269,7 +269,7 @@ async def _give_notice(
             kind=each.kind.value,
             event_type=each.attempt.due.type,
             endpoint_id=endpoint.endpoint_id,
-            facts=_facts(each, before[each.key], endpoint.url),
+            facts=_notice_facts(each, before[each.key], endpoint.url),
         )
         for each in transitions
         if (endpoint := endpoints.get(each.key.endpoint_id)) is not None
@@ -277,7 +277,7 @@ async def _give_notice(
     await give_notice(conn, notices, now=now)
 
 
-def _facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
+def _notice_facts(transition: _Transition, before: Lane, url: str) -> dict[str, Any]:
     """The facts the reader needs to act: where, since when, and the last answer. Of the address only the host: its path
     and query may hold a secret of the merchant's, and a notice is mailed, and stays."""
     lane, answer = transition.lane, transition.attempt.answer
