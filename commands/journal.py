@@ -108,9 +108,9 @@ _PROJECTIONS: Final = {
     "withdrawal": Projection.WITHDRAWALS_CHANGED,
 }
 """The projection that reads each part of a payload."""
-_MAILED: Final = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_DUE_DATE_CHANGED)
+_MAILED_KINDS: Final = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_DUE_DATE_CHANGED)
 """Events after which the payer may be mailed a receipt or another reminder."""
-_BEGINNINGS: Final = {
+_CREATION_PROJECTIONS: Final = {
     ("refund", "refund.created"): Projection.REFUNDS,
     ("withdrawal", "withdrawal.created"): Projection.WITHDRAWALS,
 }
@@ -125,23 +125,23 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
     does not cover a debit marked `covered`, which is known only under the clock's lock. The caller must then roll back
     the whole transaction, and retry each of several batched commands alone.
     """
-    await _order(conn, postings, now=now)
-    counts = _count(postings)
-    owners = sorted(counts)  # one lock order for the clocks, so that no two transactions deadlock
-    totals = [counts[owner] for owner in owners]
-    counts = {owner: copy(count) for owner, count in counts.items()}
+    await _add_orders(conn, postings, now=now)
+    movements = _clock_movements(postings)
+    owners = sorted(movements)  # one lock order for the clocks, so that no two transactions deadlock
+    totals = [movements[owner] for owner in owners]
+    movements = {owner: copy(movement) for owner, movement in movements.items()}
     projections: set[Projection] = set()
     items = []
     for posting in postings:
         for part in posting.payload:
             if part in _PROJECTIONS:
-                projections.add(_BEGINNINGS.get((part, posting.kind), _PROJECTIONS[part]))
+                projections.add(_CREATION_PROJECTIONS.get((part, posting.kind), _PROJECTIONS[part]))
         if posting.event is not None:
             projections.add(Projection.EVENTS)
         if posting.entry is not None:
             projections.add(Projection.ENTRIES)
-        items.append(_encode(_row(posting, counts.get(posting.owner))))
-    mailed = [posting.charge_id for posting in postings if not posting.owner.test and posting.kind in _MAILED]
+        items.append(_encode(_journal_row(posting, movements.get(posting.owner))))
+    mailed = [posting.charge_id for posting in postings if not posting.owner.test and posting.kind in _MAILED_KINDS]
     uncovered = await post_rows(
         conn, owners=owners, counts=totals, items=items, which=list(projections), mailed=mailed, now=now
     )
@@ -149,7 +149,7 @@ async def post(conn: Connection, postings: Sequence[Posting], *, now: datetime) 
         raise Refused(Code.INSUFFICIENT_BALANCE)
 
 
-class _Count(Struct, gc=False):
+class _ClockMovement(Struct, gc=False):
     """How far this transaction moves a clock; while the rows are built, how much of that the remaining rows take."""
 
     at: datetime
@@ -158,29 +158,29 @@ class _Count(Struct, gc=False):
     cents: int = 0
 
 
-def _count(postings: Sequence[Posting]) -> dict[Owner, _Count]:
+def _clock_movements(postings: Sequence[Posting]) -> dict[Owner, _ClockMovement]:
     """Returns the clock movement of each owner whose postings carry an event or an entry."""
-    counts: dict[Owner, _Count] = {}
+    movements: dict[Owner, _ClockMovement] = {}
     for posting in postings:
         if posting.event is None and posting.entry is None:
             continue
-        count = counts.get(posting.owner)
-        if count is None:
-            count = counts[posting.owner] = _Count(posting.at)
-        count.at = max(count.at, posting.at)
-        count.events += posting.event is not None
+        movement = movements.get(posting.owner)
+        if movement is None:
+            movement = movements[posting.owner] = _ClockMovement(posting.at)
+        movement.at = max(movement.at, posting.at)
+        movement.events += posting.event is not None
         if posting.entry is not None:
-            count.entries += 1
-            count.cents += posting.entry.amount_cents
-    return counts
+            movement.entries += 1
+            movement.cents += posting.entry.amount_cents
+    return movements
 
 
-def _row(posting: Posting, left: _Count | None) -> JournalRow:
+def _journal_row(posting: Posting, left: _ClockMovement | None) -> JournalRow:
     """`left` is the share of the owner's clock movement that this row and the rows after it take; this row's share is
     subtracted from it."""
     event, entry, fields = posting.event, posting.entry, None
     if left is None:
-        left = _Count(posting.at)
+        left = _ClockMovement(posting.at)
     left.events -= event is not None
     if entry is not None:
         left.entries -= 1
@@ -214,7 +214,7 @@ def _row(posting: Posting, left: _Count | None) -> JournalRow:
     )
 
 
-async def _order(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
+async def _add_orders(conn: Connection, postings: Sequence[Posting], *, now: datetime) -> None:
     ordered = [(posting, posting.order) for posting in postings if posting.order is not None]
     if ordered:
         await add_orders(

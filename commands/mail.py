@@ -53,8 +53,8 @@ PAID_LATE: Final = timedelta(days=30)
 
 _NO_DAY: Final = date(1970, 1, 1)
 _LEASE = timedelta(minutes=1)
-_SET_ASIDE: Final = timedelta(days=1)
-_MAC = 16
+_UNREADABLE_DELAY: Final = timedelta(days=1)
+_MAC_BYTES = 16
 
 _log = structlog.get_logger()
 
@@ -86,7 +86,7 @@ class _Payer(Struct, frozen=True):
     email: str | None = None
 
 
-class _Next(Struct, frozen=True, gc=False):
+class _NextStep(Struct, frozen=True, gc=False):
     """The next step of a mail request: the mail to write now, and when to look at the request again (None: it ends)."""
 
     kind: str | None
@@ -95,7 +95,7 @@ class _Next(Struct, frozen=True, gc=False):
     due_at: datetime | None
 
 
-class _New(Struct, frozen=True, gc=False):
+class _NewMail(Struct, frozen=True, gc=False):
     mail_id: UUID
     charge: _Charge
     kind: str
@@ -128,58 +128,58 @@ async def write_mails(conn: Connection, *, now: datetime, seal: Seal) -> int:
     requests = await find_due_requests(conn, now=now, limit=REQUESTS_MAX)
     if not requests:
         return 0
-    found = await find_requested_charges(conn, charge_ids=[request.charge_id for request in requests])
-    charges = {charge.charge_id: charge for charge in found}
-    mails: list[_New] = []
-    going_on: list[tuple[_Request, _Next]] = []
+    requested = await find_requested_charges(conn, charge_ids=[request.charge_id for request in requests])
+    charges = {charge.charge_id: charge for charge in requested}
+    mails: list[_NewMail] = []
+    continued: list[tuple[_Request, _NextStep]] = []
     ended: list[_Request] = []
     for request in requests:
         charge = charges[request.charge_id]
-        after = _next(request, charge, now=now)
+        step = _next_step(request, charge, now=now)
         try:
             to = payer_email(charge.payer_sealed, charge.charge_id, seal)
         except InvalidTag:
             # A payer that no key opens must not stop the mails to all others. The key may be configured again later.
             _log.error("mail_payer_not_readable", charge_id=str(charge.charge_id))
             if now < charge.expires_at + PAID_LATE:
-                going_on.append((request, _Next(None, _NO_DAY, request.begun_at, now + _SET_ASIDE)))
+                continued.append((request, _NextStep(None, _NO_DAY, request.begun_at, now + _UNREADABLE_DELAY)))
             else:
                 ended.append(request)
             continue
-        if to is not None and after.kind is not None:
-            mails.append(_New(new_id(), charge, after.kind, after.about_day, to))
-        if to is None or after.due_at is None:
+        if to is not None and step.kind is not None:
+            mails.append(_NewMail(new_id(), charge, step.kind, step.about_day, to))
+        if to is None or step.due_at is None:
             ended.append(request)
         else:
-            going_on.append((request, after))
+            continued.append((request, step))
     if mails:
-        await _add(conn, mails, now=now, seal=seal)
-    if going_on:
-        requests_left, steps = zip(*going_on, strict=True)
-        await set_requests(conn, requests=requests_left, steps=steps)
+        await _add_mails(conn, mails, now=now, seal=seal)
+    if continued:
+        continued_requests, steps = zip(*continued, strict=True)
+        await set_requests(conn, requests=continued_requests, steps=steps)
     if ended:
         await end_requests(conn, requests=ended)
     return len(requests)
 
 
-def _next(request: _Request, charge: _Charge, *, now: datetime) -> _Next:
+def _next_step(request: _Request, charge: _Charge, *, now: datetime) -> _NextStep:
     status = Status(charge.status)
     if status in (Status.PAID, Status.REFUNDED):
-        return _Next("receipt", _NO_DAY, request.begun_at, None)
-    over_at = charge.expires_at + PAID_LATE
-    if status in (Status.CANCELLED, Status.FAILED) or now >= over_at:
-        return _Next(None, _NO_DAY, request.begun_at, None)
+        return _NextStep("receipt", _NO_DAY, request.begun_at, None)
+    ends_at = charge.expires_at + PAID_LATE
+    if status in (Status.CANCELLED, Status.FAILED) or now >= ends_at:
+        return _NextStep(None, _NO_DAY, request.begun_at, None)
     if charge.expires_at <= now:
-        return _Next(None, _NO_DAY, request.begun_at or now, over_at)
+        return _NextStep(None, _NO_DAY, request.begun_at or now, ends_at)
     due = due_day(charge.due_date, charge.expires_at)
-    due_at = next_reminder_at(due, after=now) or over_at
+    due_at = next_reminder_at(due, after=now) or ends_at
     if request.begun_at is None:
-        return _Next("charge", _NO_DAY, now, due_at)
+        return _NextStep("charge", _NO_DAY, now, due_at)
     reminder = reminder_now(due, begun_at=request.begun_at, now=now)
-    return _Next(reminder, due, request.begun_at, due_at)
+    return _NextStep(reminder, due, request.begun_at, due_at)
 
 
-async def _add(conn: Connection, mails: Sequence[_New], *, now: datetime, seal: Seal) -> None:
+async def _add_mails(conn: Connection, mails: Sequence[_NewMail], *, now: datetime, seal: Seal) -> None:
     await add(
         conn,
         mails=mails,
@@ -198,7 +198,7 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     addressed = [
         (notice, email)
         for notice in notices
-        for email in [each.email for each in people if _is_told(each, notice)][:PEOPLE_MAX]
+        for email in [each.email for each in people if _gets_notice(each, notice)][:PEOPLE_MAX]
     ]
     if addressed:
         mail_ids = [new_id() for _ in addressed]
@@ -217,7 +217,7 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     return len(notices)
 
 
-def _is_told(person: _Person, notice: Notice) -> bool:
+def _gets_notice(person: _Person, notice: Notice) -> bool:
     """Whether the notice is mailed to this person. A request for a second copy is answered with a new charge, so it
     goes only to roles that create charges."""
     return person.account_id == notice.account_id and (notice.kind != SECOND_COPY or person.role in MAKING_CHARGES)
@@ -298,11 +298,11 @@ def read_stop_token(token: str, seal: Seal) -> tuple[UUID, str] | None:
         raw = urlsafe_b64decode(token)
     except (Base64Error, ValueError):
         return None
-    plain, mac = raw[:-_MAC], raw[-_MAC:]
+    plain, mac = raw[:-_MAC_BYTES], raw[-_MAC_BYTES:]
     if len(raw) != 48 or not any(hmac.compare_digest(mac, each) for each in _macs(plain, seal)):
         return None
     return UUID(bytes=plain[:16]), plain[16:].hex()
 
 
 def _macs(plain: bytes, seal: Seal) -> list[bytes]:
-    return [hmac.new(key, plain, sha256).digest()[:_MAC] for key in seal.keys("mail-stop")]
+    return [hmac.new(key, plain, sha256).digest()[:_MAC_BYTES] for key in seal.keys("mail-stop")]

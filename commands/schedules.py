@@ -151,9 +151,9 @@ _insert = sql.maybe("schedule.insert", UUID)
 _change_status = sql.maybe("schedule.change_status", str)
 turn = sql.many("schedule.turn", LookedAt)
 claim = sql.many("schedule.claim", DueCharge)
-_hold = sql.maybe("schedule.hold", bool)
+_lock_schedule = sql.maybe("schedule.hold", bool)
 _advance = sql.run("schedule.advance")
-_wait = sql.run("schedule.wait")
+_postpone = sql.run("schedule.wait")
 read_schedule_terms = msgspec.json.Decoder(ScheduleTerms).decode
 _read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _encode = msgspec.json.Encoder().encode
@@ -162,7 +162,7 @@ _encode = msgspec.json.Encoder().encode
 async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) -> bool:
     """Write the schedule, in one statement; False when its idempotency key was used before."""
     recurrence = new.recurrence
-    made = await _insert(
+    inserted = await _insert(
         conn,
         account_id=new.account_id,
         key=new.key,
@@ -185,7 +185,7 @@ async def create_schedule(conn: Connection, new: NewSchedule, *, now: datetime) 
         look_at=issue_at(recurrence.first_due_date, days_before=new.issue_days_before),
         now=now,
     )
-    return made is not None
+    return inserted is not None
 
 
 async def change_schedule(conn: Connection, schedule_id: UUID, account_id: UUID, change: str) -> None:
@@ -221,7 +221,7 @@ async def hold(conn: Connection, due: DueCharge) -> bool | None:
     """Lock the schedule until the transaction ends; returns whether its account may still charge, or None when the
     number must no longer be issued. A merchant who stopped the schedule after it was claimed, or staff who blocked the
     account, have already been told that it takes effect, so no charge may follow."""
-    return await _hold(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
+    return await _lock_schedule(conn, schedule_id=due.schedule_id, account_id=due.account_id, number=due.number)
 
 
 async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, now: datetime, seal: Seal) -> bool:
@@ -243,11 +243,11 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
         lifetime_s=int((day_ends(due.due_date) - now).total_seconds()),
         external_id=due.external_id,
         description=due.description,
-        payer_sealed=_payer_of(due, charge_id, seal),
+        payer_sealed=_reseal_payer(due, charge_id, seal),
         payer_document_hash=due.payer_document_hash,
         scenario=None,
         send_email=due.send_email,
-        metadata=_metadata_of(due),
+        metadata=_charge_metadata(due),
         schedule_id=str(due.schedule_id),
     )
     if charge_id not in await create_pix(conn, [compose_pix(creation, location)]):
@@ -272,13 +272,13 @@ async def order_boleto(
         kind=due.payment_method,
         amount_cents=due.amount_cents,
         due_on=due.due_date,
-        terms=_terms_of(due, now),
-        payer_sealed=_payer_of(due, charge_id, seal),
+        terms=_payment_terms(due, now),
+        payer_sealed=_reseal_payer(due, charge_id, seal),
         payer_document_hash=due.payer_document_hash,
         external_id=due.external_id,
         description=due.description,
         send_email=due.send_email,
-        metadata=_metadata_of(due),
+        metadata=_charge_metadata(due),
         schedule_id=str(due.schedule_id),
     )
     order = compose_boleto(
@@ -288,16 +288,16 @@ async def order_boleto(
     await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)
 
 
-def _metadata_of(due: DueCharge) -> dict[str, str] | None:
+def _charge_metadata(due: DueCharge) -> dict[str, str] | None:
     return None if due.metadata is None else _read_metadata(due.metadata)
 
 
-def _terms_of(due: DueCharge, now: datetime) -> PaymentTerms | None:
+def _payment_terms(due: DueCharge, now: datetime) -> PaymentTerms | None:
     terms = None if due.terms is None else read_schedule_terms(due.terms)
     return terms_of_charge(terms, due.due_date, issued_on=now.astimezone(SAO_PAULO).date())
 
 
-def _payer_of(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:
+def _reseal_payer(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:
     """Returns the schedule's payer, re-sealed for this charge."""
     return seal.seal(seal.open(due.payer_sealed, SCHEDULE_PAYER, due.schedule_id), CHARGE_PAYER, charge_id)
 
@@ -325,7 +325,7 @@ async def advance(
 
 async def wait(conn: Connection, due: DueCharge, *, look_at: datetime, ordered: bool) -> None:
     """Look at the schedule again at `look_at`; earlier failures stay on record."""
-    await _wait(
+    await _postpone(
         conn,
         schedule_id=due.schedule_id,
         account_id=due.account_id,
@@ -340,7 +340,7 @@ async def wait(conn: Connection, due: DueCharge, *, look_at: datetime, ordered: 
 
 async def fail(conn: Connection, due: DueCharge, code: Code, *, now: datetime) -> None:
     """Record that the number could not be issued now, and retry after the next delay of RETRIES."""
-    await _wait(
+    await _postpone(
         conn,
         schedule_id=due.schedule_id,
         account_id=due.account_id,

@@ -83,13 +83,13 @@ class Rekeyed(Struct, frozen=True):
     unopened: int
 
 
-class _Found(Struct, frozen=True):
+class _SealedRow(Struct, frozen=True):
     at: str
     row_key: str
     sealed: bytes
 
 
-find_otherwise = sql.many("sealed.otherwise", _Found)
+find_otherwise = sql.many("sealed.otherwise", _SealedRow)
 put = sql.one("sealed.put", int)
 count_pages = sql.one("sealed.pages", int)
 
@@ -105,26 +105,26 @@ async def rekey(
     resealed = unopened = 0
     for column in SEALED:
         for _ in range(_ROUNDS_MAX):
-            done, lost = await _go_over(conn, column, seal, resealed, progress)
-            resealed += done
-            if not done:  # a row that an update moved to another page during a round is found by the next round
-                unopened += lost
+            resealed_now, unopened_now = await _rekey_column(conn, column, seal, resealed, progress)
+            resealed += resealed_now
+            if not resealed_now:  # a row that an update moved to another page during a round is found by the next round
                 break
+        unopened += unopened_now
     return Rekeyed(resealed, unopened)
 
 
-async def _go_over(
+async def _rekey_column(
     conn: Connection,
     column: SealedColumn,
     seal: Seal,
-    before: int,
+    resealed_before: int,
     progress: Callable[[SealedColumn, int, int, int], None] | None,
 ) -> tuple[int, int]:
     """Returns how many rows were re-sealed, and how many no key opens."""
     pages = await count_pages(conn, table=column.table)
-    resealed = lost = 0
+    resealed = unopened = 0
     for first in range(0, pages, _PAGES):
-        found = await find_otherwise(
+        rows = await find_otherwise(
             conn,
             table=column.table,
             column=column.column,
@@ -135,11 +135,11 @@ async def _go_over(
             pages=_PAGES,
         )
         opened = []
-        for row in found:
+        for row in rows:
             try:
                 opened.append((row, seal.open(row.sealed, column.what, row.row_key)))
             except InvalidTag:
-                lost += 1
+                unopened += 1
         if opened:
             resealed += await put(
                 conn,
@@ -151,5 +151,5 @@ async def _go_over(
                 after=[seal.seal(plain, column.what, row.row_key) for row, plain in opened],
             )
         if progress is not None:
-            progress(column, min(first + _PAGES, pages), pages, before + resealed)
-    return resealed, lost
+            progress(column, min(first + _PAGES, pages), pages, resealed_before + resealed)
+    return resealed, unopened

@@ -150,9 +150,9 @@ class Payment(Struct, frozen=True, gc=False):
     """The platform's fee for the payment."""
 
 
-def after(charge: Charge, happened: ChargeTransition) -> Charge:
+def after(charge: Charge, transition: ChargeTransition) -> Charge:
     """Returns the charge after a transition, one version on; Refused(CHARGE_NOT_PENDING) if its status forbids it."""
-    following = NEXT[Status(charge.status)].get(happened)
+    following = NEXT[Status(charge.status)].get(transition)
     if following is None:
         raise Refused(Code.CHARGE_NOT_PENDING, status=charge.status)
     return replace(charge, status=str(following), version=charge.version + 1)
@@ -165,8 +165,8 @@ def judge(charge: Charge, receipt: Receipt, *, payment_id: UUID, fee_cents: int)
     that can no longer become paid is an anomaly and settles nothing. A boleto's payment that the bank reports after the
     charge has expired is late, whatever day it was paid on (section 6); a PIX that was paid in time is not (section 5).
     """
-    told_late = charge.status == Status.EXPIRED and receipt.method != "pix"
-    late = told_late or receipt.paid_at >= (receipt.late_from or charge.expires_at)
+    reported_late = charge.status == Status.EXPIRED and receipt.method != "pix"
+    late = reported_late or receipt.paid_at >= (receipt.late_from or charge.expires_at)
     if ChargeTransition.PAID in NEXT[Status(charge.status)]:
         asked_cents = charge.amount_cents if receipt.asked_cents is None else receipt.asked_cents
         settles = receipt.amount_cents >= asked_cents

@@ -14,7 +14,7 @@ HEADERS = ("x-forwarded-for", "forwarded")
 HOPS_MAX = 20
 
 # RFC 7239 section 4: for=192.0.2.1, for="192.0.2.1:80", for="[2001:db8::1]:80"; anything else names no address.
-_FOR = re.compile(r"(?:^|;)\s*for\s*=\s*(?:\"([^\"]*)\"|([^;\"\s]+))", re.I)
+_FORWARDED_FOR = re.compile(r"(?:^|;)\s*for\s*=\s*(?:\"([^\"]*)\"|([^;\"\s]+))", re.I)
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5})?")
 
 
@@ -25,42 +25,42 @@ def client_address(peer: str, values: Sequence[str], *, header: str, trusted: Se
     A hop that cannot be parsed ends the search, and the proxy that reported it is returned, so that such hops get no
     rate limit of their own.
     """
-    here = _parse(peer)
-    if here is None or not _among(here, trusted):
-        return peer if here is None else str(here)
+    client = _parse(peer)
+    if client is None or not _is_in_any(client, trusted):
+        return peer if client is None else str(client)
     hops = [hop.strip() for value in values for hop in value.split(",")]
     for hop in reversed(hops[-HOPS_MAX:]):
-        found = _hop(hop, header)
-        if found is None:
+        hop_address = _hop_address(hop, header)
+        if hop_address is None:
             break
-        here = found
-        if not _among(found, trusted):
+        client = hop_address
+        if not _is_in_any(hop_address, trusted):
             break
-    return str(here)
+    return str(client)
 
 
 def client_group(address: str) -> str:
     """Returns the address or network under which requests are counted. For IPv6 it is the /64 network that one customer
     gets: a limit for each single address would limit nobody."""
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, IPv6Address):
-        if found.ipv4_mapped is None:
-            return str(IPv6Address(int(found) >> 64 << 64))
-        found = found.ipv4_mapped
-    return str(found)
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped is None:
+            return str(IPv6Address(int(ip) >> 64 << 64))
+        ip = ip.ipv4_mapped
+    return str(ip)
 
 
 def is_among(address: str, networks: Sequence[Network]) -> bool:
-    found = _parse(address)
-    return found is not None and _among(found, networks)
+    ip = _parse(address)
+    return ip is not None and _is_in_any(ip, networks)
 
 
-def _hop(text: str, header: str) -> IPv4Address | IPv6Address | None:
+def _hop_address(text: str, header: str) -> IPv4Address | IPv6Address | None:
     if header == "forwarded":
-        pair = _FOR.search(text)
+        pair = _FORWARDED_FOR.search(text)
         if pair is None:
             return None
         text = pair[1] if pair[1] is not None else pair[2]
@@ -73,16 +73,16 @@ def _hop(text: str, header: str) -> IPv4Address | IPv6Address | None:
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        found = ip_address(text)
+        ip = ip_address(text)
     except ValueError:
         return None
-    if isinstance(found, IPv6Address):
-        if found.scope_id is not None:
+    if isinstance(ip, IPv6Address):
+        if ip.scope_id is not None:
             return None
         # A dual-stack socket shows IPv4 addresses as mapped IPv6 addresses.
-        return found.ipv4_mapped or found
-    return found
+        return ip.ipv4_mapped or ip
+    return ip
 
 
-def _among(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
+def _is_in_any(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
     return any(address in network for network in trusted)

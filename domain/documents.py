@@ -4,7 +4,7 @@ import re
 
 from stdnum.br import cnpj, cpf
 
-_MARKS = re.compile(r"[.\-/ ]")
+_PUNCTUATION = re.compile(r"[.\-/ ]")
 _DIGITS = re.compile(r"[0-9]{11}|[0-9]{14}")
 # Only the twelve characters of the base may be letters; the check digits stay digits (IN RFB 2.229/2024).
 _DIGITS_OR_LETTERS = re.compile(r"[0-9]{11}|[0-9A-Z]{12}[0-9]{2}")
@@ -12,7 +12,7 @@ _DIGITS_OR_LETTERS = re.compile(r"[0-9]{11}|[0-9A-Z]{12}[0-9]{2}")
 
 def without_marks(number: str) -> str:
     """Returns a number as it is stored: without dots, dashes, bars and blanks, as people write 123.456.789-09."""
-    return _MARKS.sub("", number)
+    return _PUNCTUATION.sub("", number)
 
 
 def well_formed(document: str, *, letters: bool) -> bool:

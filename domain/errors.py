@@ -116,12 +116,12 @@ class Refused(Exception):
 
 
 def _sentence(code: Code, facts: dict[str, object]) -> str:
-    told = {
+    printed = {
         name: reais(each) if name.endswith("_cents") and isinstance(each, int) else each for name, each in facts.items()
     }
     for sentence in _SENTENCES.get(code, ()):
         try:
-            return sentence.format(**told)
+            return sentence.format(**printed)
         except KeyError:
             continue
     return code.message

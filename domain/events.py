@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 def payment_body(kind: EventKind, charge: Charge, payment: Payment, *, event_id: UUID) -> bytes:
     """Returns the body of payment.received or payment.anomaly; `amount` is the amount that was paid."""
-    body = _about(kind, charge, event_id, payment.receipt.amount_cents)
+    body = _charge_body(kind, charge, event_id, payment.receipt.amount_cents)
     body["paid_at"] = iso(payment.receipt.paid_at)
     body["payment_id"] = str(payment.payment_id)
     body["method"] = payment.receipt.method
@@ -49,7 +49,7 @@ def payment_body(kind: EventKind, charge: Charge, payment: Payment, *, event_id:
 
 
 def cancelled_body(charge: Charge, *, event_id: UUID, reason: str, cancelled_at: datetime) -> bytes:
-    body = _about(EventKind.CHARGE_CANCELLED, charge, event_id, charge.amount_cents)
+    body = _charge_body(EventKind.CHARGE_CANCELLED, charge, event_id, charge.amount_cents)
     body["reason"] = reason
     body["cancelled_at"] = iso(cancelled_at)
     body["version"] = charge.version
@@ -57,14 +57,14 @@ def cancelled_body(charge: Charge, *, event_id: UUID, reason: str, cancelled_at:
 
 
 def expired_body(charge: Charge, *, event_id: UUID) -> bytes:
-    body = _about(EventKind.CHARGE_EXPIRED, charge, event_id, charge.amount_cents)
+    body = _charge_body(EventKind.CHARGE_EXPIRED, charge, event_id, charge.amount_cents)
     body["expires_at"] = iso(charge.expires_at)
     body["version"] = charge.version
     return _encode(body)
 
 
 def due_date_changed_body(charge: Charge, *, event_id: UUID, due_date: str, previous_due_date: str) -> bytes:
-    body = _about(EventKind.CHARGE_DUE_DATE_CHANGED, charge, event_id, charge.amount_cents)
+    body = _charge_body(EventKind.CHARGE_DUE_DATE_CHANGED, charge, event_id, charge.amount_cents)
     body["due_date"] = due_date
     body["previous_due_date"] = previous_due_date
     body["version"] = charge.version
@@ -72,7 +72,7 @@ def due_date_changed_body(charge: Charge, *, event_id: UUID, due_date: str, prev
 
 
 def failed_body(charge: Charge, *, event_id: UUID, code: str, message: str) -> bytes:
-    body = _about(EventKind.CHARGE_FAILED, charge, event_id, charge.amount_cents)
+    body = _charge_body(EventKind.CHARGE_FAILED, charge, event_id, charge.amount_cents)
     body["failure"] = {"code": code, "message": message}
     body["version"] = charge.version
     return _encode(body)
@@ -96,7 +96,7 @@ def refund_body(
 
     `external_id` is the charge's too; `refund_external_id` is the refund's own, if it has one.
     """
-    body = _about(kind, charge, event_id, refund.amount_cents)
+    body = _charge_body(kind, charge, event_id, refund.amount_cents)
     body["refund_id"] = str(refund.refund_id)
     body["payment_id"] = str(refund.payment_id)
     body["refund_status"] = refund.status
@@ -114,7 +114,7 @@ def refund_body(
 
 
 def charge_refunded_body(charge: Charge, *, event_id: UUID, refunded_at: datetime) -> bytes:
-    body = _about(EventKind.CHARGE_REFUNDED, charge, event_id, charge.amount_cents)
+    body = _charge_body(EventKind.CHARGE_REFUNDED, charge, event_id, charge.amount_cents)
     body["refunded_amount"] = reais(charge.refunded_cents)
     body["refunded_at"] = iso(refunded_at)
     body["version"] = charge.version
@@ -161,7 +161,7 @@ def feed_item(body: bytes, *, kind: str, sequence: int, created_at: datetime) ->
     )
 
 
-def _about(kind: EventKind, charge: Charge, event_id: UUID, amount_cents: int) -> dict[str, object]:
+def _charge_body(kind: EventKind, charge: Charge, event_id: UUID, amount_cents: int) -> dict[str, object]:
     body: dict[str, object] = {
         "event": kind,
         "event_id": str(event_id),

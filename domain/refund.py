@@ -154,7 +154,7 @@ class BegunRefund(Struct, frozen=True, gc=False, kw_only=True):
 def begin(
     charge: Charge,
     fund: RefundablePayment | None,
-    asked: RefundRequest,
+    request: RefundRequest,
     terms: TransferTerms,
     *,
     refund_id: UUID,
@@ -166,19 +166,19 @@ def begin(
     destination that is not the payer's), REFUND_DESTINATION_REQUIRED, REFUND_EXCEEDS.
     """
     if fund is None:
-        if asked.payment_id is None:
+        if request.payment_id is None:
             raise Refused(Code.CHARGE_NOT_REFUNDABLE, status=charge.status)
         raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields={"payment_id": "is no payment of this charge"})
-    if asked.destination_hash is not None and not _of_boleto(charge, fund):
+    if request.destination_hash is not None and not _may_be_boleto_money(charge, fund):
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
     way = way_back(charge, fund, now=now)
     if way is RefundMethod.TRANSFER:
-        _check_destination(asked, terms)
-    amount_cents = fund.remaining_cents if asked.amount_cents is None else asked.amount_cents
+        _check_destination(request, terms)
+    amount_cents = fund.remaining_cents if request.amount_cents is None else request.amount_cents
     if not 0 < amount_cents <= fund.remaining_cents:
         raise Refused(Code.REFUND_EXCEEDS, remaining_cents=fund.remaining_cents)
     transferred = way is RefundMethod.TRANSFER and not charge.test
-    hold = _hold(terms, amount_cents) if transferred else None
+    hold = _hold_reason(terms, amount_cents) if transferred else None
     refund = Refund(
         account_id=charge.account_id,
         refund_id=refund_id,
@@ -194,23 +194,23 @@ def begin(
     return BegunRefund(refund=refund, fund=fund, way=way, hold=hold)
 
 
-def _check_destination(asked: RefundRequest, terms: TransferTerms) -> None:
+def _check_destination(request: RefundRequest, terms: TransferTerms) -> None:
     """Refuse a transfer to another person than the payer (contract section 16); otherwise anybody who can refund could
     pay out to anybody."""
-    if asked.destination_hash is None:
+    if request.destination_hash is None:
         raise Refused(Code.REFUND_DESTINATION_REQUIRED)
     if terms.freed:
         return
     if terms.payer_document_hash is None:
         fault = "cannot be compared: the charge has no payer's document"
         raise Refused(Code.VALIDATION_ERROR, fields={DESTINATION_DOCUMENT: fault})
-    if asked.destination_hash != terms.payer_document_hash:
+    if request.destination_hash != terms.payer_document_hash:
         raise Refused(
             Code.VALIDATION_ERROR, fields={DESTINATION_DOCUMENT: "must be the document of the charge's payer"}
         )
 
 
-def _hold(terms: TransferTerms, amount_cents: int) -> Hold | None:
+def _hold_reason(terms: TransferTerms, amount_cents: int) -> Hold | None:
     """Returns why staff must release the transfer, or None. Without a release money leaves only an approved account,
     and only up to the bound (contract section 16)."""
     if not terms.approved:
@@ -224,12 +224,12 @@ def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> Refun
     age = now - fund.paid_at
     if fund.end_to_end_id is not None and age <= RETURN_WITHIN:
         return RefundMethod.RETURN
-    if _of_boleto(charge, fund) and age <= TRANSFER_WITHIN:
+    if _may_be_boleto_money(charge, fund) and age <= TRANSFER_WITHIN:
         return RefundMethod.TRANSFER
     raise Refused(Code.CHARGE_NOT_REFUNDABLE, paid_on=fund.paid_at.astimezone(SAO_PAULO))
 
 
-def _of_boleto(charge: Charge, fund: RefundablePayment) -> bool:
+def _may_be_boleto_money(charge: Charge, fund: RefundablePayment) -> bool:
     """Whether the payment may be a boleto's. A PIX charge has a payment without an endToEndId when staff assigned a
     boleto's money to it."""
     return charge.boleto or fund.end_to_end_id is None

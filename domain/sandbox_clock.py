@@ -29,10 +29,10 @@ def parse_advance(text: str) -> int:
     """Returns the seconds of an ISO 8601 duration in whole weeks, or days, hours, minutes and seconds: `P1W`, `P3D`,
     `PT36H`, `P1DT12H`. Months and years are refused, because they have no fixed length. ValueError unless the duration
     is more than 0 and at most ADVANCE_S_MAX."""
-    found = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(text)
     seconds = 0
-    if found is not None:
-        seconds = sum(int(part) * unit for part, unit in zip(found.groups("0"), _SECONDS, strict=True))
+    if match is not None:
+        seconds = sum(int(part) * unit for part, unit in zip(match.groups("0"), _SECONDS, strict=True))
     if not 0 < seconds <= ADVANCE_S_MAX:
         raise ValueError(f"not a duration: {text!r}")
     return seconds

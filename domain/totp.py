@@ -28,13 +28,13 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS, digest: str = "sh
 def step_of(secret: bytes, code: str, *, now: datetime, after: int) -> int | None:
     """Returns the time step of a code, which must be later than `after` (the step of the last accepted code) and at
     most DRIFT_STEPS from now; None for a wrong or used code, or any other text."""
-    here = step_at(now)
-    found = None
-    for step in range(here - DRIFT_STEPS, here + DRIFT_STEPS + 1):
+    current = step_at(now)
+    matched = None
+    for step in range(current - DRIFT_STEPS, current + DRIFT_STEPS + 1):
         # The code is compared with every step, so that the duration reveals nothing.
         if hmac.compare_digest(code_at(secret, step).encode(), code.encode()) and step > after:
-            found = step
-    return found
+            matched = step
+    return matched
 
 
 def in_text(secret: bytes) -> str:

@@ -72,7 +72,7 @@ class BoletoIssuer:
         self._due_times = DueTimes(settings.pace.bank_share_per_s)
         # One batcher for each mode, so that a flood in the sandbox does not delay production.
         self._orders: dict[Mode, Batcher[RegistrationOrder, bool]] = {
-            mode: Batcher(self._write, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
+            mode: Batcher(self._write_orders, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
         }
 
     async def close(self) -> None:
@@ -120,11 +120,11 @@ class BoletoIssuer:
     ) -> UUID | None:
         """Await an order that is written; returns what `issue` returns. When the bank has given the number to another
         issuer under the same convenio, an order with the next number follows."""
-        for again in reversed(range(_NUMBERS_MAX)):
+        for tries_left in reversed(range(_NUMBERS_MAX)):
             outcome = await self.wait(order.order_id, until - asyncio.get_running_loop().time())
             if not outcome.refused:
                 return order.charge_id
-            if outcome.refused != NUMBER_TAKEN or not again:
+            if outcome.refused != NUMBER_TAKEN or not tries_left:
                 break
             number, request_id = order.request.payload.charge.nosso_numero, order.request.request_id
             _log.warning("boleto_number_taken", number=number, request_id=request_id)
@@ -177,10 +177,10 @@ class BoletoIssuer:
 
     async def wait(self, order_id: UUID, left_s: float) -> Outcome:
         """Returns the outcome of the order, which is given up at the deadline."""
-        said = await self._replies.wait(order_id, deadline_s=left_s, look=look)
-        if said is None:
-            said = await self._give_up(order_id)
-        return _read_outcome(said)
+        outcome = await self._replies.wait(order_id, deadline_s=left_s, look=look)
+        if outcome is None:
+            outcome = await self._give_up(order_id)
+        return _read_outcome(outcome)
 
     async def _give_up(self, order_id: UUID) -> bytes:
         unavailable = _encode(Outcome(refused=Code.BANK_UNAVAILABLE.name))
@@ -189,7 +189,7 @@ class BoletoIssuer:
                 return unavailable
             return await look(conn, order_id) or unavailable
 
-    async def _write(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
+    async def _write_orders(self, orders: Sequence[RegistrationOrder]) -> list[bool]:
         async with session(self._pool) as conn:
             written = await order_boletos(conn, orders)
         for mode in {Mode.of(order.test) for order in orders if order.order_id in written}:

@@ -17,7 +17,7 @@ from runtime.cells.number import HOME, cell_of
 from sql import Connection
 
 
-class _Stored(Struct, frozen=True):
+class _StoredCounts(Struct, frozen=True):
     stored: int
     unknown: int
 
@@ -25,11 +25,11 @@ class _Stored(Struct, frozen=True):
 WAITING_MAX: Final = 100_000
 """Hints that may wait: minutes of work for one worker process. The bank repeats callbacks that are refused beyond it,
 and the reconciler finds their payments."""
-_FULL_S: Final = 60
+_RETRY_AFTER_S: Final = 60
 
-_unknown = Counter("bank_hints_unknown", "Items of callbacks about no charge or boleto of ours.", ["bank"])
+_unknown_hints = Counter("bank_hints_unknown", "Items of callbacks about no charge or boleto of ours.", ["bank"])
 
-store = sql.one("bank_hint.store", _Stored)
+store = sql.one("bank_hint.store", _StoredCounts)
 are_full = sql.one("bank_hint.are_full", bool)
 
 
@@ -37,15 +37,15 @@ def by_cell(
     hints: dict[str, str], bank: str, blocks: Sequence[NumberBlock], cells: Collection[int]
 ) -> dict[int, dict[str, str]]:
     """Returns the hints by the cell of their charge or boleto; a hint that names none of `cells` goes to HOME."""
-    found: dict[int, dict[str, str]] = {}
-    for about, named in hints.items():
+    grouped: dict[int, dict[str, str]] = {}
+    for about, txid_or_number in hints.items():
         if about.startswith(BOLETO_HINT):
-            control = control_of(bank, named)
-            number = HOME if control is None else owner_of_number(control, blocks)
+            control = control_of(bank, txid_or_number)
+            cell = HOME if control is None else owner_of_number(control, blocks)
         else:
-            number = cell_of(UUID(named))
-        found.setdefault(number if number in cells else HOME, {})[about] = named
-    return found
+            cell = cell_of(UUID(txid_or_number))
+        grouped.setdefault(cell if cell in cells else HOME, {})[about] = txid_or_number
+    return grouped
 
 
 async def store_hints(
@@ -57,8 +57,8 @@ async def store_hints(
     if not hints:
         return 0
     if await are_full(conn, waiting_max=WAITING_MAX):
-        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_FULL_S)
-    done = await store(
+        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_RETRY_AFTER_S)
+    counts = await store(
         conn,
         bank=bank,
         abouts=list(hints),
@@ -67,6 +67,6 @@ async def store_hints(
         now=now,
         request_id=request_id,
     )
-    if done.unknown:
-        _unknown.labels(bank).inc(done.unknown)
-    return done.stored
+    if counts.unknown:
+        _unknown_hints.labels(bank).inc(counts.unknown)
+    return counts.stored

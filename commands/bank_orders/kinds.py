@@ -197,10 +197,10 @@ class OrderLane(StrEnum):
     @property
     def jobs(self) -> Mapping[Mode, str]:
         """The job of the worker to wake, by mode (runtime/jobs.py)."""
-        return _JOBS[self]
+        return _JOBS_BY_LANE[self]
 
 
-_JOBS: Final[dict[OrderLane, Mapping[Mode, str]]] = {
+_JOBS_BY_LANE: Final[dict[OrderLane, Mapping[Mode, str]]] = {
     OrderLane.PIX: PIX_ORDERS,
     OrderLane.BOLETO: BOLETO_ORDERS,
     OrderLane.REFUND: REFUND_ORDERS,
@@ -233,8 +233,8 @@ class OrderKind(StrEnum):
         return kind
 
 
-_KINDS: Final = {kind.request: kind for kind in OrderKind}
+_KIND_BY_REQUEST: Final = {kind.request: kind for kind in OrderKind}
 
 
 def kind_of(request: Struct) -> OrderKind:
-    return _KINDS[type(request)]
+    return _KIND_BY_REQUEST[type(request)]

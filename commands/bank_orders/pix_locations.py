@@ -40,7 +40,7 @@ _LONG_S = 5.0
 _LOOK_S = 0.05
 _WAITING_MAX = 20_000
 _DATABASE_BACK_S = 8.0
-_SILENCE_KNOWN = timedelta(seconds=60)
+_SILENCE_LIFETIME = timedelta(seconds=60)
 """How long a noted silence counts. Longer than the 35 s that the filling worker takes from one note to the next while a
 bank hangs: a pause of 5 s, and 30 s for a call."""
 
@@ -53,21 +53,21 @@ class PixLocation(Location, frozen=True):
     bank: str
 
 
-class _Taken(PixLocation, frozen=True):
+class _TakenLocation(PixLocation, frozen=True):
     block_id: int
 
 
-class _Made(Struct, frozen=True):
+class _PoolState(Struct, frozen=True):
     made: int
     silent: bool
 
 
-take_blocks = sql.many("pix_location.take", _Taken)
+take_blocks = sql.many("pix_location.take", _TakenLocation)
 take_one = sql.maybe("pix_location.take_one", PixLocation)
 add = sql.run("pix_location.add")
 note_silence = sql.run("pix_location.note_silence")
 """`test, bank`: the bank was asked for locations and made none."""
-find_made = sql.maybe("pix_location.made", _Made)
+find_made = sql.maybe("pix_location.made", _PoolState)
 
 
 async def add_to_pool(conn: Connection, mode: Mode, bank: str, locations: Sequence[Location]) -> None:
@@ -89,11 +89,11 @@ class LocationReserve:
         self._held: dict[Mode, deque[PixLocation]] = {mode: deque() for mode in Mode}
         self._turns: dict[Mode, Turns[PixLocation]] = {mode: Turns(waiting_max=_WAITING_MAX) for mode in Mode}
         self._filling: dict[Mode, asyncio.Task[None]] = {}
-        self._size = dict.fromkeys(Mode, _HELD_MIN)
+        self._target_size = dict.fromkeys(Mode, _HELD_MIN)
         self._last_block = dict.fromkeys(Mode, 0)
         self._filled_at = dict.fromkeys(Mode, 0.0)
-        self._looked_at = dict.fromkeys(Mode, 0.0)
-        self._heard = dict.fromkeys(Mode, 0)  # how often new locations were seen
+        self._last_take_at = dict.fromkeys(Mode, 0.0)
+        self._arrivals = dict.fromkeys(Mode, 0)  # how often new locations were seen
 
     def at_hand(self, mode: Mode) -> PixLocation | None:
         """Returns an unused location without waiting; None when the caller has to `take` one."""
@@ -101,8 +101,8 @@ class LocationReserve:
         if not held or self._turns[mode]:
             return None
         location = held.popleft()
-        if len(held) < self._size[mode] // 4 and self._time() - self._looked_at[mode] >= _LOOK_S:
-            self._fill_soon(mode)
+        if len(held) < self._target_size[mode] // 4 and self._time() - self._last_take_at[mode] >= _LOOK_S:
+            self._start_filling(mode)
         return location
 
     async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
@@ -113,13 +113,13 @@ class LocationReserve:
         """
         if (location := self.at_hand(mode)) is not None:
             return location
-        heard = self._heard[mode]
+        arrivals = self._arrivals[mode]
         future = self._turns[mode].join(account_id)
-        self._fill_soon(mode)
+        self._start_filling(mode)
         try:
             await asyncio.wait((future,), timeout=self._wait_s_max)
             if not future.done():
-                silent = self._heard[mode] == heard
+                silent = self._arrivals[mode] == arrivals
                 code = Code.BANK_UNAVAILABLE if silent else Code.SERVICE_UNAVAILABLE
                 raise Refused(code, retry_after_s=RETRY_AFTER_S)
             return future.result()
@@ -139,29 +139,29 @@ class LocationReserve:
     def _time(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _fill_soon(self, mode: Mode) -> None:
+    def _start_filling(self, mode: Mode) -> None:
         """Start the filling task of this mode unless one runs; it runs for as long as a caller waits."""
         if mode not in self._filling or self._filling[mode].done():
             self._filling[mode] = asyncio.create_task(self._fill(mode))
 
     async def _fill(self, mode: Mode) -> None:
         turns = self._turns[mode]
-        away_at, heard = None, self._heard[mode]
+        unavailable_since, arrivals = None, self._arrivals[mode]
         while True:
             try:
                 return await self._take_until_served(mode)
             except DB_UNAVAILABLE as error:
                 if not turns:
                     return
-                if away_at is None or heard != self._heard[mode]:
-                    away_at, heard = self._time(), self._heard[mode]
+                if unavailable_since is None or arrivals != self._arrivals[mode]:
+                    unavailable_since, arrivals = self._time(), self._arrivals[mode]
                 # The database may answer yet refuse every write, as a standby does, and a cell that was moved away.
-                if self._time() - away_at >= _DATABASE_BACK_S:
+                if self._time() - unavailable_since >= _DATABASE_BACK_S:
                     return turns.fail(error)
                 try:
                     await when_back(self._pool, timeout_s=_DATABASE_BACK_S)
-                except DB_UNAVAILABLE as away:
-                    return turns.fail(away)
+                except DB_UNAVAILABLE as still_unavailable:
+                    return turns.fail(still_unavailable)
                 await asyncio.sleep(_LOOK_S)
             except Exception as error:
                 _log.exception("locations_not_taken")
@@ -169,54 +169,54 @@ class LocationReserve:
 
     async def _take_until_served(self, mode: Mode) -> None:
         held, turns = self._held[mode], self._turns[mode]
-        heard_at, made = self._time(), -1
-        while turns or len(held) < self._size[mode] // 4:
+        last_arrival_at, made = self._time(), -1
+        while turns or len(held) < self._target_size[mode] // 4:
             # Creations of other processes may wait too, so while our callers wait only their number is taken.
-            found = await self._take_blocks(mode, len(turns) or self._next_size(mode))
+            locations = await self._take_blocks(mode, len(turns) or self._next_size(mode))
             # The worker that fills the pool measures its consumption, and fills it before it is empty.
             self._jobs.wake(LOCATION_POOL[mode])
-            held.extend(found)
+            held.extend(locations)
             turns.serve(held)
-            if found:
-                heard_at = self._time()
-                self._heard[mode] += 1
+            if locations:
+                last_arrival_at = self._time()
+                self._arrivals[mode] += 1
                 continue
             if not turns:
                 return
-            known = await self._made(mode)
-            made_before, made = made, known.made
+            state = await self._pool_state(mode)
+            made_before, made = made, state.made
             if made_before not in (-1, made):
-                heard_at = self._time()  # the bank makes locations, though another process took them first
-                self._heard[mode] += 1
+                last_arrival_at = self._time()  # the bank makes locations, though another process took them first
+                self._arrivals[mode] += 1
             # A slow bank is not silent: its calls are still under way.
-            if known.silent and self._time() - heard_at >= self._deadline_s:
+            if state.silent and self._time() - last_arrival_at >= self._deadline_s:
                 return turns.fail(Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S))
             await asyncio.sleep(_LOOK_S)
 
     def _next_size(self, mode: Mode) -> int:
         """Returns how many locations to take, so that they last some seconds."""
-        at = self._time()
-        lasted_s = at - self._filled_at[mode]
-        self._filled_at[mode] = at
+        now_s = self._time()
+        lasted_s = now_s - self._filled_at[mode]
+        self._filled_at[mode] = now_s
         if lasted_s < _QUICK_S:
-            self._size[mode] = min(self._size[mode] * 2, _HELD_MAX)
+            self._target_size[mode] = min(self._target_size[mode] * 2, _HELD_MAX)
         elif lasted_s > _LONG_S:
-            self._size[mode] = max(self._size[mode] // 2, _HELD_MIN)
-        return self._size[mode]
+            self._target_size[mode] = max(self._target_size[mode] // 2, _HELD_MIN)
+        return self._target_size[mode]
 
     async def _take_blocks(self, mode: Mode, count: int) -> list[PixLocation]:
-        self._looked_at[mode] = self._time()
+        self._last_take_at[mode] = self._time()
         blocks = -(-min(count, _HELD_MAX) // BLOCK)
         async with session(self._pool) as conn:
             # When no block is left after the last one taken, blocks put back or written meanwhile may lie before it.
             for after in sorted({self._last_block[mode], 0}, reverse=True):
-                found = await take_blocks(conn, test=mode.test, bank=self._bank, blocks=blocks, after=after)
-                if found:
-                    self._last_block[mode] = max(after, found[-1].block_id)
+                locations = await take_blocks(conn, test=mode.test, bank=self._bank, blocks=blocks, after=after)
+                if locations:
+                    self._last_block[mode] = max(after, locations[-1].block_id)
                     break
-        return list(found)
+        return list(locations)
 
-    async def _made(self, mode: Mode) -> _Made:
+    async def _pool_state(self, mode: Mode) -> _PoolState:
         async with session(self._pool) as conn:
-            found = await find_made(conn, test=mode.test, bank=self._bank, lately=_SILENCE_KNOWN)
-        return found or _Made(0, silent=False)
+            state = await find_made(conn, test=mode.test, bank=self._bank, lately=_SILENCE_LIFETIME)
+        return state or _PoolState(0, silent=False)

@@ -26,9 +26,9 @@ from sql.migrate import migrate
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 BLOCK: Final = 100_000_000
 """Control numbers of one cell, one for each boleto: at a million a month they last eight years."""
-_NOT_NAMES: Final = (HOME_NAME, "all", "todas")
+_RESERVED_NAMES: Final = (HOME_NAME, "all", "todas")
 """Names that no cell may have: home's, and the words for all cells on the command line and on pages."""
-_CONTROLS: Final = 10_000_000_000
+_CONTROL_NUMBERS: Final = 10_000_000_000
 
 
 class HomeAddresses(Struct, frozen=True):
@@ -51,23 +51,23 @@ class CellAdded(Struct, frozen=True):
     migrated: list[str]
 
 
-class _Platform(Struct, frozen=True):
+class _PlatformKey(Struct, frozen=True):
     receiving_key: str | None
     set_at: datetime | None
     suspended_at: datetime | None
 
 
-_lock = sql.one("cell_owner.lock", bool)
-_unlock = sql.one("cell_owner.unlock", bool)
+_lock_directory = sql.one("cell_owner.lock", bool)
+_unlock_directory = sql.one("cell_owner.unlock", bool)
 _next_number = sql.one("cell_owner.next_number", int)
-_become = sql.run("cell_owner.become")
-_add = sql.run("cell_owner.add")
+_set_own_number = sql.run("cell_owner.become")
+_add_cell = sql.run("cell_owner.add")
 _add_block = sql.run("cell_owner.add_block")
-_platform = sql.one("cell_owner.platform", _Platform)
-_take_platform = sql.run("cell_owner.take_platform")
+_find_platform_key = sql.one("cell_owner.platform", _PlatformKey)
+_copy_platform_key = sql.run("cell_owner.take_platform")
 _has_schema = sql.one("cell_owner.has_schema", bool)
 _has_citus = sql.one("cell_owner.has_citus", bool)
-_numbers_taken = sql.one("cell_owner.numbers_taken", int)
+_last_number_taken = sql.one("cell_owner.numbers_taken", int)
 
 
 async def add_cell(
@@ -76,7 +76,7 @@ async def add_cell(
     """Create schema and tables at `dsn`, owned by its role, and enter the cell into the directory. The application and
     reports use the same roles as at home. Refused(VALIDATION_ERROR) with fields.name, fields.dsn or fields.schema; also
     raises the errors of asyncpg and of migrations."""
-    _check(name, schema)
+    _check_names(name, schema)
     async with alone(home):
         others = await read_cells(home, seal)
         if name in {each.name for each in others}:
@@ -88,18 +88,18 @@ async def add_cell(
         await _make_schema(dsn, schema, home_schema=schema_of(at.owner_url))
         addresses = addresses_at(at, url)
         migrated = await migrate(url, app_url=addresses.database_url, report_url=addresses.report_url)
-        first = _CONTROLS - number * BLOCK
+        first = _CONTROL_NUMBERS - number * BLOCK
         last = first + BLOCK - 1
-        if await _numbers_taken(home) >= first:
+        if await _last_number_taken(home) >= first:
             raise wrong("name", "no numbers of boletos are left for another cell")
-        platform = await _platform(home)
+        platform = await _find_platform_key(home)
         conn = await connect(url)
         try:
             async with conn.transaction():
-                await _take_over(conn, number, url)
-                await conn.execute(_sequence(first, last, restart=True))
+                await _claim_database(conn, number, url)
+                await conn.execute(_sequence_statement(first, last, restart=True))
                 await _add_block(conn, first=first, last=last, number=number)
-                await _take_platform(
+                await _copy_platform_key(
                     conn,
                     receiving_key=platform.receiving_key,
                     set_at=platform.set_at,
@@ -108,10 +108,10 @@ async def add_cell(
         finally:
             await conn.close()
         async with home.transaction():
-            await home.execute(_sequence(1, first - 1, restart=False))
+            await home.execute(_sequence_statement(1, first - 1, restart=False))
             await _add_block(home, first=first, last=last, number=number)
             sealed = seal_addresses(addresses, number, seal)
-            await _add(home, number=number, name=name, addresses_sealed=sealed, now=now)
+            await _add_cell(home, number=number, name=name, addresses_sealed=sealed, now=now)
     return CellAdded(name, number, shown(url), first, last, migrated)
 
 
@@ -126,21 +126,21 @@ def addresses_at(at: HomeAddresses, url: str) -> Addresses:
 @asynccontextmanager
 async def alone(home: Connection) -> AsyncIterator[None]:
     """Hold the lock of the cell directory, which every command that changes it takes."""
-    if not await _lock(home):
+    if not await _lock_directory(home):
         raise wrong("name", "cells are being changed by another command")
     try:
         yield
     finally:
         if not home.is_closed():
-            await _unlock(home)
+            await _unlock_directory(home)
 
 
 async def _make_schema(dsn: str, schema: str, *, home_schema: str) -> None:
     conn = await connect(dsn)
     try:
         # `alone` holds the lock in home's database: if this database's lock is taken, this is home's own database.
-        if await _lock(conn):
-            await _unlock(conn)
+        if await _lock_directory(conn):
+            await _unlock_directory(conn)
         elif schema == home_schema:
             raise wrong("dsn", "this is home's own database: name another schema with --schema")
         await make_schema(conn, schema)
@@ -159,20 +159,20 @@ async def make_schema(conn: Connection, schema: str) -> None:
             await conn.execute(f"SELECT citus_schema_distribute('{schema}')")
 
 
-async def _take_over(conn: Connection, number: int, url: str) -> None:
-    found = await own_number(conn)
-    if found not in (0, number) or await count_accounts(conn):
-        raise wrong("dsn", f"{shown(url)} is in use, by cell {found} of this or another installation")
-    await _become(conn, number=number)
+async def _claim_database(conn: Connection, number: int, url: str) -> None:
+    present = await own_number(conn)
+    if present not in (0, number) or await count_accounts(conn):
+        raise wrong("dsn", f"{shown(url)} is in use, by cell {present} of this or another installation")
+    await _set_own_number(conn, number=number)
 
 
-def _sequence(first: int, last: int, *, restart: bool) -> str:
-    begin = f"MINVALUE {first} START {first} RESTART {first}" if restart else f"MINVALUE {first}"
-    return f"ALTER SEQUENCE boleto_control {begin} MAXVALUE {last - CONTROL_BLOCK + 1}"
+def _sequence_statement(first: int, last: int, *, restart: bool) -> str:
+    bounds = f"MINVALUE {first} START {first} RESTART {first}" if restart else f"MINVALUE {first}"
+    return f"ALTER SEQUENCE boleto_control {bounds} MAXVALUE {last - CONTROL_BLOCK + 1}"
 
 
-def _check(name: str, schema: str) -> None:
-    if NAME.fullmatch(name) is None or name in _NOT_NAMES:
+def _check_names(name: str, schema: str) -> None:
+    if NAME.fullmatch(name) is None or name in _RESERVED_NAMES:
         raise wrong("name", "1 to 40 lower-case letters, digits, _ and -, beginning with a letter, not home, not all")
     if not is_schema(schema):
         raise wrong("schema", "lower-case letters, digits and _, beginning with a letter")

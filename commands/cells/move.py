@@ -30,7 +30,7 @@ from sql import Connection
 from sql.migrate import migrate
 
 _LOOK_S: Final = 0.05
-_TELL_S: Final = 2.0
+_PROGRESS_S: Final = 2.0
 _ANNOUNCED_S: Final = 5.0
 """After this time every process has opened the cell at its new address, and checks ten times a second whether to hold
 requests."""
@@ -75,37 +75,37 @@ class _Sequence(Struct, frozen=True):
     last_value: int | None
 
 
-class _Position(Struct, frozen=True):
+class _LogPosition(Struct, frozen=True):
     lsn: str
     level: str
 
 
-class _Copying(Struct, frozen=True):
+class _CopyProgress(Struct, frozen=True):
     waiting: int
     tables: int
 
 
-class _Journal(Struct, frozen=True):
+class _JournalHead(Struct, frozen=True):
     last: int
     rows: int
 
 
 _tables = sql.many("cell_owner.tables", _Table)
 _sequences = sql.many("cell_owner.sequences", _Sequence)
-_position = sql.one("cell_owner.position", _Position)
-_copying = sql.one("cell_owner.copying", _Copying)
-_replayed = sql.maybe("cell_owner.replayed", bool)
+_log_position = sql.one("cell_owner.position", _LogPosition)
+_copy_progress = sql.one("cell_owner.copying", _CopyProgress)
+_has_replayed = sql.maybe("cell_owner.replayed", bool)
 _end_reader = sql.maybe("cell_owner.end_reader", bool)
 _has_slot = sql.one("cell_owner.has_slot", bool)
-_journal_head = sql.one("cell_owner.journal_head", _Journal)
+_journal_head = sql.one("cell_owner.journal_head", _JournalHead)
 _make_slot = sql.one("cell_owner.make_slot", str)
 _drop_slot = sql.one("cell_owner.drop_slot", bool)
 _set_sequence = sql.one("cell_owner.set_sequence", int)
-_fenced = sql.many("cell_owner.fenced", str)
-_become = sql.run("cell_owner.become")
-_moving = sql.run("cell_owner.moving")
-_hold = sql.run("cell_owner.hold")
-_let_go = sql.run("cell_owner.let_go")
+_find_fenced = sql.many("cell_owner.fenced", str)
+_set_own_number = sql.run("cell_owner.become")
+_announce_move = sql.run("cell_owner.moving")
+_hold_requests = sql.run("cell_owner.hold")
+_release_requests = sql.run("cell_owner.let_go")
 _moved = sql.run("cell_owner.moved")
 
 
@@ -135,7 +135,7 @@ async def move_cell(
             await _end_subscription(new_url, cell.number)  # left by a run that was interrupted at its end
             raise wrong("dsn", f"the cell is at {shown(new_url)} already")
         tell("making the tables")
-        await _prepare(dsn, new_url, addresses.database_url, addresses.report_url)
+        await _make_tables(dsn, new_url, addresses.database_url, addresses.report_url)
         old, new = await connect(old_url), await connect(new_url)
         try:
             sealed = seal_addresses(addresses, cell.number, seal)
@@ -145,7 +145,7 @@ async def move_cell(
             await new.close()
 
 
-async def _prepare(dsn: str, new_url: str, app_url: str, report_url: str) -> None:
+async def _make_tables(dsn: str, new_url: str, app_url: str, report_url: str) -> None:
     conn = await connect(dsn)
     try:
         await make_schema(conn, schema_of(new_url))
@@ -157,12 +157,12 @@ async def _prepare(dsn: str, new_url: str, app_url: str, report_url: str) -> Non
 async def _end_subscription(url: str, number: int) -> None:
     conn = await connect(url)
     try:
-        await conn.execute(f"DROP SUBSCRIPTION IF EXISTS {_replication(number)}")
+        await conn.execute(f"DROP SUBSCRIPTION IF EXISTS {_replication_name(number)}")
     finally:
         await conn.close()
 
 
-def _replication(number: int) -> str:
+def _replication_name(number: int) -> str:
     """Returns the name of the publication, the slot and the subscription."""
     return f"quita_cell_{number}"
 
@@ -174,44 +174,44 @@ class _Move:
         self._new = new
         self._home = home
         self._tell = tell
-        self._name = _replication(cell.number)
+        self._name = _replication_name(cell.number)
         self._schema = ""
         self._tables: list[_Table] = []
 
     async def run(self, old_url: str, new_url: str, addresses_sealed: bytes, now: Callable[[], datetime]) -> CellMoved:
-        if (await _position(self._old)).level != "logical":
+        if (await _log_position(self._old)).level != "logical":
             raise wrong("name", "the cell's server does not log for logical decoding: set wal_level = logical there")
         if await own_number(self._new) not in (0, self._cell.number) or await count_accounts(self._new):
             raise wrong("dsn", f"{shown(new_url)} has accounts: drop the schema there, if a move was cut off")
         self._tables = await _tables(self._old)
         self._schema = self._tables[0].schema
-        await self._take_back()  # clean up after a run that was interrupted
+        await self._revert()  # clean up after a run that was interrupted
         try:
             # The subscription's DSN is for libpq, which accepts no search_path in a URL.
-            await self._copy(in_schema(old_url, PUBLIC))
-            await _become(self._new, number=self._cell.number)
-            await self._hold(addresses_sealed)
+            await self._copy_tables(in_schema(old_url, PUBLIC))
+            await _set_own_number(self._new, number=self._cell.number)
+            await self._announce_and_hold(addresses_sealed)
             began = time.monotonic()
             await self._fence()
             head = await self._catch_up()
         except BaseException:
             self._tell("taking the move back")
-            await asyncio.shield(self._take_back())
+            await asyncio.shield(self._revert())
             raise
         # Outside the try: if the answer to this statement is lost, the directory may have changed, and reverting would
         # let both servers accept writes. The old tables then go on refusing writes, and the next run finds out.
         await _moved(self._home, number=self._cell.number, now=now())
         held_s = round(time.monotonic() - began + _HOLD_S, 3)
-        await self._clean_up()
+        await self._end_replication()
         tables = sum(not table.part for table in self._tables)
         return CellMoved(self._cell.name, self._cell.number, shown(new_url), tables, head.rows, held_s)
 
-    async def _copy(self, old_dsn: str) -> None:
+    async def _copy_tables(self, old_dsn: str) -> None:
         roots = [table for table in self._tables if not table.part and table.name not in _NOT_COPIED]
-        there = {table.name for table in await _tables(self._new)}
-        if left := [table.name for table in roots if table.name not in there]:
+        new_tables = {table.name for table in await _tables(self._new)}
+        if missing := [table.name for table in roots if table.name not in new_tables]:
             raise wrong(
-                "name", f"the new server would not have {', '.join(left)}: months taken out of the feed; drop them"
+                "name", f"the new server would not have {', '.join(missing)}: months taken out of the feed; drop them"
             )
         # Delete the rows that migrations or an interrupted run wrote. User triggers are off, because the journal and
         # other append-only tables refuse TRUNCATE.
@@ -223,35 +223,35 @@ class _Move:
         for table in self._tables:
             if not table.keyed and not table.partitioned:
                 await self._old.execute(f"ALTER TABLE {table.name} REPLICA IDENTITY FULL")
-        listed = ", ".join(f"{self._schema}.{table.name}" for table in roots)
+        qualified = ", ".join(f"{self._schema}.{table.name}" for table in roots)
         await self._old.execute(
-            f"CREATE PUBLICATION {self._name} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+            f"CREATE PUBLICATION {self._name} FOR TABLE {qualified} WITH (publish_via_partition_root = true)"
         )
         await _make_slot(self._old, name=self._name)
         await self._new.execute(
-            f"CREATE SUBSCRIPTION {self._name} CONNECTION '{_quoted(old_dsn)}' PUBLICATION {self._name}"
+            f"CREATE SUBSCRIPTION {self._name} CONNECTION '{_escape_quotes(old_dsn)}' PUBLICATION {self._name}"
             " WITH (create_slot = false)"
         )
-        told_at = 0.0
+        reported_at = 0.0
         while True:
-            copying = await _copying(self._new, name=self._name)
-            if copying.tables and not copying.waiting:
+            progress = await _copy_progress(self._new, name=self._name)
+            if progress.tables and not progress.waiting:
                 break
-            if time.monotonic() - told_at >= _TELL_S:
-                told_at = time.monotonic()
-                self._tell(f"copied {copying.tables - copying.waiting} of {copying.tables} tables")
+            if time.monotonic() - reported_at >= _PROGRESS_S:
+                reported_at = time.monotonic()
+                self._tell(f"copied {progress.tables - progress.waiting} of {progress.tables} tables")
             await asyncio.sleep(_LOOK_S)
-        self._tell(f"copied {copying.tables} tables, and follows what is written")
+        self._tell(f"copied {progress.tables} tables, and follows what is written")
         await self._new.execute("ANALYZE")
-        await self._wait_replayed((await _position(self._old)).lsn, None)
+        await self._wait_replayed((await _log_position(self._old)).lsn, None)
 
-    async def _hold(self, next_sealed: bytes) -> None:
+    async def _announce_and_hold(self, next_sealed: bytes) -> None:
         """Announce the new address to every process, then hold the requests to the cell."""
         self._tell("every process opens the cell at its new address")
-        await _moving(self._home, number=self._cell.number, next_sealed=next_sealed)
+        await _announce_move(self._home, number=self._cell.number, next_sealed=next_sealed)
         await asyncio.sleep(_ANNOUNCED_S)
         self._tell("holding requests to the cell")
-        await _hold(self._home, number=self._cell.number)
+        await _hold_requests(self._home, number=self._cell.number)
         await asyncio.sleep(_HOLD_S)
 
     async def _fence(self) -> None:
@@ -270,9 +270,9 @@ class _Move:
             )
         await self._old.execute("SET lock_timeout = 0")
 
-    async def _catch_up(self) -> _Journal:
+    async def _catch_up(self) -> _JournalHead:
         self._tell("writes are refused at the old server; the new one reads what is left")
-        position = await _position(self._old)
+        position = await _log_position(self._old)
         await self._wait_replayed(position.lsn, time.monotonic() + _CATCH_UP_S)
         for sequence in await _sequences(self._old):
             # With its bounds: control numbers come from the cell's own block, which migrations do not know.
@@ -283,26 +283,26 @@ class _Move:
             if sequence.last_value is not None:
                 await _set_sequence(self._new, name=sequence.name, last_value=sequence.last_value)
         head = await _journal_head(self._old)
-        if (found := await _journal_head(self._new)) != head:
-            raise RuntimeError(f"the journal was not copied whole: {found} instead of {head}")
+        if (copied_head := await _journal_head(self._new)) != head:
+            raise RuntimeError(f"the journal was not copied whole: {copied_head} instead of {head}")
         return head
 
     async def _wait_replayed(self, lsn: str, deadline: float | None) -> None:
-        while not await _replayed(self._old, lsn=lsn, name=self._name):
+        while not await _has_replayed(self._old, lsn=lsn, name=self._name):
             if deadline is not None and time.monotonic() > deadline:
                 raise wrong("name", "the new server did not catch up in time; try again when less is written")
             await asyncio.sleep(_LOOK_S)
 
-    async def _take_back(self) -> None:
+    async def _revert(self) -> None:
         """Revert the move: the cell is served by the old server as before."""
         await self._old.execute("SET lock_timeout = 0")
         # Only fenced tables: dropping a trigger takes a lock that would delay users of the other tables.
-        for name in await _fenced(self._old):
+        for name in await _find_fenced(self._old):
             await self._old.execute(f"DROP TRIGGER moved_away ON {name}")
-        await _let_go(self._home, number=self._cell.number)
-        await self._clean_up()
+        await _release_requests(self._home, number=self._cell.number)
+        await self._end_replication()
 
-    async def _clean_up(self) -> None:
+    async def _end_replication(self) -> None:
         """End the replication and remove all parts of it that exist."""
         with suppress(asyncpg.UndefinedObjectError):
             await self._new.execute(f"ALTER SUBSCRIPTION {self._name} DISABLE")
@@ -323,5 +323,5 @@ class _Move:
                 await self._old.execute(f"ALTER TABLE {table.name} REPLICA IDENTITY DEFAULT")
 
 
-def _quoted(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     return text.replace("'", "''")

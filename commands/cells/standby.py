@@ -30,12 +30,12 @@ async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Sea
         if read_url:
             conn = await connect(read_url, target="any")
             try:
-                found = await own_number(conn)
+                number = await own_number(conn)
             except asyncpg.UndefinedTableError:
                 raise wrong("dsn", f"this is no standby of {name}: it has no such schema") from None
             finally:
                 await conn.close()
-            if found != cell.number:
-                raise wrong("dsn", f"this is no standby of {name}: it is cell {found}")
+            if number != cell.number:
+                raise wrong("dsn", f"this is no standby of {name}: it is cell {number}")
         addresses = replace(cell.addresses, read_url=read_url)
         await _set_addresses(home, number=cell.number, addresses_sealed=seal_addresses(addresses, cell.number, seal))

@@ -43,30 +43,33 @@ class Agreed(Struct, frozen=True):
     terms: PaymentTerms | None
 
     def on(self, at: datetime) -> AmountDue:
-        on = at.astimezone(SAO_PAULO).date()
-        return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=on)
+        day = at.astimezone(SAO_PAULO).date()
+        return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=day)
 
-    def owed(self, paid_cents: int, paid_at: datetime, told: Parts | None) -> Owed:
-        """Returns the parts and the amount due of one payment; `told` is the parts that the bank reports, None when it
-        reports none for this payment.
+    def owed(self, paid_cents: int, paid_at: datetime, reported: Parts | None) -> Owed:
+        """Returns the parts and the amount due of one payment; `reported` is the parts that the bank reports, None when
+        it reports none for this payment.
 
         The bank has the terms and asked the payer for the money. When the reported parts add up to the amount paid,
         they are what the bank asked for, even where it counts days differently from us. Otherwise (a PIX whose parts
         the bank does not report, several payments in one total, another amount) the payment is compared with the terms.
         """
         if self.terms is None:
-            return _owed(told or Parts())
+            return _owed_from_parts(reported or Parts())
         late_from = day_ends(effective_due_date(self.due_on))
-        if told is not None and self.amount_cents + told.interest + told.fine - told.discount == paid_cents:
-            return _owed(told, asked_cents=paid_cents, late_from=late_from)
-        asked = self.on(paid_at)
-        parts = Parts(asked.interest_cents, asked.fine_cents, asked.discount_cents)
+        if (
+            reported is not None
+            and self.amount_cents + reported.interest + reported.fine - reported.discount == paid_cents
+        ):
+            return _owed_from_parts(reported, asked_cents=paid_cents, late_from=late_from)
+        due = self.on(paid_at)
+        parts = Parts(due.interest_cents, due.fine_cents, due.discount_cents)
         # When another amount was paid, nobody can say which part of it is the fine.
-        explained = parts if asked.total_cents == paid_cents else Parts()
-        return _owed(explained, asked_cents=asked.total_cents, late_from=late_from)
+        explained = parts if due.total_cents == paid_cents else Parts()
+        return _owed_from_parts(explained, asked_cents=due.total_cents, late_from=late_from)
 
 
-def _owed(parts: Parts, *, asked_cents: int | None = None, late_from: datetime | None = None) -> Owed:
+def _owed_from_parts(parts: Parts, *, asked_cents: int | None = None, late_from: datetime | None = None) -> Owed:
     return Owed(
         interest_cents=parts.interest,
         fine_cents=parts.fine,
@@ -76,13 +79,13 @@ def _owed(parts: Parts, *, asked_cents: int | None = None, late_from: datetime |
     )
 
 
-class _Row(Struct, frozen=True, gc=False):
+class _AgreedRow(Struct, frozen=True, gc=False):
     charge_id: UUID
     due_on: date
     terms: bytes
 
 
-_find_agreed = sql.many("boleto.agreed", _Row)
+_find_agreed = sql.many("boleto.agreed", _AgreedRow)
 read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 

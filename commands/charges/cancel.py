@@ -63,9 +63,9 @@ async def charge_of_reference(
 ) -> UUID:
     """Returns the one pending charge with this reference; Refused when there is none (404) or more than one (409)."""
     find = find_pending_boleto if boletos_only else find_pending
-    found = await find(conn, account_id=owner.account_id, test=owner.test, external_id=external_id, now=now)
-    if not found:
+    charge_ids = await find(conn, account_id=owner.account_id, test=owner.test, external_id=external_id, now=now)
+    if not charge_ids:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    if len(found) > 1:
+    if len(charge_ids) > 1:
         raise Refused(Code.CANCEL_REFERENCE_AMBIGUOUS)
-    return found[0]
+    return charge_ids[0]

@@ -70,13 +70,13 @@ class ChargeCommand(Struct, frozen=True, gc=False, kw_only=True):
     bank reports it."""
 
 
-class _Booked(Struct, frozen=True):
+class _BookedSource(Struct, frozen=True):
     account_id: UUID
     test: bool
     source: str
 
 
-find_booked = sql.many("payment.booked", _Booked)
+find_booked = sql.many("payment.booked", _BookedSource)
 
 Outcome = Charge | Refused
 
@@ -90,13 +90,13 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
     """
     assert len(charge_commands) <= COMMANDS_MAX
     locked = await lock_charges(conn, charge_ids=sorted({command.charge_id for command in charge_commands}))
-    standing = {charge.charge_id: charge for charge in locked}
-    booked = await _booked(conn, charge_commands, standing)
+    charges = {charge.charge_id: charge for charge in locked}
+    booked = await _booked_sources(conn, charge_commands, charges)
 
     changes: list[tuple[ChargeChange, ChargeCommand]] = []
     outcomes: list[Outcome] = []
     for command in charge_commands:
-        charge = standing.get(command.charge_id)
+        charge = charges.get(command.charge_id)
         if charge is None or (command.owner is not None and command.owner != charge.owner):
             outcomes.append(Refused(Code.CHARGE_NOT_FOUND))
             continue
@@ -107,9 +107,9 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
                 continue
         at = charge.clock(now)
         if charge.overdue(at) and (command.paid_at is None or command.paid_at >= charge.expires_at):
-            lapse = expire(charge)
-            changes.append((lapse, command))
-            charge = standing[command.charge_id] = lapse.charge
+            expiry = expire(charge)
+            changes.append((expiry, command))
+            charge = charges[command.charge_id] = expiry.charge
         try:
             decided = command.decide(charge, at)
         except Refused as refusal:
@@ -117,7 +117,7 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
             continue
         for change in decided:
             changes.append((change, command))
-            charge = standing[command.charge_id] = change.charge
+            charge = charges[command.charge_id] = change.charge
         if command.source is not None:
             booked.add((charge.owner, command.source))
         outcomes.append(charge)
@@ -125,10 +125,10 @@ async def change_charges(conn: Connection, charge_commands: Sequence[ChargeComma
     if changes:
         before = {charge.charge_id: charge for charge in locked}
         paid = [change for change, _ in changes if change.payment is not None]
-        changed = [now_is for key, now_is in standing.items() if now_is is not before[key]]
+        changed = [charge for charge_id, charge in charges.items() if charge is not before[charge_id]]
         if changed or paid:
-            await store(conn, charges=changed, payments=[_booking(change, now) for change in paid])
-            await accrue_shares(conn, _stamped(paid), now=now)
+            await store(conn, charges=changed, payments=[_payment_row(change, now) for change in paid])
+            await accrue_shares(conn, _attributed_payments(paid), now=now)
         await store_refunds(
             conn, [(change.charge, change.refund) for change, _ in changes if change.refund is not None], now=now
         )
@@ -173,26 +173,26 @@ def _posting(change: ChargeChange, command: ChargeCommand, now: datetime) -> Pos
     )
 
 
-async def _booked(
-    conn: Connection, charge_commands: Sequence[ChargeCommand], standing: dict[UUID, Charge]
+async def _booked_sources(
+    conn: Connection, charge_commands: Sequence[ChargeCommand], charges: dict[UUID, Charge]
 ) -> set[tuple[Owner, str]]:
-    asked = [
-        (standing[command.charge_id].owner, command.source)
+    sources = [
+        (charges[command.charge_id].owner, command.source)
         for command in charge_commands
-        if command.source is not None and command.charge_id in standing
+        if command.source is not None and command.charge_id in charges
     ]
-    if not asked:
+    if not sources:
         return set()
     rows = await find_booked(
         conn,
-        account_ids=[owner.account_id for owner, _ in asked],
-        tests=[owner.test for owner, _ in asked],
-        sources=[source for _, source in asked],
+        account_ids=[owner.account_id for owner, _ in sources],
+        tests=[owner.test for owner, _ in sources],
+        sources=[source for _, source in sources],
     )
     return {(Owner.of(row.account_id, row.test), row.source) for row in rows}
 
 
-class _Booking(Struct, frozen=True, gc=False, kw_only=True):
+class _PaymentRow(Struct, frozen=True, gc=False, kw_only=True):
     """A row of `payment` as the statement reads it."""
 
     account_id: UUID
@@ -210,11 +210,11 @@ class _Booking(Struct, frozen=True, gc=False, kw_only=True):
     payer_sealed: bytes | None
 
 
-def _booking(change: ChargeChange, now: datetime) -> bytes:
+def _payment_row(change: ChargeChange, now: datetime) -> bytes:
     payment, charge = change.payment, change.charge
     assert payment is not None
     return _encode(
-        _Booking(
+        _PaymentRow(
             account_id=charge.account_id,
             payment_id=payment.payment_id,
             test=charge.test,
@@ -232,7 +232,7 @@ def _booking(change: ChargeChange, now: datetime) -> bytes:
     )
 
 
-def _stamped(changes: list[ChargeChange]) -> list[AttributedPayment]:
+def _attributed_payments(changes: list[ChargeChange]) -> list[AttributedPayment]:
     """Returns the payments of charges that carry an integrator code: the partner's share of each is accrued with it."""
     return [
         AttributedPayment(

@@ -29,15 +29,15 @@ from domain.merchants.fees import FeeTerms
 from runtime.seal import Seal
 from sql import Connection
 
-_INSTANT = timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
-class _Of(Struct, frozen=True, gc=False):
+class _BoletoCharge(Struct, frozen=True, gc=False):
     number: str
     charge_id: UUID
 
 
-class _Standing(Struct, frozen=True, gc=False):
+class _BookedBoleto(Struct, frozen=True, gc=False):
     number: str
     charge_id: UUID
     account_id: UUID
@@ -57,8 +57,8 @@ class Part(Struct, frozen=True):
     by_pix: bool = False
 
 
-find_of_numbers = sql.many("boleto.of_numbers", _Of)
-find_standing = sql.many("boleto.standing", _Standing)
+find_of_numbers = sql.many("boleto.of_numbers", _BoletoCharge)
+find_standing = sql.many("boleto.standing", _BookedBoleto)
 carry_over = sql.run("boleto.booked")
 
 
@@ -86,15 +86,15 @@ async def confirm_boletos(
     received = {state.number: state for state in states if state.paid_cents > 0}
     if not received:
         return {}
-    charges, standing = await _hold(conn, sorted(received), bank=bank)
-    news = [each for each in standing if received[each.number].paid_cents > each.booked_cents]
-    if not news:
+    charges, boletos = await _lock_boletos(conn, sorted(received), bank=bank)
+    with_new_money = [each for each in boletos if received[each.number].paid_cents > each.booked_cents]
+    if not with_new_money:
         return {}
     confirmations = {}
-    carried = {}
-    for each in news:
+    booked_totals = {}
+    for each in with_new_money:
         state, charge = received[each.number], charges[each.charge_id]
-        agreed, clock = _agreed(each, charge.amount_cents), charge.clock(now)
+        agreed, clock = _agreed_amount(each, charge.amount_cents), charge.clock(now)
         amount_cents = agreed.on(_paid_at(state, clock)).total_cents
         parts = split(
             state,
@@ -103,35 +103,35 @@ async def confirm_boletos(
             named=each.named,
             unnamed_cents=each.unnamed_cents,
             announced=announced.get(each.number, 1),
-            limit=COMMANDS_MAX // len(news),
+            limit=COMMANDS_MAX // len(with_new_money),
         )
         if each.number in patient and any(_may_be_several(part, amount_cents) for part in parts):
             continue
         confirmations[each.number] = _confirmations(state, each, parts, agreed, clock)
-        carried[each.number] = state.paid_cents
-    if not carried:
+        booked_totals[each.number] = state.paid_cents
+    if not booked_totals:
         return {}
-    numbers = [number for number, several in confirmations.items() for _ in several]
-    booked = [each for several in confirmations.values() for each in several]
-    asked = zip(numbers, booked, strict=True)
-    named = [structs.replace(each, request_id=request_ids.get(number)) for number, each in asked]
-    outcomes = await confirm_payments(conn, named, now=now, seal=seal, fees=fees)
-    await carry_over(conn, bank=bank, numbers=list(carried), booked_cents=list(carried.values()))
+    numbers = [number for number, of_boleto in confirmations.items() for _ in of_boleto]
+    booked = [each for of_boleto in confirmations.values() for each in of_boleto]
+    numbered = zip(numbers, booked, strict=True)
+    with_request_ids = [structs.replace(each, request_id=request_ids.get(number)) for number, each in numbered]
+    outcomes = await confirm_payments(conn, with_request_ids, now=now, seal=seal, fees=fees)
+    await carry_over(conn, bank=bank, numbers=list(booked_totals), booked_cents=list(booked_totals.values()))
     return dict(zip(numbers, outcomes, strict=True))
 
 
-async def _hold(
+async def _lock_boletos(
     conn: Connection, numbers: Sequence[str], *, bank: str
-) -> tuple[dict[UUID, Charge], Sequence[_Standing]]:
+) -> tuple[dict[UUID, Charge], Sequence[_BookedBoleto]]:
     """Lock the charges of those boletos that are ours; returns the charges and what was booked for each so far."""
-    of = await find_of_numbers(conn, bank=bank, numbers=numbers)
+    ours = await find_of_numbers(conn, bank=bank, numbers=numbers)
     # When the answer to a registration was lost, the bank may have listed the boleto as paid before its charge was
     # made. That money is in suspense.
-    settled = await leave_suspense(conn, [each.number for each in of], bank=bank)
-    locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in of))
-    if settled:
-        await carry_over(conn, bank=bank, numbers=list(settled), booked_cents=list(settled.values()))
-    standing = await find_standing(conn, bank=bank, numbers=[each.number for each in of])
+    kept_cents = await leave_suspense(conn, [each.number for each in ours], bank=bank)
+    locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in ours))
+    if kept_cents:
+        await carry_over(conn, bank=bank, numbers=list(kept_cents), booked_cents=list(kept_cents.values()))
+    standing = await find_standing(conn, bank=bank, numbers=[each.number for each in ours])
     return {charge.charge_id: charge for charge in locked}, standing
 
 
@@ -169,12 +169,12 @@ def split(
     if left_cents == 0:
         return parts
     by_pix = state.paid_by_pix and not parts
-    count = _count(left_cents, amount_cents, limit=min(announced, limit) - len(parts))
+    count = _payment_count(left_cents, amount_cents, limit=min(announced, limit) - len(parts))
     rest = [Part(left_cents // count, None, by_pix=by_pix)] * count
     return rest + parts if state.paid_by_pix else parts + rest
 
 
-def _count(new_cents: int, amount_cents: int, *, limit: int) -> int:
+def _payment_count(new_cents: int, amount_cents: int, *, limit: int) -> int:
     """Returns how many payments the money that no PIX explains is: one, unless it is a multiple of the boleto's amount
     and `limit` allows that many payments."""
     count, rest = divmod(new_cents, amount_cents)
@@ -185,29 +185,29 @@ def _may_be_several(part: Part, amount_cents: int) -> bool:
     return part.pix is None and part.amount_cents > amount_cents and part.amount_cents % amount_cents == 0
 
 
-def _agreed(booked: _Standing, amount_cents: int) -> Agreed:
-    return Agreed(amount_cents, booked.due_on, None if booked.terms is None else read_terms(booked.terms))
+def _agreed_amount(boleto: _BookedBoleto, amount_cents: int) -> Agreed:
+    return Agreed(amount_cents, boleto.due_on, None if boleto.terms is None else read_terms(boleto.terms))
 
 
 def _confirmations(
-    state: BoletoState, booked: _Standing, parts: Sequence[Part], agreed: Agreed, now: datetime
+    state: BoletoState, boleto: _BookedBoleto, parts: Sequence[Part], agreed: Agreed, now: datetime
 ) -> list[Confirmation]:
-    totals = accumulate((part.amount_cents for part in parts), initial=booked.booked_cents)
+    totals = accumulate((part.amount_cents for part in parts), initial=boleto.booked_cents)
     return [
-        _confirmation(state, booked, part, before_cents, agreed, now)
+        _confirmation(state, boleto, part, before_cents, agreed, now)
         for part, before_cents in zip(parts, totals, strict=False)
     ]
 
 
 def _confirmation(
-    state: BoletoState, booked: _Standing, part: Part, before_cents: int, agreed: Agreed, now: datetime
+    state: BoletoState, boleto: _BookedBoleto, part: Part, before_cents: int, agreed: Agreed, now: datetime
 ) -> Confirmation:
     pix, by_pix = part.pix, part.pix is not None or part.by_pix
     paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
     # The interest, fine and discount that the bank reports for the boleto belong to its first payment.
-    told = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if before_cents == 0 else None
+    reported = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if before_cents == 0 else None
     return Confirmation(
-        charge_id=booked.charge_id,
+        charge_id=boleto.charge_id,
         end_to_end_id=None if pix is None else pix.end_to_end_id,
         amount_cents=part.amount_cents,
         paid_at=paid_at,
@@ -217,10 +217,10 @@ def _confirmation(
             source=f"{state.number}/{before_cents + part.amount_cents}",
             method="pix" if by_pix else "boleto",
             nosso_numero=state.number,
-            integrador_code=booked.integrador_code,
+            integrador_code=boleto.integrador_code,
             txid=state.txid if by_pix else None,
         ),
-        owed=agreed.owed(part.amount_cents, paid_at, told),
+        owed=agreed.owed(part.amount_cents, paid_at, reported),
     )
 
 
@@ -229,4 +229,4 @@ def _paid_at(state: BoletoState, now: datetime) -> datetime:
     instant of that day nearest to `now`."""
     if state.paid_on is None:
         return now
-    return max(day_begins(state.paid_on), min(now, day_ends(state.paid_on) - _INSTANT))
+    return max(day_begins(state.paid_on), min(now, day_ends(state.paid_on) - _MILLISECOND))

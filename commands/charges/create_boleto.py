@@ -92,13 +92,13 @@ class RegistrationResult(Struct, frozen=True, gc=False, kw_only=True):
     """By how much the charge's clock is ahead of real time."""
 
 
-class _Issued(Struct, frozen=True, gc=False):
+class _IssueResult(Struct, frozen=True, gc=False):
     settled: list[UUID] | None
     charge_ids: list[UUID] | None
     projected: int | None
 
 
-class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+class _IssueItem(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     order_id: UUID | None = None
     attempts: int | None = None
     reconcile_id: UUID | None = None
@@ -119,7 +119,7 @@ class _Item(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 order_registrations = sql.many("boleto.order_registrations", UUID)
 find_ordered = sql.many("boleto.ordered", UUID)
-_issue = sql.one("boleto.issue", _Issued)
+_issue = sql.one("boleto.issue", _IssueResult)
 _issue_found = sql.run("boleto.issue_found")
 _encode = msgspec.json.Encoder().encode
 read_registration = msgspec.json.Decoder(Registration).decode
@@ -254,7 +254,7 @@ async def issue_boletos(conn: Connection, boletos: Sequence[RegistrationResult])
     items = [
         _encode(
             replace(
-                _item(boleto.request, boleto.qr_code, on_clock(boleto.at, boleto.ahead_s)),
+                _issue_item(boleto.request, boleto.qr_code, on_clock(boleto.at, boleto.ahead_s)),
                 order_id=boleto.order_id,
                 attempts=boleto.attempts,
                 reconcile_id=boleto.reconcile_id,
@@ -280,10 +280,10 @@ async def issue_found_boleto(
 
     `registered_at` is on the charge's own clock.
     """
-    await _issue_found(conn, bank=bank, item=_encode(_item(request, qr_code, registered_at)))
+    await _issue_found(conn, bank=bank, item=_encode(_issue_item(request, qr_code, registered_at)))
 
 
-def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
+def _issue_item(request: Registration, qr_code: str | None, at: datetime) -> _IssueItem:
     doc = request.payload.charge
     assert doc.boleto is not None, "an order to register holds a boleto"
     at = to_millisecond(at)
@@ -304,7 +304,7 @@ def _item(request: Registration, qr_code: str | None, at: datetime) -> _Item:
             description=doc.description,
             scenario=request.scenario,
         )
-    return _Item(
+    return _IssueItem(
         payer_sealed=request.payer_sealed,
         payer_document_hash=request.payer_document_hash,
         actor=request.actor,

@@ -17,7 +17,7 @@ from sql import Connection
 BATCHES_MAX = 50
 CLOCKS_MAX = 2_000
 """Sandboxes ahead of real time that one round of the sweeper looks at; each costs an index probe."""
-_FIRST = UUID(int=0)
+_FIRST_ACCOUNT_ID = UUID(int=0)
 
 
 class ClockAhead(Struct, frozen=True):
@@ -46,14 +46,14 @@ async def expire_account(pool: Pool, owner: Owner, *, now: datetime) -> int:
     total = 0
     for _ in range(BATCHES_MAX):
         async with session(pool) as conn:
-            found = await find_overdue_of_account(
+            charge_ids = await find_overdue_of_account(
                 conn, account_id=owner.account_id, test=owner.test, now=now, limit=COMMANDS_MAX
             )
-        if not found:
+        if not charge_ids:
             break
         async with transaction(pool) as conn:
-            await expire_charges(conn, found, now=now, actor="read")
-        total += len(found)
+            await expire_charges(conn, charge_ids, now=now, actor="read")
+        total += len(charge_ids)
     return total
 
 
@@ -63,27 +63,27 @@ class Sweeper:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._after = _FIRST
+        self._last_account_id = _FIRST_ACCOUNT_ID
 
     async def sweep(self, *, now: datetime) -> int:
         """One round: expire up to COMMANDS_MAX charges that are overdue by real time, and as many by their sandbox's
         clock; returns how many expired. Charges that another process is changing are left to the next round."""
         async with session(self._pool) as conn:
-            clocks = await find_clocks_ahead(conn, after=self._after, limit=CLOCKS_MAX)
-        self._after = clocks[-1].account_id if len(clocks) == CLOCKS_MAX else _FIRST
+            clocks = await find_clocks_ahead(conn, after=self._last_account_id, limit=CLOCKS_MAX)
+        self._last_account_id = clocks[-1].account_id if len(clocks) == CLOCKS_MAX else _FIRST_ACCOUNT_ID
         expired = 0
         async with transaction(self._pool) as conn:
-            found = await find_overdue(conn, now=now, limit=COMMANDS_MAX)
-            await _expire_found(conn, found, now=now)
-            expired += len(found)
+            charge_ids = await find_overdue(conn, now=now, limit=COMMANDS_MAX)
+            await _expire_batch(conn, charge_ids, now=now)
+            expired += len(charge_ids)
         if clocks:
             async with transaction(self._pool) as conn:
-                found = await find_overdue_ahead(conn, clocks=clocks, now=now, limit=COMMANDS_MAX)
-                await _expire_found(conn, found, now=now)
-                expired += len(found)
+                charge_ids = await find_overdue_ahead(conn, clocks=clocks, now=now, limit=COMMANDS_MAX)
+                await _expire_batch(conn, charge_ids, now=now)
+                expired += len(charge_ids)
         return expired
 
 
-async def _expire_found(conn: Connection, found: Sequence[UUID], *, now: datetime) -> None:
-    if found:
-        await expire_charges(conn, found, now=now, actor="sweeper")
+async def _expire_batch(conn: Connection, charge_ids: Sequence[UUID], *, now: datetime) -> None:
+    if charge_ids:
+        await expire_charges(conn, charge_ids, now=now, actor="sweeper")

@@ -58,14 +58,14 @@ _find_registered = sql.maybe("account.registered", PixKeyOwner)
 
 async def issuer_of(conn: Connection, owner: Owner, *, actor: str) -> Issuer:
     """Returns an account as the issuer of its charges. The account must exist."""
-    found = await _find_registered(conn, account_id=owner.account_id, test=owner.test)
-    assert found is not None
+    registered = await _find_registered(conn, account_id=owner.account_id, test=owner.test)
+    assert registered is not None
     return Issuer(
         account_id=owner.account_id,
         test=owner.test,
-        name=found.name,
-        city=found.city,
-        pix_key=found.pix_key,
+        name=registered.name,
+        city=registered.city,
+        pix_key=registered.pix_key,
         actor=actor,
-        ahead_s=found.ahead_s,
+        ahead_s=registered.ahead_s,
     )

@@ -78,7 +78,7 @@ async def confirm_payments(
         ChargeCommand(
             charge_id=each.charge_id,
             owner=None,
-            decide=_booking(each, seal, fees),
+            decide=_booking_decision(each, seal, fees),
             actor=BANK,
             request_id=each.request_id,
             source=each.source,
@@ -161,7 +161,7 @@ def book(
         ChargeChange(
             charge=charge,
             kind=kind,
-            event=_event(kind, charge, payment),
+            event=_payment_event(kind, charge, payment),
             charge_fields={"paid_at": iso(receipt.paid_at)} if payment.settles else None,
             payment=payment,
             payment_fields=_payment_fields(charge, payment, confirmed, now=now),
@@ -171,15 +171,15 @@ def book(
         )
     ]
     if fee_cents:
-        changes.append(_fee(charge, payment, terms))
+        changes.append(_fee_change(charge, payment, terms))
     if payment.settles and payment.anomaly is not None:
         # An overpaid charge is paid and its payment anomalous, so the merchant gets both events.
         kind = EventKind.PAYMENT_ANOMALY
-        changes.append(ChargeChange(charge=charge, kind=kind, event=_event(kind, charge, payment)))
+        changes.append(ChargeChange(charge=charge, kind=kind, event=_payment_event(kind, charge, payment)))
     return changes
 
 
-def _event(kind: EventKind, charge: Charge, payment: Payment) -> Event:
+def _payment_event(kind: EventKind, charge: Charge, payment: Payment) -> Event:
     event_id = new_id()
     return Event(event_id, payment_body(kind, charge, payment, event_id=event_id))
 
@@ -202,7 +202,7 @@ def _receipt(confirmed: Confirmation) -> Receipt:
     )
 
 
-def _fee(charge: Charge, payment: Payment, terms: FeeTerms) -> ChargeChange:
+def _fee_change(charge: Charge, payment: Payment, terms: FeeTerms) -> ChargeChange:
     """Returns the change that debits the fee. It directly follows the payment, so no ledger entry comes between."""
     return ChargeChange(
         charge=charge,
@@ -212,7 +212,9 @@ def _fee(charge: Charge, payment: Payment, terms: FeeTerms) -> ChargeChange:
     )
 
 
-def _booking(confirmed: Confirmation, seal: Seal, fees: FeeTerms) -> Callable[[Charge, datetime], list[ChargeChange]]:
+def _booking_decision(
+    confirmed: Confirmation, seal: Seal, fees: FeeTerms
+) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         return book(charge, confirmed, now=now, seal=seal, fees=fees)
 
@@ -245,15 +247,15 @@ def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *
     }
     if payment.fee_cents:
         fields["fee_cents"] = payment.fee_cents
-    told: dict[str, Any] = {
+    optional: dict[str, Any] = {
         "interest_cents": owed.interest_cents,
         "fine_cents": owed.fine_cents,
         "discount_cents": owed.discount_cents,
     }
     if boleto is None:
-        told |= {"txid": charge.charge_id.hex, "integrador_code": confirmed.integrador_code}
+        optional |= {"txid": charge.charge_id.hex, "integrador_code": confirmed.integrador_code}
     else:
         fields["nosso_numero"] = boleto.nosso_numero
-        told |= {"txid": boleto.txid, "integrador_code": boleto.integrador_code}
-    fields.update({name: value for name, value in told.items() if value})
+        optional |= {"txid": boleto.txid, "integrador_code": boleto.integrador_code}
+    fields.update({name: value for name, value in optional.items() if value})
     return fields

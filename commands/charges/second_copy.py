@@ -21,7 +21,7 @@ LETTERS_MAX: Final = 20
 LETTERS_IN: Final = timedelta(days=1)
 
 
-class _Asked(Struct, frozen=True, gc=False):
+class _ExpiredBoleto(Struct, frozen=True, gc=False):
     charge_id: UUID
     account_id: UUID
     test: bool
@@ -30,8 +30,8 @@ class _Asked(Struct, frozen=True, gc=False):
     due_date: date
 
 
-_ask = sql.maybe("second_copy.ask", _Asked)
-_told_since = sql.one("second_copy.told_since", int)
+_add_request = sql.maybe("second_copy.ask", _ExpiredBoleto)
+_count_notices = sql.one("second_copy.told_since", int)
 _answer = sql.maybe("second_copy.answer", UUID)
 _dismiss = sql.maybe("second_copy.dismiss", UUID)
 
@@ -41,21 +41,21 @@ async def ask_second_copy(
 ) -> bool:
     """Record a payer's request; returns whether it was new, that is the day's first for an expired boleto without an
     answer. `today` and `account_now` are on the account's clock. A request for a test charge is not mailed."""
-    asked = await _ask(conn, public_id=public_id, today=today, account_now=account_now, times_max=TIMES_MAX)
-    if asked is None:
+    boleto = await _add_request(conn, public_id=public_id, today=today, account_now=account_now, times_max=TIMES_MAX)
+    if boleto is None:
         return False
-    if not asked.test:
-        told = await _told_since(conn, account_id=asked.account_id, since=now - LETTERS_IN, kind=SECOND_COPY)
-        if told < LETTERS_MAX:
+    if not boleto.test:
+        mailed = await _count_notices(conn, account_id=boleto.account_id, since=now - LETTERS_IN, kind=SECOND_COPY)
+        if mailed < LETTERS_MAX:
             facts = {
-                "charge_id": str(asked.charge_id),
-                "amount_cents": asked.amount_cents,
-                "due_date": asked.due_date.isoformat(),
-                "reference": asked.external_id,
+                "charge_id": str(boleto.charge_id),
+                "amount_cents": boleto.amount_cents,
+                "due_date": boleto.due_date.isoformat(),
+                "reference": boleto.external_id,
             }
             notice = NewNotice(
                 notice_id=new_id(),
-                account_id=asked.account_id,
+                account_id=boleto.account_id,
                 test=False,
                 kind=SECOND_COPY,
                 event_type="",
@@ -71,13 +71,13 @@ async def answer_second_copy(
 ) -> bool:
     """Make the payer page of the expired charge lead to the charge `answered_by`. False when `answered_by` is for
     another payer, or when the expired charge has no open request."""
-    found = await _answer(
+    answered = await _answer(
         conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, answered_by=answered_by, now=now
     )
-    return found is not None
+    return answered is not None
 
 
 async def dismiss_second_copy(conn: Connection, charge_id: UUID, owner: Owner, *, now: datetime) -> bool:
     """Dismiss the open request; False when none is open."""
-    found = await _dismiss(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, now=now)
-    return found is not None
+    dismissed = await _dismiss(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, now=now)
+    return dismissed is not None

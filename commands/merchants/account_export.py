@@ -31,8 +31,8 @@ from commands.merchants.account_file import (
 from runtime.seal import Seal
 from sql import Connection
 
-_ROWS: Final = sql.for_each("account_file.rows", lambda name: sql.stream(name, str))
-_JOURNAL: Final = sql.stream("account_file.rows_of_journal", str)
+_ROWS_OF_ACCOUNT: Final = sql.for_each("account_file.rows", lambda name: sql.stream(name, str))
+_ROWS_OF_JOURNAL: Final = sql.stream("account_file.rows_of_journal", str)
 # The order in which the import adds them: a table comes before the tables that refer to it.
 TABLES: Final = (
     "account", "account_clock", "account_note", "merchant_logo", "credential", "access_token", "dashboard_user",
@@ -44,15 +44,15 @@ TABLES: Final = (
     "anomaly_resolved", "bank_order_done", "webhook_endpoint", "webhook_old_secret", "webhook_lane",
     "webhook_delivery", "webhook_attempt", "notice", JOURNAL,
 )  # fmt: skip
-_OF_OTHERS: Final = {
+_ROWS_BY_JOIN: Final = {
     "access_token": sql.stream("account_file.rows_of_credentials", str),
     "recovery_code": sql.stream("account_file.rows_of_people", str),
     "integrator_share": sql.stream("account_file.rows_of_integrators", str),
     "webhook_lane": sql.stream("account_file.rows_of_lanes", str),
     "webhook_attempt": sql.stream("account_file.rows_of_attempts", str),
-    JOURNAL: _JOURNAL,
+    JOURNAL: _ROWS_OF_JOURNAL,
 }
-_SOURCES: Final = {**_ROWS, **_OF_OTHERS}
+_SOURCES: Final = {**_ROWS_OF_ACCOUNT, **_ROWS_BY_JOIN}
 assert set(TABLES) == set(_SOURCES)
 
 _encode = msgspec.json.Encoder().encode
@@ -69,7 +69,7 @@ class UnderWay(Struct, frozen=True):
     partner_shares: int
 
 
-_find = sql.maybe("account_file.found", FoundAccount)
+_find_account = sql.maybe("account_file.found", FoundAccount)
 _find_under_way = sql.one("account_file.under_way", UnderWay)
 
 
@@ -80,12 +80,12 @@ async def export_account(
     by its owner only, and gets its name only when it is complete. Raises AccountNotReady, or FileExistsError."""
     part = file.with_name(f"{file.name}.part")
     async with conn.transaction(isolation="repeatable_read", readonly=True):
-        found = await _check(conn, account_id)
+        account = await _check_exportable(conn, account_id)
         head = FileHead(
             format=FORMAT,
             version=VERSION,
             account_id=account_id,
-            name=found.name,
+            name=account.name,
             exported_at=now,
             schema=await find_schema(conn),
             keys={str(id): each for id, each in seal.fingerprints().items()},
@@ -93,54 +93,54 @@ async def export_account(
         if os.path.lexists(file):  # noqa: ASYNC240
             raise FileExistsError(str(file))
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            end = await _write(conn, account_id, head, out.write, progress)
+            end = await _write_lines(conn, account_id, head, out.write, progress)
             out.flush()
             os.fsync(out.fileno())
     part.rename(file)
     return end
 
 
-async def _check(conn: Connection, account_id: UUID) -> FoundAccount:
-    found = await _find(conn, account_id=account_id)
-    if found is None:
+async def _check_exportable(conn: Connection, account_id: UUID) -> FoundAccount:
+    account = await _find_account(conn, account_id=account_id)
+    if account is None:
         raise AccountNotReady("there is no such account")
-    if found.kyc != "blocked":
+    if account.kyc != "blocked":
         raise AccountNotReady(
-            f"it is {found.kyc}: block it first (`quita merchant block`), and wait until nothing of it is under way"
+            f"it is {account.kyc}: block it first (`quita merchant block`), and wait until nothing of it is under way"
         )
     under_way = await _find_under_way(conn, account_id=account_id)
-    left = {name: count for name, count in msgspec.structs.asdict(under_way).items() if count}
-    if left:
-        raise AccountNotReady(f"still under way: {', '.join(f'{count} {name}' for name, count in left.items())}")
-    return found
+    unfinished = {name: count for name, count in msgspec.structs.asdict(under_way).items() if count}
+    if unfinished:
+        raise AccountNotReady(f"still under way: {', '.join(f'{count} {name}' for name, count in unfinished.items())}")
+    return account
 
 
-async def _write(
+async def _write_lines(
     conn: Connection, account_id: UUID, head: FileHead, write: Callable[[bytes], int], progress: Callable[[str], None]
 ) -> FileEnd:
-    made, journal = sha256(), sha256()
+    file_digest, journal_digest = sha256(), sha256()
 
-    def line(said: FileLine) -> None:
-        encoded = _encode(said) + b"\n"
-        made.update(encoded)
+    def write_line(line: FileLine) -> None:
+        encoded = _encode(line) + b"\n"
+        file_digest.update(encoded)
         write(encoded)
 
-    line(FileLine(head=head))
+    write_line(FileLine(head=head))
     rows: dict[str, int] = {}
     for table in TABLES:
         progress(table)
         source: AsyncIterator[str] = _SOURCES[table](conn, account_id=account_id)
         async for row in source:
-            line(FileLine(table=table, row=Raw(row.encode())))
+            write_line(FileLine(table=table, row=Raw(row.encode())))
             rows[table] = rows.get(table, 0) + 1
             if table == JOURNAL:
-                journal.update(row.encode())
-                journal.update(b"\n")
+                journal_digest.update(row.encode())
+                journal_digest.update(b"\n")
     end = FileEnd(
         rows=rows,
         sums=await find_sums(conn, account_id=account_id),
-        digests={JOURNAL: journal.hexdigest(), **await read_digests(conn, account_id, progress)},
-        sha256=made.hexdigest(),
+        digests={JOURNAL: journal_digest.hexdigest(), **await read_digests(conn, account_id, progress)},
+        sha256=file_digest.hexdigest(),
     )
     write(_encode(FileLine(end=end)) + b"\n")
     return end

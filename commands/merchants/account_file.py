@@ -83,46 +83,46 @@ class FoundAccount(Struct, frozen=True):
 
 find_schema = sql.one("account_file.schema", str)
 find_sums = sql.many("account_file.sums", SumsOfMode)
-_read = msgspec.json.Decoder(FileLine).decode
+_decode_line = msgspec.json.Decoder(FileLine).decode
 
 
 async def digest(rows: AsyncIterator[str]) -> str:
-    made = sha256()
+    hasher = sha256()
     async for row in rows:
-        made.update(row.encode())
-        made.update(b"\n")
-    return made.hexdigest()
+        hasher.update(row.encode())
+        hasher.update(b"\n")
+    return hasher.hexdigest()
 
 
 async def read_digests(conn: Connection, account_id: UUID, progress: Callable[[str], None]) -> dict[str, str]:
     """Returns the digests of the derived tables, by table."""
-    found = {}
+    digests = {}
     for table, rows in READ.items():
         progress(table)
-        found[table] = await digest(rows(conn, account_id=account_id))
-    return found
+        digests[table] = await digest(rows(conn, account_id=account_id))
+    return digests
 
 
 def checked(file: Path) -> tuple[FileHead, FileEnd]:
     """Returns head and end of a complete, unchanged file; raises UnfitFile otherwise."""
-    made, head, end, rows = sha256(), None, None, dict[str, int]()
-    for line in _lines(file):
+    hasher, head, end, rows = sha256(), None, None, dict[str, int]()
+    for line in _read_lines(file):
         if end is not None:
             raise UnfitFile("something stands behind its end")
-        said = _said(line)
+        content = _parse_line(line)
         if head is None:
-            head = said.head
+            head = content.head
             if head is None or (head.format, head.version) != (FORMAT, VERSION):
                 raise UnfitFile(f"it is no account of version {VERSION}")
-        elif said.table is not None:
-            rows[said.table] = rows.get(said.table, 0) + 1
-        elif (end := said.end) is None:
+        elif content.table is not None:
+            rows[content.table] = rows.get(content.table, 0) + 1
+        elif (end := content.end) is None:
             raise UnfitFile("a line is neither a row nor the end")
         if end is None:
-            made.update(line)
+            hasher.update(line)
     if head is None or end is None:
         raise UnfitFile("it has no end: the export was cut off")
-    if end.sha256 != made.hexdigest():
+    if end.sha256 != hasher.hexdigest():
         raise UnfitFile("it was changed: its digest is another one")
     if end.rows != rows:
         raise UnfitFile("it holds other numbers of rows than its end says")
@@ -131,13 +131,13 @@ def checked(file: Path) -> tuple[FileHead, FileEnd]:
 
 def rows_of(file: Path) -> Iterator[tuple[str, Raw]]:
     """Yields table and row, in the order of the file."""
-    for line in _lines(file):
-        said = _said(line)
-        if said.table is not None:
-            yield said.table, said.row
+    for line in _read_lines(file):
+        content = _parse_line(line)
+        if content.table is not None:
+            yield content.table, content.row
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def _read_lines(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
         while line := opened.readline(LINE_BYTES_MAX):
             if not line.endswith(b"\n"):
@@ -145,8 +145,8 @@ def _lines(file: Path) -> Iterator[bytes]:
             yield line
 
 
-def _said(line: bytes) -> FileLine:
+def _parse_line(line: bytes) -> FileLine:
     try:
-        return _read(line)
+        return _decode_line(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise UnfitFile("a line cannot be read") from None

@@ -32,14 +32,14 @@ from runtime.cells.number import HOME, cell_of, current_cell
 from runtime.seal import Seal
 from sql import Connection
 
-_SLICE: Final = 500
-_ADD: Final = sql.for_each("account_file.add", sql.count)
-_WHICH: Final = [each.value for each in Projection]
+_ROWS_MAX: Final = 500
+_ADD_ROWS: Final = sql.for_each("account_file.add", sql.count)
+_PROJECTIONS: Final = [each.value for each in Projection]
 
 
 _find_account = sql.maybe("account_file.found", FoundAccount)
 _add_journal = sql.one("account_file.add_journal", int)
-_find_last = sql.one("account_file.last_of_journal", int)
+_find_last_journal_id = sql.one("account_file.last_of_journal", int)
 _journal_since = sql.stream("account_file.journal_since", str)
 _raise_numbers = sql.maybe("account_file.raise_numbers", int)
 
@@ -62,17 +62,19 @@ async def import_account(
             )
         if await _find_account(conn, account_id=head.account_id) is not None:
             raise UnfitFile("the account is there already")
-        last = await _find_last(conn)
+        last_journal_id = await _find_last_journal_id(conn)
         try:
-            rows = await _add(conn, file, progress)
-        except asyncpg.UniqueViolationError as taken:
-            raise UnfitFile(f"something of it is there already: {taken.table_name}, {taken.constraint_name}") from None
+            rows = await _add_rows(conn, file, progress)
+        except asyncpg.UniqueViolationError as violation:
+            raise UnfitFile(
+                f"something of it is there already: {violation.table_name}, {violation.constraint_name}"
+            ) from None
         if rows != end.rows:
             raise UnfitFile("other numbers of rows arrived than it says")
-        journal = await digest(_journal_since(conn, account_id=head.account_id, after=last))
+        journal = await digest(_journal_since(conn, account_id=head.account_id, after=last_journal_id))
         digests = {JOURNAL: journal, **await read_digests(conn, head.account_id, progress)}
-        if odd := sorted(name for name in end.digests if digests.get(name) != end.digests[name]):
-            raise UnfitFile(f"what was made of it differs from what it says: {', '.join(odd)}")
+        if differing := sorted(name for name in end.digests if digests.get(name) != end.digests[name]):
+            raise UnfitFile(f"what was made of it differs from what it says: {', '.join(differing)}")
         if await find_sums(conn, account_id=head.account_id) != end.sums:
             raise UnfitFile("its sums do not hold")
         await _raise_numbers(conn, account_id=head.account_id)
@@ -90,17 +92,17 @@ def _check_keys(head: FileHead, seal: Seal) -> None:
         )
 
 
-async def _add(conn: Connection, file: Path, progress: Callable[[str], None]) -> dict[str, int]:
+async def _add_rows(conn: Connection, file: Path, progress: Callable[[str], None]) -> dict[str, int]:
     added: dict[str, int] = {}
     for table, rows in groupby(rows_of(file), key=itemgetter(0)):
-        if table != JOURNAL and table not in _ADD:
+        if table != JOURNAL and table not in _ADD_ROWS:
             raise UnfitFile(f"it names a table that is none of an account: {table}")
         progress(table)
-        while part := [row for _, row in islice(rows, _SLICE)]:
-            given = b"[%b]" % b",".join(bytes(row) for row in part)
+        while batch := [row for _, row in islice(rows, _ROWS_MAX)]:
+            encoded = b"[%b]" % b",".join(bytes(row) for row in batch)
             if table == JOURNAL:
-                count = await _add_journal(conn, rows=given, which=_WHICH)
+                count = await _add_journal(conn, rows=encoded, which=_PROJECTIONS)
             else:
-                count = await _ADD[table](conn, rows=given)
+                count = await _ADD_ROWS[table](conn, rows=encoded)
             added[table] = added.get(table, 0) + count
     return added

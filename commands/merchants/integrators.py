@@ -50,8 +50,8 @@ async def create_integrator(
     await one_at_a_time(conn)
     for _ in range(_TRIES_MAX):
         code = f"INTG-{''.join(secrets.choice(CODE_CHARACTERS) for _ in range(6))}"
-        made = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
-        if made is not None:
+        inserted = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
+        if inserted is not None:
             if share_bps:
                 await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
             return Integrator(code, name, account_id, True, now, share_bps)
@@ -81,14 +81,14 @@ async def set_integrator(
     if share_bps is not None:
         # In milliseconds, as charges are dated: a charge issued in this very millisecond has the new share.
         await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
-    found = await find_integrator(conn, integrador_code=code)
-    assert found is not None
-    return found
+    integrator = await find_integrator(conn, integrador_code=code)
+    assert integrator is not None
+    return integrator
 
 
 async def _check_account(conn: Connection, account_id: UUID | None) -> None:
-    here = account_id is not None and cell_of(account_id) == current_cell()
-    if here and not await has_account(conn, account_id=account_id):
+    is_local = account_id is not None and cell_of(account_id) == current_cell()
+    if is_local and not await has_account(conn, account_id=account_id):
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 

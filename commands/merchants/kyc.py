@@ -41,8 +41,8 @@ NEXT: Final[dict[Kyc, frozenset[Kyc]]] = {
 }
 NEVER_APPROVED: Final = (Kyc.PENDING, Kyc.REJECTED)
 
-_lock = sql.maybe("account.lock_kyc", str)
-_set = sql.run("account.set_kyc")
+_lock_kyc = sql.maybe("account.lock_kyc", str)
+_set_kyc = sql.run("account.set_kyc")
 
 
 async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
@@ -52,33 +52,33 @@ async def decide_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *
     Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account; Refused(VALIDATION_ERROR) with fields.reason for a missing
     or too long reason, with fields.kyc for a step that NEXT does not have, and with the missing parts of NEEDED.
     """
-    reason, at = _read(reason, to), await _locked(conn, account_id, to)
-    if to is Kyc.APPROVED and at in NEVER_APPROVED:
+    reason, current = _checked_reason(reason, to), await _lock_state(conn, account_id, to)
+    if to is Kyc.APPROVED and current in NEVER_APPROVED:
         company = await find_company(conn, account_id=account_id, now=now)
         assert company is not None
         if missing := {name: NEEDED[name] for name in company.missing if name in NEEDED}:
             raise Refused(Code.VALIDATION_ERROR, fields=missing)
-    if at is not to:
-        await _set(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
+    if current is not to:
+        await _set_kyc(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
 
 
 async def decide_demo_kyc(conn: Connection, account_id: UUID, to: Kyc, reason: str, *, now: datetime) -> None:
     """Like `decide_kyc`, for an account of local work: it may be approved without an address (contract section 15)."""
-    reason, at = _read(reason, to), await _locked(conn, account_id, to)
-    if at is not to:
-        await _set(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
+    reason, current = _checked_reason(reason, to), await _lock_state(conn, account_id, to)
+    if current is not to:
+        await _set_kyc(conn, account_id=account_id, kyc=to.value, reason=reason or None, now=now)
 
 
-def _read(reason: str, to: Kyc) -> str:
+def _checked_reason(reason: str, to: Kyc) -> str:
     return "" if to is Kyc.APPROVED and not reason.strip() else read_reason(reason)
 
 
-async def _locked(conn: Connection, account_id: UUID, to: Kyc) -> Kyc:
+async def _lock_state(conn: Connection, account_id: UUID, to: Kyc) -> Kyc:
     """Lock the account's KYC state until the transaction ends, and return it."""
-    stored = await _lock(conn, account_id=account_id)
+    stored = await _lock_kyc(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
-    at = Kyc(stored)
-    if at is not to and to not in NEXT[at]:
-        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": f"is {at}, which does not become {to}"})
-    return at
+    current = Kyc(stored)
+    if current is not to and to not in NEXT[current]:
+        raise Refused(Code.VALIDATION_ERROR, fields={"kyc": f"is {current}, which does not become {to}"})
+    return current

@@ -73,7 +73,7 @@ class MerchantCreated(Struct, frozen=True):
 insert_credential = sql.run("credential_admin.create")
 store_rate = sql.maybe("account.set_rate", UUID)
 
-_ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "São Paulo", "SP", "01001000")
+_DEMO_ADDRESS = Address("Rua das Palmeiras", "100", "Centro", "São Paulo", "SP", "01001000")
 """A fictional address for demo merchants."""
 
 
@@ -87,7 +87,7 @@ async def create_merchant(
     document: str | None = None,
     email: str | None = None,
     payout_key: str | None = None,
-    at: Address = _ADDRESS,
+    at: Address = _DEMO_ADDRESS,
 ) -> MerchantCreated:
     """Create one merchant, complete unless `address` is False; `kyc` is pending, approved or rejected.
 
@@ -144,8 +144,8 @@ async def set_rate(conn: Connection, account_id: UUID, *, per_s: int | None, bur
     account."""
     wrong = {
         name: f"must be from 1 to {RATE_MAX}"
-        for name, given in (("per_second", per_s), ("burst", burst))
-        if given is not None and not 1 <= given <= RATE_MAX
+        for name, value in (("per_second", per_s), ("burst", burst))
+        if value is not None and not 1 <= value <= RATE_MAX
     }
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)

@@ -38,26 +38,26 @@ class _Share(Struct, frozen=True):
 
 
 copied_until = sql.one("integrator.copied_until", int)
-_changed = sql.many("integrator.changed", _Partner)
-_shares_of = sql.many("integrator.shares_of", _Share)
-_copy = sql.run("integrator.copy")
-_set_copied = sql.run("integrator.set_copied")
+_find_changed = sql.many("integrator.changed", _Partner)
+_find_shares = sql.many("integrator.shares_of", _Share)
+_upsert_partners = sql.run("integrator.copy")
+_set_copied_version = sql.run("integrator.set_copied")
 
 
 async def copy_partners(home: Connection, cell: Connection) -> int:
     """Copy up to COPIED_MAX changed partners from home to the cell; returns how many."""
-    partners = await _changed(home, after=await copied_until(cell), limit=COPIED_MAX)
+    partners = await _find_changed(home, after=await copied_until(cell), limit=COPIED_MAX)
     if not partners:
         return 0
-    shares = await _shares_of(home, codes=[each.integrador_code for each in partners])
+    shares = await _find_shares(home, codes=[each.integrador_code for each in partners])
     async with cell.transaction():
-        await _keep(cell, partners, shares)
+        await _store_copy(cell, partners, shares)
     return len(partners)
 
 
-async def _keep(cell: Connection, partners: Sequence[_Partner], shares: Sequence[_Share]) -> None:
-    await _copy(cell, partners=partners, shares=shares)
-    await _set_copied(cell, version=partners[-1].version)
+async def _store_copy(cell: Connection, partners: Sequence[_Partner], shares: Sequence[_Share]) -> None:
+    await _upsert_partners(cell, partners=partners, shares=shares)
+    await _set_copied_version(cell, version=partners[-1].version)
 
 
 async def account_is_there(home: Connection, account_id: UUID, *, seal: Seal) -> bool:

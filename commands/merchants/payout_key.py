@@ -19,10 +19,10 @@ ASKED: Final = "payout_key.asked"
 CONFIRMED: Final = "payout_key.confirmed"
 CANCELLED: Final = "payout_key.cancelled"
 
-_lock = sql.maybe("payout.lock", PayoutKey)
-_latest = sql.maybe("payout.latest", PayoutChange)
-_add = sql.run("payout.add")
-_store = sql.run("payout.store")
+_lock_key = sql.maybe("payout.lock", PayoutKey)
+_find_latest = sql.maybe("payout.latest", PayoutChange)
+_add_change = sql.run("payout.add")
+_store_change = sql.run("payout.store")
 
 
 async def ask_payout_key(
@@ -30,10 +30,10 @@ async def ask_payout_key(
 ) -> PayoutChange:
     """Request a change of the payout key. Refused(VALIDATION_ERROR) as domain/merchants/payout.py says;
     Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
-    before = required(await _lock(conn, account_id=account_id, now=now), Code.WALLET_ACCOUNT_NOT_FOUND)
+    current = required(await _lock_key(conn, account_id=account_id, now=now), Code.WALLET_ACCOUNT_NOT_FOUND)
     waiting = await payout_change_of(conn, account_id, now=now)
-    change = ask(before, waiting, to, change_id=new_id(), account_id=account_id, by=by, by_staff=by_staff, now=now)
-    await _add(
+    change = ask(current, waiting, to, change_id=new_id(), account_id=account_id, by=by, by_staff=by_staff, now=now)
+    await _add_change(
         conn,
         change_id=change.change_id,
         account_id=account_id,
@@ -51,23 +51,23 @@ async def confirm_payout_key(
     conn: Connection, account_id: UUID, change_id: UUID, *, by: str, now: datetime
 ) -> PayoutChange:
     """Confirm a change that staff requested, which begins its waiting day; refused as `ask_payout_key`."""
-    return await _change(conn, account_id, change_id, lambda waiting: confirm(waiting, by=by, now=now), now=now)
+    return await _decide_change(conn, account_id, change_id, lambda waiting: confirm(waiting, by=by, now=now), now=now)
 
 
 async def cancel_payout_key(
     conn: Connection, account_id: UUID, change_id: UUID, *, by: str, now: datetime
 ) -> PayoutChange:
     """Cancel the waiting change; the key in force stays. Refused as `ask_payout_key`."""
-    return await _change(conn, account_id, change_id, lambda waiting: cancel(waiting, by=by, now=now), now=now)
+    return await _decide_change(conn, account_id, change_id, lambda waiting: cancel(waiting, by=by, now=now), now=now)
 
 
 async def payout_change_of(conn: Connection, account_id: UUID, *, now: datetime) -> PayoutChange | None:
     """Returns the change that waits, if there is one."""
-    found = await _latest(conn, account_id=account_id)
-    return found if found is not None and found.waits(now) else None
+    change = await _find_latest(conn, account_id=account_id)
+    return change if change is not None and change.waits(now) else None
 
 
-async def _change(
+async def _decide_change(
     conn: Connection,
     account_id: UUID,
     change_id: UUID,
@@ -75,12 +75,12 @@ async def _change(
     *,
     now: datetime,
 ) -> PayoutChange:
-    required(await _lock(conn, account_id=account_id, now=now), Code.WALLET_ACCOUNT_NOT_FOUND)
+    required(await _lock_key(conn, account_id=account_id, now=now), Code.WALLET_ACCOUNT_NOT_FOUND)
     waiting = await payout_change_of(conn, account_id, now=now)
     if waiting is None or waiting.change_id != change_id:
         raise Refused(Code.VALIDATION_ERROR, fields={"change": "does not wait any more"})
     changed = decide(waiting)
-    await _store(
+    await _store_change(
         conn,
         change_id=change_id,
         confirmed_by=changed.confirmed_by,

@@ -21,9 +21,9 @@ ACTION: Final = "merchant.pix_key_changed"
 ALL: Final = "platform.pix_key_set"
 
 
-_lock = sql.maybe("account.lock_pix_key", str)
-_set = sql.run("account.set_pix_key")
-_set_platform = sql.run("account.set_receiving_key")
+_lock_key = sql.maybe("account.lock_pix_key", str)
+_set_key = sql.run("account.set_pix_key")
+_set_platform_key = sql.run("account.set_receiving_key")
 
 
 async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: Origin, *, now: datetime) -> None:
@@ -34,13 +34,13 @@ async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: 
     (domain/refund.py), and a CPF or CNPJ has right check digits. Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown
     account.
     """
-    _check(pix_key)
-    stored = await _lock(conn, account_id=account_id)
+    _check_key(pix_key)
+    stored = await _lock_key(conn, account_id=account_id)
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
     if stored == pix_key:
         return
-    await _set(conn, account_id=account_id, pix_key=pix_key)
+    await _set_key(conn, account_id=account_id, pix_key=pix_key)
     facts = {"pix_key": masked_key(pix_key)}
     if is_pix_key(stored):
         facts["pix_key_before"] = masked_key(stored)
@@ -50,12 +50,12 @@ async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: 
 
 async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: datetime) -> None:
     """Set the receiving key of every account without a key of its own (`set_pix_key`); refused as `set_pix_key`."""
-    _check(pix_key)
-    await _set_platform(conn, pix_key=pix_key, now=now)
+    _check_key(pix_key)
+    await _set_platform_key(conn, pix_key=pix_key, now=now)
     origin = Origin(by, "terminal", "cli")
     await tell_platform(conn, PLATFORM, ALL, {"pix_key": masked_key(pix_key)}, origin, now=now)
 
 
-def _check(pix_key: str) -> None:
+def _check_key(pix_key: str) -> None:
     if fault := pix_key_fault(pix_key):
         raise Refused(Code.VALIDATION_ERROR, fields={"pix_key": fault})

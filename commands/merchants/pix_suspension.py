@@ -5,7 +5,7 @@ from datetime import datetime
 import sql
 from sql import Connection
 
-_find = sql.one("account.pix_suspended", bool)
+_is_suspended = sql.one("account.pix_suspended", bool)
 _suspend = sql.run("account.suspend_pix")
 _resume = sql.run("account.resume_pix")
 
@@ -23,4 +23,4 @@ async def resume_pix(conn: Connection, *, now: datetime) -> None:
 async def pix_suspended(conn: Connection) -> bool:
     """Whether the issuing is suspended, to explain a refusal; a creation's own statement reads the row in the snapshot
     in which it writes."""
-    return await _find(conn)
+    return await _is_suspended(conn)

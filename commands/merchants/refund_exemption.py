@@ -18,23 +18,23 @@ from sql import Connection
 FREED: Final = "merchant.refunds_freed"
 BOUND: Final = "merchant.refunds_bound"
 
-_set = sql.maybe("account.set_refunds_to_others", UUID)
+_set_reason = sql.maybe("account.set_refunds_to_others", UUID)
 
 
 async def free_refunds(conn: Connection, account_id: UUID, reason: str, origin: Origin, *, now: datetime) -> None:
     """Exempt the refunds that are requested from now on. Refused(VALIDATION_ERROR) with fields.reason for an invalid
     reason, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
     reason = read_reason(reason)
-    await _store(conn, account_id, reason)
+    await _store_exemption(conn, account_id, reason)
     await tell_account(conn, account_id, FREED, {"reason": reason}, origin, now=now)
 
 
 async def bind_refunds(conn: Connection, account_id: UUID, origin: Origin, *, now: datetime) -> None:
     """End the exemption: refunds go to the payer again. Refused as `free_refunds`."""
-    await _store(conn, account_id, None)
+    await _store_exemption(conn, account_id, None)
     await tell_account(conn, account_id, BOUND, {}, origin, now=now)
 
 
-async def _store(conn: Connection, account_id: UUID, reason: str | None) -> None:
-    if await _set(conn, account_id=account_id, reason=reason) is None:
+async def _store_exemption(conn: Connection, account_id: UUID, reason: str | None) -> None:
+    if await _set_reason(conn, account_id=account_id, reason=reason) is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)

@@ -67,33 +67,33 @@ _correct = sql.maybe("account.correct", UUID)
 
 
 async def register_merchant(
-    conn: Connection, given: MerchantRegistration, *, account_id: UUID, letters: bool, now: datetime, seal: Seal
+    conn: Connection, registration: MerchantRegistration, *, account_id: UUID, letters: bool, now: datetime, seal: Seal
 ) -> Registered:
     """Register one account, pending and without credentials; a link is mailed to its owner.
 
     `letters`: whether a CNPJ with letters is accepted. Refused(VALIDATION_ERROR) with every invalid field: name,
     document, payout_key, email (also one that signs in already), and those of the address.
     """
-    check_registration(given, letters=letters)
+    check_registration(registration, letters=letters)
     await insert_account(
         conn,
         account_id=account_id,
-        name=given.name,
-        document=given.document,
-        city=given.address.city,
-        address=msgspec.json.encode(given.address),
+        name=registration.name,
+        document=registration.document,
+        city=registration.address.city,
+        address=msgspec.json.encode(registration.address),
         kyc="pending",
-        pix_key=given.payout_key,
+        pix_key=registration.payout_key,
         created_at=now,
     )
-    integrator = await create_integrator(conn, name=given.name, account_id=account_id, now=now)
-    await add_person(conn, account_id, given.email, "owner", None, now=now)
-    await ask_for_link(conn, given.email, now=now, seal=seal)
+    integrator = await create_integrator(conn, name=registration.name, account_id=account_id, now=now)
+    await add_person(conn, account_id, registration.email, "owner", None, now=now)
+    await ask_for_link(conn, registration.email, now=now, seal=seal)
     return Registered(
-        name=given.name,
+        name=registration.name,
         account_id=account_id,
         kyc="pending",
-        email=given.email,
+        email=registration.email,
         integrador_code=integrator.integrador_code,
     )
 
@@ -126,9 +126,12 @@ async def set_address(conn: Connection, account_id: UUID, address: Address) -> N
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
 
 
-def check_registration(given: MerchantRegistration, *, letters: bool) -> None:
-    wrong = {**_company_faults(given.name, given.document, letters=letters), **address_faults(given.address)}
-    if fault := pix_key_fault(given.payout_key):
+def check_registration(registration: MerchantRegistration, *, letters: bool) -> None:
+    wrong = {
+        **_company_faults(registration.name, registration.document, letters=letters),
+        **address_faults(registration.address),
+    }
+    if fault := pix_key_fault(registration.payout_key):
         wrong["payout_key"] = fault
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
@@ -157,7 +160,7 @@ def _company_faults(name: str, document: str, *, letters: bool) -> dict[str, str
     except Refused as refused:
         wrong.update(refused.fields or {})
     # A BR Code is ASCII, so a name in another script would be empty there.
-    if not _is_printable(name, 100) or not re.search("[A-Za-z]", _folded(name)):
+    if not _is_printable(name, 100) or not re.search("[A-Za-z]", _ascii_fold(name)):
         wrong["name"] = "must be 1 to 100 characters that boletos print, with a Latin letter among them"
     if len(document) != 14 or not well_formed(document, letters=letters) or not check_digits_hold(document):
         wrong["document"] = "must be a CNPJ, 14 characters without punctuation, with right check digits"
@@ -173,5 +176,5 @@ def _is_printable(text: str, length_max: int) -> bool:
     return len(text.strip()) > 0 and len(text) <= length_max and text.isprintable()
 
 
-def _folded(text: str) -> str:
+def _ascii_fold(text: str) -> str:
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

@@ -15,9 +15,9 @@ from sql import Connection
 
 NOTE_MAX: Final = 2_000
 
-_check = sql.run("registration_review.check")
-_uncheck = sql.run("registration_review.uncheck")
-_note = sql.run("registration_review.note")
+_check_item = sql.run("registration_review.check")
+_uncheck_item = sql.run("registration_review.uncheck")
+_add_note = sql.run("registration_review.note")
 
 
 async def check_item(
@@ -25,11 +25,11 @@ async def check_item(
 ) -> None:
     """Mark an item as checked. `seen` is the fingerprint of the value on the page, so a value that is corrected later
     counts as unchecked."""
-    await _check(conn, account_id=account_id, item=item.value, seen=seen, by=by, now=now)
+    await _check_item(conn, account_id=account_id, item=item.value, seen=seen, by=by, now=now)
 
 
 async def uncheck_item(conn: Connection, account_id: UUID, item: ReviewItem) -> None:
-    await _uncheck(conn, account_id=account_id, item=item.value)
+    await _uncheck_item(conn, account_id=account_id, item=item.value)
 
 
 async def write_note(conn: Connection, account_id: UUID, text: str, *, note_id: UUID, by: str, now: datetime) -> None:
@@ -38,4 +38,4 @@ async def write_note(conn: Connection, account_id: UUID, text: str, *, note_id: 
     text = text.strip().replace("\r\n", "\n")
     if not 0 < len(text) <= NOTE_MAX or not text.replace("\n", "").isprintable():
         raise Refused(Code.VALIDATION_ERROR, fields={"note": f"must be 1 to {NOTE_MAX} characters"})
-    await _note(conn, note_id=note_id, account_id=account_id, text=text, by=by, now=now)
+    await _add_note(conn, note_id=note_id, account_id=account_id, text=text, by=by, now=now)

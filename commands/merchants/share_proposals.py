@@ -17,10 +17,10 @@ PROPOSED: Final = "integrator.share_proposed"
 CONFIRMED: Final = "integrator.share_confirmed"
 WITHDRAWN: Final = "integrator.share_withdrawn"
 
-_add = sql.run("integrator.propose")
-_hold = sql.maybe("integrator.hold_proposal", ShareProposal)
-_decide = sql.run("integrator.decide_proposal")
-_open = sql.many("integrator.open_proposals", ShareProposal)
+_add_proposal = sql.run("integrator.propose")
+_lock_proposal = sql.maybe("integrator.hold_proposal", ShareProposal)
+_close_proposal = sql.run("integrator.decide_proposal")
+_find_open = sql.many("integrator.open_proposals", ShareProposal)
 
 
 async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str, now: datetime) -> None:
@@ -28,30 +28,30 @@ async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str,
     Refused(VALIDATION_ERROR) for an invalid share."""
     check_share(share_bps)
     required(await find_integrator(conn, integrador_code=code), Code.INTEGRADOR_CODE_INVALID)
-    await _add(conn, proposal_id=new_id(), integrador_code=code, share_bps=share_bps, by=by, now=now)
+    await _add_proposal(conn, proposal_id=new_id(), integrador_code=code, share_bps=share_bps, by=by, now=now)
 
 
 async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> Integrator:
     """Put the proposed share in force for charges issued from `now` on. Refused(VALIDATION_ERROR) as
     domain/merchants/partners.py says."""
     await one_at_a_time(conn)
-    held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
-    proposal = check_confirmable(held, by=by)
+    locked = await _lock_proposal(conn, proposal_id=proposal_id, integrador_code=code)
+    proposal = check_confirmable(locked, by=by)
     changed = await set_integrator(conn, code, share_bps=proposal.share_bps, now=now)
-    await _decide(conn, proposal_id=proposal_id, state="confirmed", by=by, now=now)
+    await _close_proposal(conn, proposal_id=proposal_id, state="confirmed", by=by, now=now)
     return changed
 
 
 async def withdraw_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> None:
     """Withdraw a proposal, which any member of staff may do. Refused(VALIDATION_ERROR) with the field `proposal` when
     it is not open."""
-    held = await _hold(conn, proposal_id=proposal_id, integrador_code=code)
-    if held is None or held.state != "open":
+    proposal = await _lock_proposal(conn, proposal_id=proposal_id, integrador_code=code)
+    if proposal is None or proposal.state != "open":
         raise Refused(Code.VALIDATION_ERROR, fields={"proposal": "does not wait any more"})
-    await _decide(conn, proposal_id=proposal_id, state="withdrawn", by=by, now=now)
+    await _close_proposal(conn, proposal_id=proposal_id, state="withdrawn", by=by, now=now)
 
 
 async def open_proposals(conn: Connection, codes: Sequence[str]) -> dict[str, ShareProposal]:
     """Returns the open proposals of these partners, by code."""
-    found = await _open(conn, codes=list(codes)) if codes else []
-    return {each.integrador_code: each for each in found}
+    proposals = await _find_open(conn, codes=list(codes)) if codes else []
+    return {each.integrador_code: each for each in proposals}

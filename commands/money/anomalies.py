@@ -27,6 +27,6 @@ async def resolve_anomaly(
     """
     if not 0 < len(note) <= NOTE_MAX or not note.isprintable():
         raise Refused(Code.VALIDATION_ERROR, fields={"note": f"1 to {NOTE_MAX} characters"})
-    given = {"account_id": owner.account_id, "test": owner.test, "payment_id": payment_id}
-    if await _resolve(conn, **given, note=note, by=by, now=now) is None:
+    key = {"account_id": owner.account_id, "test": owner.test, "payment_id": payment_id}
+    if await _resolve(conn, **key, note=note, by=by, now=now) is None:
         raise Refused(Code.CHARGE_NOT_FOUND)

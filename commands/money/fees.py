@@ -28,8 +28,8 @@ SET: Final = "merchant.fees_set"
 """The action in both audit logs, and the kind of the mail to the owners."""
 DEFAULT: Final = "padrão da plataforma"
 
-_find = sql.maybe("account.fees", bytes)
-_set = sql.maybe("account.set_fees", UUID)
+_find_fees = sql.maybe("account.fees", bytes)
+_set_fees = sql.maybe("account.set_fees", UUID)
 
 
 def fee_beside(posting: Posting, cents: int) -> list[Posting]:
@@ -37,22 +37,22 @@ def fee_beside(posting: Posting, cents: int) -> list[Posting]:
     The fee is debited (and covered) where the withdrawal is debited, and given back where the withdrawal is."""
     if posting.entry is None or not cents:
         return []
-    charged = posting.entry.amount_cents < 0
+    is_debit = posting.entry.amount_cents < 0
     payload = {name: value for name, value in posting.payload.items() if name == "external_id"}
     fee = replace(
         posting,
-        kind=FEE_CHARGED if charged else FEE_GIVEN_BACK,
+        kind=FEE_CHARGED if is_debit else FEE_GIVEN_BACK,
         payload={"fee": {"cents": cents}, **payload},
         event=None,
-        entry=replace(posting.entry, type="fee", amount_cents=-cents if charged else cents),
+        entry=replace(posting.entry, type="fee", amount_cents=-cents if is_debit else cents),
     )
     return [fee]
 
 
 async def own_terms(conn: Connection, account_id: UUID) -> FeeTerms | None:
     """Returns the account's own fee terms; None for an account with the platform's default terms."""
-    found = await _find(conn, account_id=account_id)
-    return None if found is None else read_fees(found)
+    fees = await _find_fees(conn, account_id=account_id)
+    return None if fees is None else read_fees(fees)
 
 
 async def set_fees(
@@ -73,7 +73,7 @@ async def set_fees(
     """
     if wrong := {**({} if terms is None else fee_faults(terms)), **reason_faults(reason)}:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    stored = await _set(conn, account_id=account_id, fees=None if terms is None else msgspec.json.encode(terms))
+    stored = await _set_fees(conn, account_id=account_id, fees=None if terms is None else msgspec.json.encode(terms))
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
     facts = fee_facts(terms, reason)
@@ -83,8 +83,8 @@ async def set_fees(
 
 def fee_facts(terms: FeeTerms | None, reason: str) -> dict[str, str]:
     """Returns the facts of a change for the audit logs and the mail."""
-    told = {"fees": DEFAULT} if terms is None else told_fees(terms)
-    return {**told, "reason": on_one_line(reason)[:REASON_MAX]}
+    texts = {"fees": DEFAULT} if terms is None else told_fees(terms)
+    return {**texts, "reason": on_one_line(reason)[:REASON_MAX]}
 
 
 def told_fees(terms: FeeTerms) -> dict[str, str]:

@@ -57,7 +57,7 @@ class RefundedShare(NamedTuple):
     refunded_cents: int
 
 
-class _Due(Struct, frozen=True, gc=False):
+class _DueShare(Struct, frozen=True, gc=False):
     share_id: UUID
     account_id: UUID
     test: bool
@@ -70,12 +70,12 @@ class _Due(Struct, frozen=True, gc=False):
     share_cents: int
 
 
-class _Claimed(_Due, frozen=True, gc=False):
+class _ClaimedShare(_DueShare, frozen=True, gc=False):
     ahead_s: int
     """By how much the partner's sandbox is ahead of real time; 0 in production."""
 
 
-class SentShare(_Due, frozen=True, gc=False):
+class SentShare(_DueShare, frozen=True, gc=False):
     """A share to be sent to the partner's cell; `account_id` is the merchant's, in the sending cell. Cents."""
 
     earned_at: datetime
@@ -84,12 +84,12 @@ class SentShare(_Due, frozen=True, gc=False):
 _accrue = sql.run("partner_share.accrue")
 _take_back = sql.run("partner_share.take_back")
 take_partners = sql.many("partner_share.take_partners", UUID)
-claim = sql.many("partner_share.claim", _Claimed)
+claim = sql.many("partner_share.claim", _ClaimedShare)
 mark_posted = sql.run("partner_share.posted")
 any_away = sql.one("partner_share.any_away", bool)
 find_away = sql.many("partner_share.away", SentShare)
-_receive = sql.run("partner_share.receive")
-_received = sql.many("partner_share.received", UUID)
+_store_received = sql.run("partner_share.receive")
+_find_received = sql.many("partner_share.received", UUID)
 mark_sent = sql.run("partner_share.sent")
 
 
@@ -120,42 +120,42 @@ async def post_shares(conn: Connection, mode: Mode, *, held: timedelta, now: dat
     partners = await take_partners(conn, test=mode.test, earned_until=earned_until, window=_WINDOW, limit=_PARTNERS_MAX)
     if not partners:
         return 0
-    dues = await claim(conn, partner_ids=partners, test=mode.test, earned_until=earned_until, limit=SHARES_MAX)
-    if not dues:
+    shares = await claim(conn, partner_ids=partners, test=mode.test, earned_until=earned_until, limit=SHARES_MAX)
+    if not shares:
         return 0
     postings = [
         Posting(
-            owner=Owner.of(due.partner_id, due.test),
+            owner=Owner.of(share.partner_id, share.test),
             version=_VERSION,
             kind=POSTED,
-            at=on_clock(now, due.ahead_s),
+            at=on_clock(now, share.ahead_s),
             actor="platform",
             payload={
                 "share": {
-                    "account_id": due.account_id,
-                    "integrador_code": due.integrador_code,
-                    "amount_cents": due.amount_cents,
-                    "share_bps": due.share_bps,
-                    "share_cents": due.share_cents,
+                    "account_id": share.account_id,
+                    "integrador_code": share.integrador_code,
+                    "amount_cents": share.amount_cents,
+                    "share_bps": share.share_bps,
+                    "share_cents": share.share_cents,
                 }
             },
             entry=Entry(
                 type="partner_share",
-                amount_cents=due.share_cents,
-                payment_id=due.payment_id,
-                refund_id=due.refund_id,
+                amount_cents=share.share_cents,
+                payment_id=share.payment_id,
+                refund_id=share.refund_id,
             ),
         )
-        for due in dues
+        for share in shares
     ]
     await post(conn, postings, now=now)
-    await mark_posted(conn, dues=dues, now=now)
-    return len(dues)
+    await mark_posted(conn, dues=shares, now=now)
+    return len(shares)
 
 
 async def receive_shares(conn: Connection, shares: Sequence[SentShare], *, sender: int, cell: int) -> list[UUID]:
     """Store in `cell`, whose database `conn` is connected to, the shares that cell `sender` has for its partners, in
     the order in which the money moved; returns the share_ids that are stored now. Nothing is stored for a partner who
     is not in this cell, or when the database belongs to another cell."""
-    await _receive(conn, shares=shares, sender=sender, cell=cell)
-    return await _received(conn, shares=shares, sender=sender)
+    await _store_received(conn, shares=shares, sender=sender, cell=cell)
+    return await _find_received(conn, shares=shares, sender=sender)

@@ -33,7 +33,7 @@ class ProgramPayout(Struct, frozen=True, gc=False):
     client_id: str
 
 
-class _Due(Struct, frozen=True, gc=False):
+class _DuePayouts(Struct, frozen=True, gc=False):
     account_id: UUID
     kind: str
     payouts: int
@@ -42,20 +42,20 @@ class _Due(Struct, frozen=True, gc=False):
     client_id: str
 
 
-_note = sql.run("program_payout.note")
-_take = sql.many("program_payout.take", _Due)
+_note_payouts = sql.run("program_payout.note")
+_take_due = sql.many("program_payout.take", _DuePayouts)
 
 
 async def note_payouts(conn: Connection, kind: str, paid: Sequence[ProgramPayout], *, now: datetime) -> None:
     """Note payouts of the kind REFUND or WITHDRAWAL. Call it with the accounts' clocks locked, so that two batches
     never deadlock."""
     if paid:
-        await _note(conn, kind=kind, paid=paid, now=now)
+        await _note_payouts(conn, kind=kind, paid=paid, now=now)
 
 
 async def tell_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Write the mails that are due; returns how many."""
-    due = await _take(conn, now=now, again_at=now + EVERY, limit=TOLD_MAX)
+    due = await _take_due(conn, now=now, again_at=now + EVERY, limit=TOLD_MAX)
     for each in due:
         facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": f"credencial {each.client_id}"}
         if each.payouts > 1:

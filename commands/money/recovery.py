@@ -54,7 +54,7 @@ class DifferencesLeft(Exception):
 recovery_state = sql.one("recovery.state", RecoveryState)
 _begin = sql.maybe("recovery.begin", int)
 _raise_numbers = sql.one("recovery.raise_numbers", int)
-_compared = sql.maybe("recovery.compared", str)
+_note_comparison = sql.maybe("recovery.compared", str)
 _release = sql.maybe("recovery.release", str)
 
 
@@ -62,18 +62,18 @@ async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by
     """Hold transfers from now on, and raise the sequence of control numbers by `numbers`, rounded up to whole blocks so
     that blocks keep their boundaries. Runs as the owner of the tables. False when the recovery was begun before: the
     numbers are raised once."""
-    further = -(-numbers // BLOCK) * BLOCK
-    to = await _begin(conn, restored_to=restored_to, now=now, by=by, numbers=further)
-    if to is not None:
-        await _raise_numbers(conn, to=to)
-    return to is not None
+    skipped = -(-numbers // BLOCK) * BLOCK
+    raised_to = await _begin(conn, restored_to=restored_to, now=now, by=by, numbers=skipped)
+    if raised_to is not None:
+        await _raise_numbers(conn, to=raised_to)
+    return raised_to is not None
 
 
 async def note_comparison(
     conn: Connection, restored_to: str, *, since: datetime, booked: int, differences: int, by: str, now: datetime
 ) -> None:
     """Record, as the owner of the tables, a comparison with the banks' lists. Raises NotBegun."""
-    noted = await _compared(
+    noted = await _note_comparison(
         conn, restored_to=restored_to, since=since, booked=booked, differences=differences, by=by, now=now
     )
     if noted is None:

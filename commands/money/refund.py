@@ -82,7 +82,7 @@ class TransferDestination(Struct, frozen=True, gc=False):
         return NamedDestination(seal.seal(_encode(self), DESTINATION, refund_id), seal.blind(self.document))
 
 
-class _Held(Struct, frozen=True, gc=False):
+class _HeldRefund(Struct, frozen=True, gc=False):
     account_id: UUID
     refund_id: UUID
     charge_id: UUID
@@ -105,17 +105,17 @@ class _Funds:
         self._by_id = {(fund.charge_id, fund.payment_id): fund for fund in funds}
         self._settling = {fund.charge_id: fund.payment_id for fund in funds if fund.settles}
 
-    def of(self, charge_id: UUID, payment_id: UUID | None) -> RefundablePayment | None:
+    def find(self, charge_id: UUID, payment_id: UUID | None) -> RefundablePayment | None:
         """Returns the named payment, or the one that settled the charge."""
         wanted = payment_id or self._settling.get(charge_id)
         return None if wanted is None else self._by_id.get((charge_id, wanted))
 
-    def put(self, fund: RefundablePayment) -> None:
+    def update(self, fund: RefundablePayment) -> None:
         self._by_id[fund.charge_id, fund.payment_id] = fund
 
 
 async def begin_refunds(
-    conn: Connection, asked: Sequence[NewRefund], *, now: datetime, transfers_cents_max: int
+    conn: Connection, requests: Sequence[NewRefund], *, now: datetime, transfers_cents_max: int
 ) -> list[RefundProjection | Refused | None]:
     """Begin each refund and write the order to carry it out, or hold it for staff (commands/money/held_refunds.py).
 
@@ -125,83 +125,85 @@ async def begin_refunds(
     Raises Refused(INSUFFICIENT_BALANCE) when a balance does not cover all of them: the caller must roll back the
     transaction and try each request again alone.
     """
-    assert len(asked) <= REFUNDS_MAX
-    mine = await _take_keys(conn, asked, now=now)
-    if not mine:
-        return [None] * len(asked)
-    named_to = [each for each in mine if each.destination is not None]
+    assert len(requests) <= REFUNDS_MAX
+    admitted = await _take_keys(conn, requests, now=now)
+    if not admitted:
+        return [None] * len(requests)
+    by_transfer = [each for each in admitted if each.destination is not None]
     transfers = TransferLedger(cents_max=transfers_cents_max)
-    await transfers.hold(conn, [each.owner.account_id for each in named_to if not each.owner.test], now=now)
-    charge_ids = sorted({each.charge_id for each in mine})
+    await transfers.hold(conn, [each.owner.account_id for each in by_transfer if not each.owner.test], now=now)
+    charge_ids = sorted({each.charge_id for each in admitted})
     await lock_charges(conn, charge_ids=charge_ids)
-    named = [each.payment_id for each in mine if each.payment_id is not None]
-    funds = _Funds(await find_funds(conn, charge_ids=charge_ids, payment_ids=named))
-    await transfers.read_payers(conn, [each.charge_id for each in named_to])
+    payment_ids = [each.payment_id for each in admitted if each.payment_id is not None]
+    funds = _Funds(await find_funds(conn, charge_ids=charge_ids, payment_ids=payment_ids))
+    await transfers.read_payers(conn, [each.charge_id for each in by_transfer])
     begun: dict[UUID, RefundProjection] = {}
-    held: list[_Held] = []
+    held: list[_HeldRefund] = []
     charge_commands = [
         ChargeCommand(
             charge_id=each.charge_id,
             owner=each.owner,
-            decide=_beginning(each, funds, transfers, begun, held),
+            decide=_beginning_decision(each, funds, transfers, begun, held),
             actor=each.actor,
             request_id=each.request_id,
         )
-        for each in mine
+        for each in admitted
     ]
     refused: dict[UUID, Refused] = {}
     outcomes = await change_charges(conn, charge_commands, now=now)
-    for each, outcome in zip(mine, outcomes, strict=True):
+    for each, outcome in zip(admitted, outcomes, strict=True):
         if isinstance(outcome, Refused):
             refused[each.refund_id] = outcome
     if held:
         await add_held(conn, held=held, requests=[_encode(each.request) for each in held], now=now)
     if refused:
-        await give_keys_back(conn, refused=[each for each in mine if each.refund_id in refused])
-    return [begun.get(each.refund_id) or refused.get(each.refund_id) for each in asked]
+        await give_keys_back(conn, refused=[each for each in admitted if each.refund_id in refused])
+    return [begun.get(each.refund_id) or refused.get(each.refund_id) for each in requests]
 
 
-async def _take_keys(conn: Connection, asked: Sequence[NewRefund], *, now: datetime) -> list[NewRefund]:
+async def _take_keys(conn: Connection, requests: Sequence[NewRefund], *, now: datetime) -> list[NewRefund]:
     """Returns the requests that have taken their idempotency key. A request with the same key in another transaction is
     waited for here, before anything else is locked."""
-    taken = set(await take_keys(conn, asked=asked, now=now))
-    return [each for each in asked if each.refund_id in taken]
+    taken_ids = set(await take_keys(conn, asked=requests, now=now))
+    return [each for each in requests if each.refund_id in taken_ids]
 
 
-def _beginning(
-    asked: NewRefund,
+def _beginning_decision(
+    request: NewRefund,
     funds: _Funds,
     transfers: TransferLedger,
     begun: dict[UUID, RefundProjection],
-    held: list[_Held],
+    held: list[_HeldRefund],
 ) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         beginning = begin(
             charge,
-            funds.of(charge.charge_id, asked.payment_id),
+            funds.find(charge.charge_id, request.payment_id),
             RefundRequest(
-                amount_cents=asked.amount_cents,
-                payment_id=asked.payment_id,
-                destination_hash=None if asked.destination is None else asked.destination.document_hash,
+                amount_cents=request.amount_cents,
+                payment_id=request.payment_id,
+                destination_hash=None if request.destination is None else request.destination.document_hash,
             ),
             transfers.terms(charge),
-            refund_id=asked.refund_id,
+            refund_id=request.refund_id,
             now=now,
         )
         refund, fund = beginning.refund, beginning.fund
-        funds.put(fund)
+        funds.update(fund)
         transfers.count(refund)
-        doc = _doc(asked, charge, beginning, now=now)
-        begun[asked.refund_id] = project_refund(
+        doc = _refund_doc(request, charge, beginning, now=now)
+        begun[request.refund_id] = project_refund(
             doc,
             refunded_total_cents=fund.refunded_cents + fund.refunding_cents,
             remaining_cents=fund.remaining_cents,
         )
-        order = _order(asked, refund, fund, beginning.way)
+        order = _refund_order(request, refund, fund, beginning.way)
         if beginning.hold is not None:
             assert isinstance(order, RefundTransfer)
             held.append(
-                _Held(refund.account_id, refund.refund_id, refund.charge_id, refund.amount_cents, beginning.hold, order)
+                _HeldRefund(
+                    refund.account_id, refund.refund_id, refund.charge_id, refund.amount_cents, beginning.hold, order
+                )
             )
         return [
             ChargeChange(
@@ -223,7 +225,7 @@ def _beginning(
     return decide
 
 
-def _doc(asked: NewRefund, charge: Charge, beginning: BegunRefund, *, now: datetime) -> RefundDoc:
+def _refund_doc(request: NewRefund, charge: Charge, beginning: BegunRefund, *, now: datetime) -> RefundDoc:
     refund, fund = beginning.refund, beginning.fund
     return RefundDoc(
         refund_id=str(refund.refund_id),
@@ -234,16 +236,16 @@ def _doc(asked: NewRefund, charge: Charge, beginning: BegunRefund, *, now: datet
         status=refund.status,
         way=beginning.way,
         held=beginning.hold is not None,
-        reason=asked.reason,
-        description=asked.description,
-        external_id=asked.external_id,
+        reason=request.reason,
+        description=request.description,
+        external_id=request.external_id,
         end_to_end_id=fund.end_to_end_id if beginning.way is RefundMethod.RETURN else None,
         created_at=iso(now),
     )
 
 
-def _order(
-    asked: NewRefund, refund: Refund, fund: RefundablePayment, way: RefundMethod
+def _refund_order(
+    request: NewRefund, refund: Refund, fund: RefundablePayment, way: RefundMethod
 ) -> RefundReturn | RefundTransfer:
     if way is RefundMethod.RETURN:
         assert fund.end_to_end_id is not None
@@ -251,14 +253,14 @@ def _order(
             refund_id=refund.refund_id,
             amount_cents=refund.amount_cents,
             end_to_end_id=fund.end_to_end_id,
-            description=asked.description,
-            scenario=asked.scenario,
+            description=request.description,
+            scenario=request.scenario,
         )
-    assert asked.destination is not None
+    assert request.destination is not None
     return RefundTransfer(
         refund_id=refund.refund_id,
         amount_cents=refund.amount_cents,
-        destination_sealed=b64encode(asked.destination.sealed).decode(),
-        description=asked.description,
-        scenario=asked.scenario,
+        destination_sealed=b64encode(request.destination.sealed).decode(),
+        description=request.description,
+        scenario=request.scenario,
     )

@@ -48,7 +48,7 @@ class Ending(Struct, frozen=True, gc=False, kw_only=True):
     """That of the API request for the refund."""
 
 
-class _Standing(Struct, frozen=True, gc=False):
+class _RefundRow(Struct, frozen=True, gc=False):
     account_id: UUID
     refund_id: UUID
     test: bool
@@ -67,7 +67,7 @@ class _Standing(Struct, frozen=True, gc=False):
     outstanding_cents: int
 
 
-find_standing = sql.many("refund.standing", _Standing)
+find_standing = sql.many("refund.standing", _RefundRow)
 
 
 async def end_refunds(
@@ -80,7 +80,11 @@ async def end_refunds(
     books = _Books(rows)
     charge_commands = [
         ChargeCommand(
-            charge_id=each.charge_id, owner=None, decide=_ending(each, books), actor=actor, request_id=each.request_id
+            charge_id=each.charge_id,
+            owner=None,
+            decide=_ending_decision(each, books),
+            actor=actor,
+            request_id=each.request_id,
         )
         for each in endings
     ]
@@ -90,7 +94,7 @@ async def end_refunds(
 class _Books:
     """The refunds and payments of one batch, updated by each ending so that the next is decided on the result."""
 
-    def __init__(self, rows: Sequence[_Standing]) -> None:
+    def __init__(self, rows: Sequence[_RefundRow]) -> None:
         self.refunds = {row.refund_id: msgspec.convert(row, Refund, from_attributes=True) for row in rows}
         self.docs = {row.refund_id: read_refund_doc(row.refund_doc) for row in rows}
         self.funds = {
@@ -111,20 +115,22 @@ class _Books:
         self.outstanding_cents = {row.charge_id: row.outstanding_cents for row in rows}
 
 
-def _ending(ending: Ending, books: _Books) -> Callable[[Charge, datetime], list[ChargeChange]]:
+def _ending_decision(ending: Ending, books: _Books) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
         refund = books.refunds.get(ending.refund_id)
         assert refund is not None, "orders are written with their refunds"
         if refund.status != RefundStatus.PENDING:
             return []
         if ending.failure is not None:
-            return _failed(charge, refund, ending, books, now=now)
-        return _succeeded(charge, refund, ending, books, now=now)
+            return _failure_changes(charge, refund, ending, books, now=now)
+        return _success_changes(charge, refund, ending, books, now=now)
 
     return decide
 
 
-def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
+def _success_changes(
+    charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime
+) -> list[ChargeChange]:
     outstanding_cents = books.outstanding_cents[charge.charge_id]
     charge, refunded, refund, fund = succeed(
         charge, refund, books.funds[refund.payment_id], outstanding_cents=outstanding_cents
@@ -136,7 +142,7 @@ def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *,
         # The charge's document shows the payment that settled it, without the payer, whose data can be erased while
         # the journal cannot.
         charge_fields["payment"] = fund_fields(fund)
-    changes = [_ended(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
+    changes = [_ended_change(charge, refund, fund, ending, books, now=now, charge_fields=charge_fields)]
     if refunded is not None:
         event_id = new_id()
         body = charge_refunded_body(refunded, event_id=event_id, refunded_at=now)
@@ -145,7 +151,9 @@ def _succeeded(charge: Charge, refund: Refund, ending: Ending, books: _Books, *,
     return changes
 
 
-def _failed(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime) -> list[ChargeChange]:
+def _failure_changes(
+    charge: Charge, refund: Refund, ending: Ending, books: _Books, *, now: datetime
+) -> list[ChargeChange]:
     refund, fund = fail(refund, books.funds[refund.payment_id])
     books.refunds[refund.refund_id], books.funds[fund.payment_id] = refund, fund
     credit = Entry(
@@ -154,10 +162,10 @@ def _failed(charge: Charge, refund: Refund, ending: Ending, books: _Books, *, no
         payment_id=refund.payment_id,
         refund_id=refund.refund_id,
     )
-    return [_ended(charge, refund, fund, ending, books, now=now, entry=credit)]
+    return [_ended_change(charge, refund, fund, ending, books, now=now, entry=credit)]
 
 
-def _ended(
+def _ended_change(
     charge: Charge,
     refund: Refund,
     fund: RefundablePayment,

@@ -55,7 +55,7 @@ class _Unbooked(Struct, frozen=True, gc=False):
     reversed_cents: int
 
 
-class _Booked(Struct, frozen=True, gc=False, kw_only=True):
+class _Reversal(Struct, frozen=True, gc=False, kw_only=True):
     account_id: UUID
     reversal_id: UUID
     payment_id: UUID
@@ -96,18 +96,18 @@ async def _book(
 ) -> int:
     assert len(returns) <= REVERSALS_MAX
     now = to_millisecond(now)
-    seen = await find()
-    if not seen:
+    candidates = await find()
+    if not candidates:
         return 0
-    held = {row.charge_id for row in seen}
-    await lock_charges(conn, charge_ids=sorted(held))
+    locked_ids = {row.charge_id for row in candidates}
+    await lock_charges(conn, charge_ids=sorted(locked_ids))
     # Look again under the locks: no other transaction can book them now.
-    rows = [row for row in await find() if row.charge_id in held]
-    booked = _booked(rows, {each.position: each for each in returns})
-    if not booked:
+    rows = [row for row in await find() if row.charge_id in locked_ids]
+    reversals = _reversals_to_book(rows, {each.position: each for each in returns})
+    if not reversals:
         return 0
-    await add_reversals(conn, booked=booked, now=now)
-    payments = list({each.payment_id: each for each in booked}.values())
+    await add_reversals(conn, booked=reversals, now=now)
+    payments = list({each.payment_id: each for each in reversals}.values())
     await store_reversed(
         conn,
         payment_ids=[each.payment_id for each in payments],
@@ -124,61 +124,66 @@ async def _book(
                 each.amount_cents,
                 each.refunded_cents + each.reversed_cents,
             )
-            for each in booked
+            for each in reversals
         ],
         now=now,
     )
     commands = [
-        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_reversing(each), actor=BANK) for each in booked
+        ChargeCommand(charge_id=each.charge_id, owner=None, decide=_reversal_decision(each), actor=BANK)
+        for each in reversals
     ]
     await change_charges(conn, commands, now=now)
-    return len(booked)
+    return len(reversals)
 
 
-def _booked(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]) -> list[_Booked]:
+def _reversals_to_book(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]) -> list[_Reversal]:
     """Returns the reversals to book, each with the running total of its payment: several may concern one payment."""
     reversed_cents: dict[UUID, int] = {}
-    booked = []
+    reversals = []
     for row in rows:
-        given = returns[row.position]
-        total = reversed_cents.get(row.payment_id, row.reversed_cents) + given.amount_cents
+        bank_return = returns[row.position]
+        total = reversed_cents.get(row.payment_id, row.reversed_cents) + bank_return.amount_cents
         if total > row.amount_cents:
             # Two returns of one boleto were matched with the same payment. The second one belongs to another payment,
             # which is found when the bank lists the return again.
             continue
         reversed_cents[row.payment_id] = total
-        booked.append(
-            _Booked(
+        reversals.append(
+            _Reversal(
                 account_id=row.account_id,
                 reversal_id=new_id(),
                 payment_id=row.payment_id,
                 charge_id=row.charge_id,
-                end_to_end_id=given.end_to_end_id,
-                bank_id=given.bank_id,
-                return_id=given.return_id,
-                amount_cents=given.amount_cents,
+                end_to_end_id=bank_return.end_to_end_id,
+                bank_id=bank_return.bank_id,
+                return_id=bank_return.return_id,
+                amount_cents=bank_return.amount_cents,
                 paid_at=row.paid_at,
                 refunded_cents=row.refunded_cents,
                 reversed_cents=total,
             )
         )
-    return booked
+    return reversals
 
 
-def _reversing(booked: _Booked) -> Callable[[Charge, datetime], list[ChargeChange]]:
+def _reversal_decision(reversal: _Reversal) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        fund = {
-            "payment_id": booked.payment_id,
-            "paid_at": iso(booked.paid_at),
-            "reversed_cents": booked.reversed_cents,
+        fund_fields = {
+            "payment_id": reversal.payment_id,
+            "paid_at": iso(reversal.paid_at),
+            "reversed_cents": reversal.reversed_cents,
         }
-        reversal = {
-            "reversal_id": booked.reversal_id,
-            "end_to_end_id": booked.end_to_end_id,
-            "bank_id": booked.bank_id,
-            "return_id": booked.return_id,
+        reversal_fields = {
+            "reversal_id": reversal.reversal_id,
+            "end_to_end_id": reversal.end_to_end_id,
+            "bank_id": reversal.bank_id,
+            "return_id": reversal.return_id,
         }
-        entry = Entry(type="adjustment", amount_cents=-booked.amount_cents, payment_id=booked.payment_id)
-        return [ChargeChange(charge=charge, kind=REVERSED, entry=entry, more={"fund": fund, "reversal": reversal})]
+        entry = Entry(type="adjustment", amount_cents=-reversal.amount_cents, payment_id=reversal.payment_id)
+        return [
+            ChargeChange(
+                charge=charge, kind=REVERSED, entry=entry, more={"fund": fund_fields, "reversal": reversal_fields}
+            )
+        ]
 
     return decide

@@ -59,7 +59,7 @@ class NotOpen(Exception):
     is changed."""
 
 
-class _Held(Struct, frozen=True):
+class _SuspendedRow(Struct, frozen=True):
     kind: str
     source: str
     reference: str | None
@@ -69,7 +69,7 @@ class _Held(Struct, frozen=True):
     state: str
 
 
-class _Returned(Struct, frozen=True, gc=False):
+class _ReturnedSum(Struct, frozen=True, gc=False):
     """The sum returned of a PIX (`of` is its endToEndId) or of a boleto (`of` is its number); `reference` is the bank's
     id of the last return."""
 
@@ -78,33 +78,33 @@ class _Returned(Struct, frozen=True, gc=False):
     reference: str
 
 
-class _Target(Struct, frozen=True):
+class _TargetCharge(Struct, frozen=True):
     account_id: UUID
     integrador_code: str | None
 
 
-class _Told(Struct, frozen=True, gc=False):
+class _BoletoTotal(Struct, frozen=True, gc=False):
     number: str
     cents: int
 
 
 hold_boletos = sql.run("suspense.hold_boletos")
-find_told = sql.many("suspense.told_of_boletos", _Told)
-_leave_boletos = sql.many("suspense.leave_boletos", _Told)
-_add = sql.many("suspense.add", str)
-_hold = sql.maybe("suspense.hold", _Held)
-_find_charge = sql.maybe("suspense.charge", _Target)
+find_told = sql.many("suspense.told_of_boletos", _BoletoTotal)
+_remove_boletos = sql.many("suspense.leave_boletos", _BoletoTotal)
+_add_money = sql.many("suspense.add", str)
+_lock_row = sql.maybe("suspense.hold", _SuspendedRow)
+_find_charge = sql.maybe("suspense.charge", _TargetCharge)
 _set_assigned = sql.run("suspense.set_assigned")
 _set_returned = sql.run("suspense.set_returned")
-_hold_sources = sql.run("suspense.hold_sources")
+_lock_sources = sql.run("suspense.hold_sources")
 _note_returned = sql.run("suspense.note_returned")
 _note_returned_boletos = sql.run("suspense.note_returned_boletos")
 _read_payer = msgspec.json.Decoder(SuspendedPayer).decode
 
 
-async def suspend_money(conn: Connection, found: Sequence[SuspendedMoney], *, bank: str, now: datetime) -> list[str]:
+async def suspend_money(conn: Connection, money: Sequence[SuspendedMoney], *, bank: str, now: datetime) -> list[str]:
     """Store the money that is not in suspense yet; returns the sources of the new rows."""
-    return await _add(conn, bank=bank, found=found, now=now) if found else []
+    return await _add_money(conn, bank=bank, found=money, now=now) if money else []
 
 
 async def leave_suspense(conn: Connection, numbers: Sequence[str], *, bank: str) -> dict[str, int]:
@@ -116,7 +116,7 @@ async def leave_suspense(conn: Connection, numbers: Sequence[str], *, bank: str)
     that stay, by number; they must not be booked again.
     """
     await hold_boletos(conn, bank=bank, numbers=numbers)
-    return {each.number: each.cents for each in await _leave_boletos(conn, bank=bank, numbers=numbers)}
+    return {each.number: each.cents for each in await _remove_boletos(conn, bank=bank, numbers=numbers)}
 
 
 async def assign_suspense(
@@ -136,22 +136,22 @@ async def assign_suspense(
     one of the INCOMPATIBLE actions for the charge's account. When the payment settles the charge, its cob is removed
     and its boleto written off, so that it cannot be paid again.
     """
-    held = await _held(conn, suspense_id)
+    money = await _lock_open(conn, suspense_id)
     charge = await _find_charge(conn, charge_id=charge_id)
     if charge is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     if await staff_has_done(conn, charge.account_id, INCOMPATIBLE, by=by):
         raise Refused(Code.VALIDATION_ERROR, fields={"by": "must be somebody else than who let the account in"})
     agreed = (await agreed_of(conn, [charge_id])).get(charge_id)
-    owed = Owed() if agreed is None else agreed.owed(held.amount_cents, held.received_at, None)
-    confirmed = _confirmation(held, charge_id, charge.integrador_code, owed, seal)
+    owed = Owed() if agreed is None else agreed.owed(money.amount_cents, money.received_at, None)
+    confirmation = _confirmation(money, charge_id, charge.integrador_code, owed, seal)
     command = ChargeCommand(
         charge_id=charge_id,
         owner=None,
-        decide=_assigning(suspense_id, confirmed, seal, fees),
+        decide=_assignment_decision(suspense_id, confirmation, seal, fees),
         actor="platform",
-        source=confirmed.source,
-        paid_at=confirmed.paid_at,
+        source=confirmation.source,
+        paid_at=confirmation.paid_at,
     )
     (outcome,) = await change_charges(conn, [command], now=to_millisecond(now))
     if isinstance(outcome, Refused):
@@ -167,7 +167,7 @@ async def return_suspense(
 
     No order to the bank is written: staff returned the money at the bank itself.
     """
-    await _held(conn, suspense_id)
+    await _lock_open(conn, suspense_id)
     await _set_returned(conn, suspense_id=suspense_id, reference=reference, by=by, note=note, now=now)
 
 
@@ -175,13 +175,13 @@ async def hold_returned(conn: Connection, returns: Sequence[BankReturn], *, bank
     """Lock the rows in suspense that these returns concern. Call it before any charge is locked, the order in which
     `assign_suspense` locks."""
     numbers = [each.boleto_number for each in returns if each.boleto_number is not None]
-    await _hold_sources(conn, bank=bank, sources=[each.end_to_end_id for each in returns], numbers=numbers)
+    await _lock_sources(conn, bank=bank, sources=[each.end_to_end_id for each in returns], numbers=numbers)
 
 
 async def note_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str, now: datetime) -> None:
     """Mark the money in suspense that the bank lists as wholly returned."""
-    of_pix = _returned((each.end_to_end_id, each) for each in returns)
-    of_boletos = _returned((each.boleto_number, each) for each in returns if each.boleto_number is not None)
+    of_pix = _sum_returns((each.end_to_end_id, each) for each in returns)
+    of_boletos = _sum_returns((each.boleto_number, each) for each in returns if each.boleto_number is not None)
     await _note_returned(conn, bank=bank, returned=of_pix, by=BANK, now=now)
     if of_boletos:
         await _note_returned_boletos(conn, bank=bank, returned=of_boletos, by=BANK, now=now)
@@ -194,39 +194,41 @@ def open_payer(sealed: bytes | None, source: str, seal: Seal) -> SuspendedPayer:
     return SuspendedPayer() if opened is None else _read_payer(opened)
 
 
-def _returned(returns: Iterable[tuple[str, BankReturn]]) -> list[_Returned]:
+def _sum_returns(returns: Iterable[tuple[str, BankReturn]]) -> list[_ReturnedSum]:
     """Returns the sum of the returns of each PIX or boleto."""
-    found: dict[str, _Returned] = {}
-    for of, each in returns:
-        before = found[of].cents if of in found else 0
-        found[of] = _Returned(of, before + each.amount_cents, each.return_id or each.bank_id)
-    return list(found.values())
+    sums: dict[str, _ReturnedSum] = {}
+    for key, each in returns:
+        before_cents = sums[key].cents if key in sums else 0
+        sums[key] = _ReturnedSum(key, before_cents + each.amount_cents, each.return_id or each.bank_id)
+    return list(sums.values())
 
 
-async def _held(conn: Connection, suspense_id: UUID) -> _Held:
-    held = await _hold(conn, suspense_id=suspense_id)
-    if held is None or held.state != "open":
+async def _lock_open(conn: Connection, suspense_id: UUID) -> _SuspendedRow:
+    money = await _lock_row(conn, suspense_id=suspense_id)
+    if money is None or money.state != "open":
         raise NotOpen
-    return held
+    return money
 
 
-def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, owed: Owed, seal: Seal) -> Confirmation:
-    payer = open_payer(held.payer_sealed, held.source, seal)
+def _confirmation(
+    money: _SuspendedRow, charge_id: UUID, integrador_code: str | None, owed: Owed, seal: Seal
+) -> Confirmation:
+    payer = open_payer(money.payer_sealed, money.source, seal)
     boleto = None
-    if held.kind == "boleto_unknown":
-        assert held.reference is not None
+    if money.kind == "boleto_unknown":
+        assert money.reference is not None
         boleto = OfBoleto(
-            source=held.source,
+            source=money.source,
             method="boleto",
-            nosso_numero=held.reference,
+            nosso_numero=money.reference,
             integrador_code=integrador_code,
             txid=None,
         )
     return Confirmation(
         charge_id=charge_id,
-        end_to_end_id=held.source if boleto is None else None,
-        amount_cents=held.amount_cents,
-        paid_at=held.received_at,
+        end_to_end_id=money.source if boleto is None else None,
+        amount_cents=money.amount_cents,
+        paid_at=money.received_at,
         payer_name=payer.name,
         payer_document=payer.document,
         boleto=boleto,
@@ -235,16 +237,16 @@ def _confirmation(held: _Held, charge_id: UUID, integrador_code: str | None, owe
     )
 
 
-def _assigning(
-    suspense_id: UUID, confirmed: Confirmation, seal: Seal, fees: FeeTerms
+def _assignment_decision(
+    suspense_id: UUID, confirmation: Confirmation, seal: Seal, fees: FeeTerms
 ) -> Callable[[Charge, datetime], list[ChargeChange]]:
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
-        changes = book(charge, confirmed, now=now, seal=seal, fees=fees)
+        changes = book(charge, confirmation, now=now, seal=seal, fees=fees)
         payment = changes[0].payment
         assert payment is not None
         # The money came through neither leg of the charge, so both legs are closed. `book` closes one leg of a dual
         # charge already.
-        boleto_closed = charge.dual and confirmed.boleto is None
+        boleto_closed = charge.dual and confirmation.boleto is None
         close: Struct = CLOSE if charge.boleto and not boleto_closed else CobRemoval()
         return [
             *changes,

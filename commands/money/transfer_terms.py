@@ -54,11 +54,11 @@ class TransferLedger:
         that they have transferred on this day."""
         if not account_ids:
             return
-        ordered = sorted(set(account_ids))
-        held = await hold_accounts(conn, account_ids=ordered)
+        locked_ids = sorted(set(account_ids))
+        held = await hold_accounts(conn, account_ids=locked_ids)
         self._approved = {each.account_id for each in held if each.approved}
         day = now.astimezone(SAO_PAULO).date()
-        sent = await find_transferred(conn, account_ids=ordered, day=day)
+        sent = await find_transferred(conn, account_ids=locked_ids, day=day)
         self._sent_cents = {each.account_id: each.cents for each in sent}
 
     async def read_payers(self, conn: Connection, charge_ids: Sequence[UUID]) -> None:
@@ -80,5 +80,5 @@ class TransferLedger:
 
     def count(self, refund: Refund) -> None:
         if refund.transfer_day is not None:
-            before = self._sent_cents.get(refund.account_id, 0)
-            self._sent_cents[refund.account_id] = before + refund.amount_cents
+            sent_cents = self._sent_cents.get(refund.account_id, 0)
+            self._sent_cents[refund.account_id] = sent_cents + refund.amount_cents

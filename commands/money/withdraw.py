@@ -69,7 +69,7 @@ class Ended(Struct, frozen=True, gc=False, kw_only=True):
     """That of the API request for the withdrawal."""
 
 
-class _Daily(Struct, frozen=True, gc=False):
+class _DailyAccount(Struct, frozen=True, gc=False):
     account_id: UUID
     keep_cents: int
     pix_key: str
@@ -87,7 +87,7 @@ store = sql.run("withdrawal.store")
 abandon_order = sql.run("withdrawal.abandon_order")
 set_automatic = sql.maybe("withdrawal.set_automatic", UUID)
 end_automatic = sql.maybe("withdrawal.end_automatic", UUID)
-take_daily = sql.maybe("withdrawal.take_daily", _Daily)
+take_daily = sql.maybe("withdrawal.take_daily", _DailyAccount)
 mark_looked = sql.run("withdrawal.looked")
 _encode = msgspec.json.Encoder().encode
 
@@ -116,14 +116,14 @@ async def create_withdrawal(
         withdrawal_id=new.withdrawal_id,
         amount_cents=new.amount_cents,
         fee_cents=withdrawal.fee_cents,
-        request=_encode(_order(terms, new.amount_cents, new.description, new.request_id)),
+        request=_encode(_send_order(terms, new.amount_cents, new.description, new.request_id)),
         bank=bank,
         send_at=now + timedelta(seconds=grace_s),
         now=now,
     )
     if ordered is None:
         return None
-    doc = _doc(withdrawal, terms.pix_key, description=new.description, external_id=new.external_id)
+    doc = _new_doc(withdrawal, terms.pix_key, description=new.description, external_id=new.external_id)
     await _post_beginning(conn, withdrawal, doc, actor=new.actor, request_id=new.request_id, now=now)
     return doc
 
@@ -137,14 +137,14 @@ async def daily_withdrawal(
     below the minimum, there is no PIX key, or this day's withdrawal exists already. Raises
     Refused(INSUFFICIENT_BALANCE) when the balance fell meanwhile: the caller rolls back, and the account is taken anew.
     """
-    found = await take_daily(conn, day=day, now=now)
-    if found is None:
+    account = await take_daily(conn, day=day, now=now)
+    if account is None:
         return False
-    await mark_looked(conn, account_id=found.account_id, day=day)
-    fee_cents = terms_in_force(found.fees, fees).withdrawal_cents
-    amount_cents = min(found.balance_cents - found.keep_cents - fee_cents, PIX_CENTS_MAX)
+    await mark_looked(conn, account_id=account.account_id, day=day)
+    fee_cents = terms_in_force(account.fees, fees).withdrawal_cents
+    amount_cents = min(account.balance_cents - account.keep_cents - fee_cents, PIX_CENTS_MAX)
     terms = WithdrawalTerms(
-        found.account_id, approved=True, pix_key=found.pix_key, document=found.document, fees=found.fees
+        account.account_id, approved=True, pix_key=account.pix_key, document=account.document, fees=account.fees
     )
     try:
         withdrawal = begin(terms, withdrawal_id=new_id(), amount_cents=amount_cents, fees=fees, now=now)
@@ -152,19 +152,19 @@ async def daily_withdrawal(
         return True
     ordered = await insert_daily(
         conn,
-        account_id=found.account_id,
+        account_id=account.account_id,
         withdrawal_id=withdrawal.withdrawal_id,
         amount_cents=amount_cents,
         fee_cents=withdrawal.fee_cents,
         day=day,
-        request=_encode(_order(terms, amount_cents, None)),
+        request=_encode(_send_order(terms, amount_cents, None)),
         bank=bank,
         send_at=now + timedelta(seconds=grace_s),
         now=now,
     )
     if ordered is None:
         return True
-    doc = _doc(withdrawal, terms.pix_key, automatic=True)
+    doc = _new_doc(withdrawal, terms.pix_key, automatic=True)
     await _post_beginning(conn, withdrawal, doc, actor=DAILY, request_id=None, now=now)
     return withdrawal
 
@@ -191,17 +191,19 @@ async def cancel_withdrawal(
 
     Refused: WITHDRAWAL_NOT_FOUND, WITHDRAWAL_NOT_CANCELLABLE.
     """
-    found = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
+    stored = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
     doc = await withdrawal_doc(conn, withdrawal_id, account_id)
-    if found is None or doc is None:
+    if stored is None or doc is None:
         raise Refused(Code.WITHDRAWAL_NOT_FOUND)
-    withdrawal = cancel(found)
-    await _store(conn, withdrawal)
+    withdrawal = cancel(stored)
+    await _store_withdrawal(conn, withdrawal)
     await abandon_order(conn, withdrawal_id=withdrawal_id, now=now)
     fields = {"completed_at": iso(now)}
-    entry = _reversal(withdrawal)
-    await _post(conn, withdrawal, CANCELLED, doc, fields, entry=entry, actor=actor, request_id=request_id, now=now)
-    return await _found(conn, withdrawal)
+    entry = _reversal_entry(withdrawal)
+    await _post_change(
+        conn, withdrawal, CANCELLED, doc, fields, entry=entry, actor=actor, request_id=request_id, now=now
+    )
+    return await _read_doc(conn, withdrawal)
 
 
 async def start_sending(
@@ -212,15 +214,15 @@ async def start_sending(
     Refused(KYC_REQUIRED) for a pending withdrawal whose account is not approved; it stays pending until the account is.
     A withdrawal that is processing goes on, because the bank may have been asked and only the bank knows the result.
     """
-    found = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
-    assert found is not None, "orders are written with their withdrawals"
-    if found.status == WithdrawalStatus.PENDING:
+    stored = await lock(conn, withdrawal_id=withdrawal_id, account_id=account_id)
+    assert stored is not None, "orders are written with their withdrawals"
+    if stored.status == WithdrawalStatus.PENDING:
         await check_approved(conn, account_id)
-        withdrawal = after(found, WithdrawalStatus.PROCESSING)
-        await _store(conn, withdrawal)
-        await _post(conn, withdrawal, PROCESSING, None, {"processing_at": iso(now)}, actor=BANK, now=now)
-        return await _found(conn, withdrawal)
-    return await _found(conn, found) if found.status == WithdrawalStatus.PROCESSING else None
+        withdrawal = after(stored, WithdrawalStatus.PROCESSING)
+        await _store_withdrawal(conn, withdrawal)
+        await _post_change(conn, withdrawal, PROCESSING, None, {"processing_at": iso(now)}, actor=BANK, now=now)
+        return await _read_doc(conn, withdrawal)
+    return await _read_doc(conn, stored) if stored.status == WithdrawalStatus.PROCESSING else None
 
 
 async def check_approved(conn: Connection, account_id: UUID) -> None:
@@ -232,15 +234,15 @@ async def check_approved(conn: Connection, account_id: UUID) -> None:
 async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> None:
     """End a withdrawal as the bank reports; one that has already ended stays as it is. A withdrawal that failed here
     but was sent after all is debited again, whatever the balance: the money is gone."""
-    found = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
-    assert found is not None, "orders are written with their withdrawals"
-    failed, failed_before = ended.failure is not None, found.status == WithdrawalStatus.FAILED
+    stored = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
+    assert stored is not None, "orders are written with their withdrawals"
+    failed, failed_before = ended.failure is not None, stored.status == WithdrawalStatus.FAILED
     status = WithdrawalStatus.FAILED if failed else WithdrawalStatus.SUCCEEDED
-    if status not in NEXT[found.status]:
+    if status not in NEXT[stored.status]:
         return
-    withdrawal = after(found, status)
-    await _store(conn, withdrawal)
-    doc = await _found(conn, withdrawal)
+    withdrawal = after(stored, status)
+    await _store_withdrawal(conn, withdrawal)
+    doc = await _read_doc(conn, withdrawal)
     kind = EventKind.WITHDRAWAL_FAILED if failed else EventKind.WITHDRAWAL_SUCCEEDED
     event_id = new_id()
     body = withdrawal_body(
@@ -254,13 +256,13 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> No
     )
     fields = {"completed_at": iso(now), "end_to_end_id": ended.end_to_end_id, "failure_code": ended.failure}
     fields = {name: value for name, value in fields.items() if value is not None}
-    await _post(
+    await _post_change(
         conn,
         withdrawal,
         kind,
         doc,
         {**fields, "failure_code": None} if failed_before else fields,
-        entry=_reversal(withdrawal) if failed else _debit(withdrawal) if failed_before else None,
+        entry=_reversal_entry(withdrawal) if failed else _debit_entry(withdrawal) if failed_before else None,
         event=Event(event_id, body),
         actor=BANK,
         request_id=ended.request_id,
@@ -271,7 +273,7 @@ async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> No
 # Private
 
 
-def _order(
+def _send_order(
     terms: WithdrawalTerms, amount_cents: int, description: str | None, request_id: str | None = None
 ) -> SendOrder:
     return SendOrder(
@@ -283,7 +285,7 @@ def _order(
     )
 
 
-def _doc(
+def _new_doc(
     withdrawal: Withdrawal,
     pix_key: str,
     *,
@@ -306,7 +308,7 @@ def _doc(
     )
 
 
-async def _store(conn: Connection, withdrawal: Withdrawal) -> None:
+async def _store_withdrawal(conn: Connection, withdrawal: Withdrawal) -> None:
     await store(
         conn,
         withdrawal_id=withdrawal.withdrawal_id,
@@ -316,7 +318,7 @@ async def _store(conn: Connection, withdrawal: Withdrawal) -> None:
     )
 
 
-async def _found(conn: Connection, withdrawal: Withdrawal) -> WithdrawalDoc:
+async def _read_doc(conn: Connection, withdrawal: Withdrawal) -> WithdrawalDoc:
     doc = await withdrawal_doc(conn, withdrawal.withdrawal_id, withdrawal.account_id)
     assert doc is not None, "every withdrawal has its read row"
     return doc
@@ -325,30 +327,30 @@ async def _found(conn: Connection, withdrawal: Withdrawal) -> WithdrawalDoc:
 async def _post_beginning(
     conn: Connection, withdrawal: Withdrawal, doc: WithdrawalDoc, *, actor: str, request_id: str | None, now: datetime
 ) -> None:
-    await _post(
+    await _post_change(
         conn,
         withdrawal,
         CREATED,
         doc,
         msgspec.to_builtins(doc),
-        entry=replace(_debit(withdrawal), covered=True),
+        entry=replace(_debit_entry(withdrawal), covered=True),
         actor=actor,
         request_id=request_id,
         now=now,
     )
 
 
-def _debit(withdrawal: Withdrawal) -> Entry:
+def _debit_entry(withdrawal: Withdrawal) -> Entry:
     return Entry(type="withdrawal", amount_cents=-withdrawal.amount_cents, withdrawal_id=withdrawal.withdrawal_id)
 
 
-def _reversal(withdrawal: Withdrawal) -> Entry:
+def _reversal_entry(withdrawal: Withdrawal) -> Entry:
     return Entry(
         type="withdrawal_reversal", amount_cents=withdrawal.amount_cents, withdrawal_id=withdrawal.withdrawal_id
     )
 
 
-async def _post(
+async def _post_change(
     conn: Connection,
     withdrawal: Withdrawal,
     kind: str,

@@ -40,22 +40,22 @@ class ErasedPayer(Struct, frozen=True):
     schedules: int
 
 
-class _Erased(Struct, frozen=True):
+class _ErasedRows(Struct, frozen=True):
     charge_ids: list[UUID] | None
     mail_ids: list[UUID] | None
 
 
-_charges = sql.many("payer.charges", UUID)
-_pending_charges = sql.many("payer.pending_charges", UUID)
-_pending_refunds = sql.one("payer.pending_refunds", int)
-_running_schedules = sql.one("payer.running_schedules", int)
-_erase = sql.one("payer.erase", _Erased)
+_find_charges = sql.many("payer.charges", UUID)
+_find_pending_charges = sql.many("payer.pending_charges", UUID)
+_count_pending_refunds = sql.one("payer.pending_refunds", int)
+_count_running_schedules = sql.one("payer.running_schedules", int)
+_erase = sql.one("payer.erase", _ErasedRows)
 _erase_suspended = sql.run("payer.erase_suspended")
-_erase_caught = sql.run("payer.erase_caught")
+_erase_caught_mails = sql.run("payer.erase_caught")
 _erase_schedules = sql.many("payer.erase_schedules", UUID)
 
 
-def _unheard(charges: int) -> None:
+def _ignore_progress(charges: int) -> None:
     """The default `progress`, which does nothing."""
 
 
@@ -67,7 +67,7 @@ async def erase_payer(
     origin: Origin,
     *,
     now: datetime,
-    progress: Callable[[int], None] = _unheard,
+    progress: Callable[[int], None] = _ignore_progress,
 ) -> ErasedPayer:
     """Erase the payer with this document at this account and in this mode; a repeated call finds nothing more to erase.
 
@@ -75,20 +75,20 @@ async def erase_payer(
     pending, or a schedule is running. The connection must be in no transaction. `progress` receives the number of
     charges done so far.
     """
-    of: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
-    await _refuse_open(conn, of, now=now)
+    payer: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
+    await _refuse_open_business(conn, payer, now=now)
     async with conn.transaction():
-        await _write_down(conn, owner, ASKED, {"reason": reason}, origin, now=now)
+        await _write_audit_entries(conn, owner, ASKED, {"reason": reason}, origin, now=now)
     erased = 0
-    while found := await _charges(conn, **of, limit=SLICE):
-        gone = len(await erase_charges(conn, owner.account_id, found, now=now))
-        if not gone:  # every charge of this slice became active again: it was paid or refunded meanwhile
-            await _refuse_open(conn, of, now=now)
-        erased += gone
+    while charge_ids := await _find_charges(conn, **payer, limit=SLICE):
+        erased_now = len(await erase_charges(conn, owner.account_id, charge_ids, now=now))
+        if not erased_now:  # every charge of this slice became active again: it was paid or refunded meanwhile
+            await _refuse_open_business(conn, payer, now=now)
+        erased += erased_now
         progress(erased)
     async with conn.transaction():
-        schedules = len(await _erase_schedules(conn, **of))
-        await _write_down(conn, owner, ERASED, {"charges": erased, "schedules": schedules}, origin, now=now)
+        schedules = len(await _erase_schedules(conn, **payer))
+        await _write_audit_entries(conn, owner, ERASED, {"charges": erased, "schedules": schedules}, origin, now=now)
     return ErasedPayer(erased, schedules)
 
 
@@ -102,29 +102,29 @@ async def erase_charges(conn: Connection, account_id: UUID, charge_ids: Sequence
     async with conn.transaction():
         # The lock is a statement of its own, so that the next statement sees what earlier holders of the lock changed.
         await lock_charges(conn, charge_ids=sorted(charge_ids))
-        gone = await _erase(conn, charge_ids=charge_ids, account_id=account_id, now=now)
-        if gone.charge_ids:
-            await _erase_suspended(conn, charge_ids=gone.charge_ids)
-        if gone.mail_ids:
-            await _erase_caught(conn, mail_ids=gone.mail_ids)
-    return gone.charge_ids or []
+        rows = await _erase(conn, charge_ids=charge_ids, account_id=account_id, now=now)
+        if rows.charge_ids:
+            await _erase_suspended(conn, charge_ids=rows.charge_ids)
+        if rows.mail_ids:
+            await _erase_caught_mails(conn, mail_ids=rows.mail_ids)
+    return rows.charge_ids or []
 
 
-async def _refuse_open(conn: Connection, of: dict[str, Any], *, now: datetime) -> None:
+async def _refuse_open_business(conn: Connection, payer: dict[str, Any], *, now: datetime) -> None:
     async with conn.transaction():
-        pending = await _pending_charges(conn, **of, limit=SLICE)
+        pending = await _find_pending_charges(conn, **payer, limit=SLICE)
         if pending:
             await expire_charges(conn, pending, now=now, actor="sweeper")
-        found = {
-            "pending charges": len(await _pending_charges(conn, **of, limit=SLICE)) if pending else 0,
-            "refunds on their way": await _pending_refunds(conn, **of),
-            "schedules that go on": await _running_schedules(conn, **of),
+        open_counts = {
+            "pending charges": len(await _find_pending_charges(conn, **payer, limit=SLICE)) if pending else 0,
+            "refunds on their way": await _count_pending_refunds(conn, **payer),
+            "schedules that go on": await _count_running_schedules(conn, **payer),
         }
-    if any(found.values()):
-        raise OpenBusiness({name: count for name, count in found.items() if count})
+    if any(open_counts.values()):
+        raise OpenBusiness({name: count for name, count in open_counts.items() if count})
 
 
-async def _write_down(
+async def _write_audit_entries(
     conn: Connection, owner: Owner, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Write the action to the account's and the platform's audit logs. The entry names no payer, because the payer is

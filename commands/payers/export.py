@@ -32,7 +32,7 @@ class ToldCharge(Struct, frozen=True):
     payer_sealed: bytes | None
 
 
-class _ToldPayment(Struct, frozen=True):
+class _ExportedPayment(Struct, frozen=True):
     charge_id: UUID
     payment_id: UUID
     amount_cents: int
@@ -40,7 +40,7 @@ class _ToldPayment(Struct, frozen=True):
     payer_sealed: bytes | None
 
 
-class _ToldMail(Struct, frozen=True):
+class _ExportedMail(Struct, frozen=True):
     mail_id: UUID
     charge_id: UUID
     kind: str
@@ -49,25 +49,25 @@ class _ToldMail(Struct, frozen=True):
     created_at: datetime
 
 
-class _ToldRefund(Struct, frozen=True):
+class _ExportedRefund(Struct, frozen=True):
     charge_id: UUID
     refund_id: UUID
     amount_cents: int
     destination_sealed: str
 
 
-class _ToldSchedule(Struct, frozen=True):
+class _ExportedSchedule(Struct, frozen=True):
     schedule_id: UUID
     status: str
     created_at: datetime
     payer_sealed: bytes
 
 
-_charges = sql.many("payer.told_charges", ToldCharge)
-_payments = sql.many("payer.told_payments", _ToldPayment)
-_mails = sql.many("payer.told_mails", _ToldMail)
-_refunds = sql.many("payer.told_refunds", _ToldRefund)
-_schedules = sql.many("payer.told_schedules", _ToldSchedule)
+_find_charges = sql.many("payer.told_charges", ToldCharge)
+_find_payments = sql.many("payer.told_payments", _ExportedPayment)
+_find_mails = sql.many("payer.told_mails", _ExportedMail)
+_find_refunds = sql.many("payer.told_refunds", _ExportedRefund)
+_find_schedules = sql.many("payer.told_schedules", _ExportedSchedule)
 
 
 class ExportedPayer(Struct, frozen=True):
@@ -83,30 +83,32 @@ async def export_payer(
 ) -> ExportedPayer:
     """Export the payer with this document at this account and in this mode, and record it in the audit logs.
     `document_hash` is Seal.blind of the bare document."""
-    of: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
-    told: list[dict[str, Any]] = []
-    at, after = datetime.min.replace(tzinfo=now.tzinfo), UUID(int=0)
-    while (page := await _charges(conn, **of, at=at, id=after, limit=_PAGE)) and len(told) < CHARGES_MAX:
-        told += await _tell(conn, owner.account_id, page, seal)
-        at, after = page[-1].created_at, page[-1].charge_id
+    payer: dict[str, Any] = {"account_id": owner.account_id, "test": owner.test, "document_hash": document_hash}
+    docs: list[dict[str, Any]] = []
+    last_at, last_id = datetime.min.replace(tzinfo=now.tzinfo), UUID(int=0)
+    while (page := await _find_charges(conn, **payer, at=last_at, id=last_id, limit=_PAGE)) and len(docs) < CHARGES_MAX:
+        docs += await _charge_docs(conn, owner.account_id, page, seal)
+        last_at, last_id = page[-1].created_at, page[-1].charge_id
     schedules = [
         {
             "schedule_id": str(each.schedule_id),
             "status": each.status,
             "created_at": iso(each.created_at),
-            "payer": _opened(each.payer_sealed, SCHEDULE_PAYER, each.schedule_id, seal),
+            "payer": _open_json(each.payer_sealed, SCHEDULE_PAYER, each.schedule_id, seal),
         }
-        for each in await _schedules(conn, **of)
+        for each in await _find_schedules(conn, **payer)
     ]
-    facts = {"test": owner.test, "charges": len(told), "schedules": len(schedules)}
+    facts = {"test": owner.test, "charges": len(docs), "schedules": len(schedules)}
     async with conn.transaction():
         await tell_account(conn, owner.account_id, EXPORTED, facts, origin, now=now)
         await tell_platform(conn, owner.account_id, EXPORTED, facts, origin, now=now)
-    return ExportedPayer(told, schedules, bool(page))
+    return ExportedPayer(docs, schedules, bool(page))
 
 
-async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge], seal: Seal) -> list[dict[str, Any]]:
-    told: dict[UUID, dict[str, Any]] = {
+async def _charge_docs(
+    conn: Connection, account_id: UUID, charges: Sequence[ToldCharge], seal: Seal
+) -> list[dict[str, Any]]:
+    docs: dict[UUID, dict[str, Any]] = {
         each.charge_id: {
             "charge_id": str(each.charge_id),
             "created_at": iso(each.created_at),
@@ -114,25 +116,25 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
             "status": each.status,
             "amount": reais(each.amount_cents),
             "external_id": each.external_id,
-            "payer": _opened(each.payer_sealed, CHARGE_PAYER, each.charge_id, seal),
+            "payer": _open_json(each.payer_sealed, CHARGE_PAYER, each.charge_id, seal),
             "payments": [],
             "mails": [],
             "transfers": [],
         }
         for each in charges
     }
-    ids = list(told)
-    for payment in await _payments(conn, charge_ids=ids, account_id=account_id):
-        told[payment.charge_id]["payments"].append(
+    ids = list(docs)
+    for payment in await _find_payments(conn, charge_ids=ids, account_id=account_id):
+        docs[payment.charge_id]["payments"].append(
             {
                 "payment_id": str(payment.payment_id),
                 "amount": reais(payment.amount_cents),
                 "paid_at": iso(payment.paid_at),
-                "payer": _opened(payment.payer_sealed, PAYMENT_PAYER, payment.payment_id, seal),
+                "payer": _open_json(payment.payer_sealed, PAYMENT_PAYER, payment.payment_id, seal),
             }
         )
-    for mail in await _mails(conn, charge_ids=ids, account_id=account_id):
-        told[mail.charge_id]["mails"].append(
+    for mail in await _find_mails(conn, charge_ids=ids, account_id=account_id):
+        docs[mail.charge_id]["mails"].append(
             {
                 "kind": mail.kind,
                 "state": mail.state,
@@ -140,16 +142,16 @@ async def _tell(conn: Connection, account_id: UUID, charges: Sequence[ToldCharge
                 "created_at": iso(mail.created_at),
             }
         )
-    for refund in await _refunds(conn, charge_ids=ids, account_id=account_id):
-        told[refund.charge_id]["transfers"].append(
+    for refund in await _find_refunds(conn, charge_ids=ids, account_id=account_id):
+        docs[refund.charge_id]["transfers"].append(
             {
                 "refund_id": str(refund.refund_id),
                 "amount": reais(refund.amount_cents),
-                "destination": _opened(b64decode(refund.destination_sealed), DESTINATION, refund.refund_id, seal),
+                "destination": _open_json(b64decode(refund.destination_sealed), DESTINATION, refund.refund_id, seal),
             }
         )
-    return list(told.values())
+    return list(docs.values())
 
 
-def _opened(sealed: bytes | None, what: str, row_id: UUID, seal: Seal) -> Any:
+def _open_json(sealed: bytes | None, what: str, row_id: UUID, seal: Seal) -> Any:
     return None if sealed is None else msgspec.json.decode(seal.open(sealed, what, row_id))

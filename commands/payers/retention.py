@@ -32,21 +32,21 @@ class PassedCharge(Struct, frozen=True):
     expires_at: datetime
 
 
-class _Kept(Struct, frozen=True):
+class _KeptCharge(Struct, frozen=True):
     charge_id: UUID
     account_id: UUID
     look_at: datetime
 
 
-_begin = sql.run("payer_retention.begin")
-_place = sql.maybe("payer_retention.place", UUID)
-_passed = sql.many("payer_retention.passed", PassedCharge)
-_due = sql.many("payer_retention.due", PassedCharge)
-_keep = sql.run("payer_retention.keep")
-_done = sql.run("payer_retention.done")
+_begin_walk = sql.run("payer_retention.begin")
+_lock_position = sql.maybe("payer_retention.place", UUID)
+_find_passed = sql.many("payer_retention.passed", PassedCharge)
+_find_due = sql.many("payer_retention.due", PassedCharge)
+_note_kept = sql.run("payer_retention.keep")
+_forget_kept = sql.run("payer_retention.done")
 _erase_ended_schedules = sql.count("payer_retention.ended_schedules")
-_erase_returned = sql.count("payer_retention.returned_money")
-_move = sql.run("payer_retention.move")
+_erase_returned_money = sql.count("payer_retention.returned_money")
+_move_position = sql.run("payer_retention.move")
 look_at_passed = sql.run("payer_retention.look_at_passed")
 """`account_id`: notes charges of an imported account that are older than the position of the walks."""
 
@@ -57,43 +57,43 @@ async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datet
     Does one slice, within the caller's transaction; returns how many rows it looked at, 0 when nothing is left to do or
     another worker has the walk.
     """
-    await _begin(conn, test=mode.test)
-    place = await _place(conn, test=mode.test)
-    if place is None:
+    await _begin_walk(conn, test=mode.test)
+    position = await _lock_position(conn, test=mode.test)
+    if position is None:
         return 0
-    passed = await _passed(conn, after=place, until=first_id(now - kept), limit=SLICE)
-    due = await _due(conn, test=mode.test, now=now, limit=SLICE)
-    for found in (passed, due):
-        await _judge(conn, [each for each in found if each.test == mode.test], kept, now=now)
+    passed = await _find_passed(conn, after=position, until=first_id(now - kept), limit=SLICE)
+    due = await _find_due(conn, test=mode.test, now=now, limit=SLICE)
+    for charges in (passed, due):
+        await _erase_or_keep(conn, [each for each in charges if each.test == mode.test], kept, now=now)
     if passed:
-        await _move(conn, test=mode.test, charge_id=passed[-1].charge_id)
+        await _move_position(conn, test=mode.test, charge_id=passed[-1].charge_id)
     looked_at = len(passed) + len(due)
     if not mode.test:
         # After the charges, because a schedule is erased after the last of its charges.
         looked_at += await _erase_ended_schedules(conn, before=now - kept, limit=SLICE)
-        looked_at += await _erase_returned(conn, before=now - kept, limit=SLICE)
+        looked_at += await _erase_returned_money(conn, before=now - kept, limit=SLICE)
     return looked_at
 
 
-async def _judge(conn: Connection, found: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:
-    over, gone = defaultdict[UUID, list[UUID]](list), set[UUID]()
-    for each in found:
+async def _erase_or_keep(conn: Connection, charges: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:
+    expired, erased = defaultdict[UUID, list[UUID]](list), set[UUID]()
+    for each in charges:
         if each.status != Status.PENDING and each.expires_at <= now - kept:
-            over[each.account_id].append(each.charge_id)
-    for account_id, charge_ids in sorted(over.items()):
-        gone.update(await erase_charges(conn, account_id, charge_ids, now=now))
+            expired[each.account_id].append(each.charge_id)
+    for account_id, charge_ids in sorted(expired.items()):
+        erased.update(await erase_charges(conn, account_id, charge_ids, now=now))
     rows = [
-        _Kept(each.charge_id, each.account_id, max(_sum(each.expires_at, kept), now + _LOOK_AGAIN))
-        for each in found
-        if each.charge_id not in gone
+        _KeptCharge(each.charge_id, each.account_id, max(_add_bounded(each.expires_at, kept), now + _LOOK_AGAIN))
+        for each in charges
+        if each.charge_id not in erased
     ]
     if rows:
-        await _keep(conn, test=found[0].test, kept=rows)
-    if gone:
-        await _done(conn, charge_ids=sorted(gone))
+        await _note_kept(conn, test=charges[0].test, kept=rows)
+    if erased:
+        await _forget_kept(conn, charge_ids=sorted(erased))
 
 
-def _sum(at: datetime, span: timedelta) -> datetime:
+def _add_bounded(at: datetime, span: timedelta) -> datetime:
     """Returns `at + span`, bounded by the last instant that a datetime can hold: a due date may be that late."""
     last = datetime.max.replace(tzinfo=UTC)
     return last if at > last - span else at + span

@@ -43,6 +43,6 @@ async def send_access(
     await ask_for_link(conn, email, invited_to=None if member else account_id, now=now, seal=seal)
     action = "person.access_sent" if factor_lost is None else "person.factor_cleared"
     await tell_account(conn, account_id, action, {"person": email, **facts}, origin, now=now)
-    told = {"person": email, "by": SEEN_BY_THE_ACCOUNT, **facts}
-    await tell_owners(conn, account_id, action, told, now=now, seal=seal)
+    mail_facts = {"person": email, "by": SEEN_BY_THE_ACCOUNT, **facts}
+    await tell_owners(conn, account_id, action, mail_facts, now=now, seal=seal)
     return action

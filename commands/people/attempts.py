@@ -53,7 +53,7 @@ class _Attempts(Struct, frozen=True):
 _take_attempt = sql.one("session.take_attempt", _Attempts)
 _take_turn = sql.maybe("session.take_turn", int)
 _next_turn = sql.maybe("session.next_turn", datetime)
-_give_back = sql.run("session.give_back")
+_give_attempts_back = sql.run("session.give_back")
 _reset_attempts = sql.run("session.reset_attempts")
 _forget_attempts = sql.run("session.forget_attempts")
 
@@ -68,20 +68,20 @@ async def take_attempt(
     """
     await _forget_attempts(conn, now=now)
     if device is not None:
-        await _take(conn, _of_device(email, device, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
+        await _count_attempt(conn, _device_subject(email, device, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
         return
     # The address first: an address that has used up its attempts then writes no more rows for e-mails.
-    await _take(conn, _of_address(address, seal), ADDRESS_ATTEMPTS, WINDOW, now=now)
-    await _take(conn, _of_pair(email, address, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
-    subject = _of_email(email, seal)
+    await _count_attempt(conn, _address_subject(address, seal), ADDRESS_ATTEMPTS, WINDOW, now=now)
+    await _count_attempt(conn, _pair_subject(email, address, seal), EMAIL_ATTEMPTS, WINDOW, now=now)
+    subject = _email_subject(email, seal)
     turn = await _take_turn(
         conn, subject=subject, now=now, until=now + WINDOW, free=EMAIL_ATTEMPTS, gap_max_s=GAP_MAX.total_seconds()
     )
     if turn is None:
         # No password was checked, so a person who is told to wait uses up no attempt.
-        await _give_back(conn, subjects=[_of_address(address, seal), _of_pair(email, address, seal)])
+        await _give_attempts_back(conn, subjects=[_address_subject(address, seal), _pair_subject(email, address, seal)])
         next_at = await _next_turn(conn, subject=subject)
-        raise _limited(next_at or now, now)
+        raise _rate_limited(next_at or now, now)
 
 
 async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal: Seal) -> None:
@@ -89,21 +89,21 @@ async def take_code_attempt(conn: Connection, email: str, *, now: datetime, seal
 
     Call it outside a transaction. A right code resets the count (`reset_attempts`).
     """
-    await _take(conn, _of_code(email, seal), CODE_ATTEMPTS, CODE_WINDOW, now=now)
+    await _count_attempt(conn, _code_subject(email, seal), CODE_ATTEMPTS, CODE_WINDOW, now=now)
 
 
 async def take_link(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
     """Count one requested link; returns whether a mail may be written. Refused(RATE_LIMITED) when too many were
     requested from this address. The limit of the e-mail is not revealed, because it may be another person's."""
     await _forget_attempts(conn, now=now)
-    await _take(conn, seal.blind(f"link address {client_group(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
+    await _count_attempt(conn, seal.blind(f"link address {client_group(address)}"), LINK_ADDRESS, LINK_WINDOW, now=now)
     subject = seal.blind(f"link e-mail {email}")
     return (await _take_attempt(conn, subject=subject, now=now, until=now + LINK_WINDOW)).attempts <= LINKS
 
 
 async def take_invite(conn: Connection, account_id: object, *, now: datetime, seal: Seal) -> None:
     """Count one mail to a person of this account's choosing; Refused(RATE_LIMITED) after INVITES in INVITE_WINDOW."""
-    await _take(conn, seal.blind(f"invite {account_id}"), INVITES, INVITE_WINDOW, now=now)
+    await _count_attempt(conn, seal.blind(f"invite {account_id}"), INVITES, INVITE_WINDOW, now=now)
 
 
 async def reset_attempts(
@@ -111,41 +111,41 @@ async def reset_attempts(
 ) -> None:
     """Reset the e-mail's attempts after a right password, and take back one attempt of the address. `code` resets the
     attempts at codes too: the code was right, or the person has no second factor."""
-    subjects = [_of_email(email, seal), _of_pair(email, address, seal)]
+    subjects = [_email_subject(email, seal), _pair_subject(email, address, seal)]
     if device is not None:
         # A sign-in from a known browser does not reset the attempts of strangers elsewhere.
-        subjects = [_of_device(email, device, seal)]
+        subjects = [_device_subject(email, device, seal)]
     if code:
-        subjects.append(_of_code(email, seal))
-    address_subject = _of_address(address, seal) if device is None else ""
+        subjects.append(_code_subject(email, seal))
+    address_subject = _address_subject(address, seal) if device is None else ""
     await _reset_attempts(conn, email_subjects=subjects, address_subject=address_subject)
 
 
-async def _take(conn: Connection, subject: str, limit: int, window: timedelta, *, now: datetime) -> None:
-    taken = await _take_attempt(conn, subject=subject, now=now, until=now + window)
-    if taken.attempts > limit:
-        raise _limited(taken.until, now)
+async def _count_attempt(conn: Connection, subject: str, limit: int, window: timedelta, *, now: datetime) -> None:
+    counted = await _take_attempt(conn, subject=subject, now=now, until=now + window)
+    if counted.attempts > limit:
+        raise _rate_limited(counted.until, now)
 
 
-def _limited(until: datetime, now: datetime) -> Refused:
+def _rate_limited(until: datetime, now: datetime) -> Refused:
     return Refused(Code.RATE_LIMITED, retry_after_s=max(1, int((until - now).total_seconds()) + 1))
 
 
-def _of_email(email: str, seal: Seal) -> str:
+def _email_subject(email: str, seal: Seal) -> str:
     return seal.blind(f"sign-in e-mail {email}")
 
 
-def _of_pair(email: str, address: str, seal: Seal) -> str:
+def _pair_subject(email: str, address: str, seal: Seal) -> str:
     return seal.blind(f"sign-in e-mail {email} address {client_group(address)}")
 
 
-def _of_device(email: str, device: str, seal: Seal) -> str:
+def _device_subject(email: str, device: str, seal: Seal) -> str:
     return seal.blind(f"sign-in e-mail {email} device {device}")
 
 
-def _of_code(email: str, seal: Seal) -> str:
+def _code_subject(email: str, seal: Seal) -> str:
     return seal.blind(f"sign-in code {email}")
 
 
-def _of_address(address: str, seal: Seal) -> str:
+def _address_subject(address: str, seal: Seal) -> str:
     return seal.blind(f"sign-in address {client_group(address)}")

@@ -43,14 +43,14 @@ class AlreadySent(Exception):
 SEEN_BY_THE_ACCOUNT: Final = "Plataforma"
 """The name of staff in an account's own audit log: staff are not named to merchants."""
 
-_add = sql.maybe("audit.add", UUID)
+_add_entry = sql.maybe("audit.add", UUID)
 _has_done = sql.one("audit.has_done", bool)
 
 
 async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
     """Store an entry. Raises AlreadySent when its id is stored already, and the caller must then roll back. Waits for
     another transaction that has written the same id and not committed yet."""
-    added = await _add(
+    added = await _add_entry(
         conn,
         audit_id=entry.audit_id,
         account_id=entry.account_id,
@@ -70,7 +70,7 @@ async def tell_account(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Store an action of staff in the account's own log: its people see the action, but not who did it."""
-    await _write(conn, account_id, SEEN_BY_THE_ACCOUNT, action, str(account_id), facts, origin, now=now)
+    await _write_entry(conn, account_id, SEEN_BY_THE_ACCOUNT, action, str(account_id), facts, origin, now=now)
 
 
 async def tell_platform(
@@ -85,7 +85,7 @@ async def write_of_platform(
     conn: Connection, subject: str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Store an action in the platform's log; `subject` names its object, which need not be an account."""
-    await _write(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
+    await _write_entry(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
 
 
 async def staff_has_done(conn: Connection, account_id: UUID, actions: Sequence[str], *, by: str) -> bool:
@@ -94,7 +94,7 @@ async def staff_has_done(conn: Connection, account_id: UUID, actions: Sequence[s
     return await _has_done(conn, account_id=PLATFORM, subject=str(account_id), email=by, actions=actions)
 
 
-async def _write(
+async def _write_entry(
     conn: Connection,
     log: UUID,
     email: str,

@@ -30,7 +30,7 @@ OVERLAPS: Final[dict[str, timedelta]] = {
 
 
 _lock_account = sql.maybe("credential_admin.lock_account", UUID)
-_count = sql.one("credential_admin.count", int)
+_count_credentials = sql.one("credential_admin.count", int)
 _create = sql.run("credential_admin.create")
 _rotate = sql.maybe("credential_admin.rotate", str)
 _end_tokens = sql.run("credential_admin.end_tokens")
@@ -65,10 +65,10 @@ async def create_credential(
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
     assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
-    if await _count(conn, account_id=account_id, test=mode.test) >= CREDENTIALS_MAX:
+    if await _count_credentials(conn, account_id=account_id, test=mode.test) >= CREDENTIALS_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
     client_id = client_id_of(chance[:12], test=mode.test)
-    secret = _secret(chance)
+    secret = _secret_from(chance)
     await _create(
         conn,
         client_id=client_id,
@@ -93,7 +93,7 @@ async def rotate_credential(
     a credential that is not this account's or was revoked.
     """
     assert overlap in OVERLAPS.values()
-    secret = _secret(chance)
+    secret = _secret_from(chance)
     rotated = await _rotate(
         conn,
         client_id=client_id,
@@ -116,6 +116,6 @@ async def revoke_credential(conn: Connection, account_id: UUID, client_id: str, 
     return await _revoke(conn, client_id=client_id, account_id=account_id, now=now) is not None
 
 
-def _secret(chance: bytes) -> str:
+def _secret_from(chance: bytes) -> str:
     assert len(chance) == CHANCE
     return secret_of(chance[12:])

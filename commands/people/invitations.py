@@ -35,9 +35,9 @@ latest_invitation = sql.maybe("access.latest_invitation", Invitation)
 """`email, since`: the latest invitation of this e-mail, to any account."""
 withdraw = sql.maybe("access.withdraw", str)
 """`account_id, email`; None when this e-mail is not invited."""
-_invitations = sql.many("access.invitations", Invitation)
+_find_invitations = sql.many("access.invitations", Invitation)
 _invite = sql.run("access.invite")
-_forget = sql.run("access.forget_invitations")
+_forget_expired = sql.run("access.forget_invitations")
 
 
 async def invite(
@@ -53,13 +53,13 @@ async def invite(
     people = await lock_people(conn, account_id=account_id)
     if any(each.email == email for each in people):
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "is here already"})
-    await _forget(conn, account_id=account_id, before=now - INVITED)
-    invited = {each.email for each in await invitations(conn, account_id, now=now)} - {email}
-    if len(people) + len(invited) >= PEOPLE_MAX:
+    await _forget_expired(conn, account_id=account_id, before=now - INVITED)
+    invited_emails = {each.email for each in await invitations(conn, account_id, now=now)} - {email}
+    if len(people) + len(invited_emails) >= PEOPLE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{PEOPLE_MAX} people at most"})
     await _invite(conn, account_id=account_id, email=email, name=name, role=role, by=by, now=now)
 
 
 async def invitations(conn: Connection, account_id: UUID, *, now: datetime) -> list[Invitation]:
     """Returns the account's invitations that are still valid."""
-    return await _invitations(conn, account_id=account_id, since=now - INVITED, limit=PEOPLE_MAX)
+    return await _find_invitations(conn, account_id=account_id, since=now - INVITED, limit=PEOPLE_MAX)

@@ -30,7 +30,7 @@ from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
 HOLDS: Final = timedelta(minutes=30)
-_KEPT: Final = timedelta(days=7)
+_RETENTION: Final = timedelta(days=7)
 """How long links are kept after their expiry: longer than a mail is retried, so that no retry renews a used link."""
 
 
@@ -82,10 +82,10 @@ class _Link(Struct, frozen=True):
 
 find_person = sql.maybe("access.person", _Person)
 """`email`: finds merchants' people and staff alike."""
-_store = sql.maybe("access.store", UUID)
-_forget = sql.run("access.forget")
-_find = sql.maybe("access.find", _Link)
-_use = sql.maybe("access.use", _Link)
+_store_link = sql.maybe("access.store", UUID)
+_forget_expired = sql.run("access.forget")
+_find_link = sql.maybe("access.find", _Link)
+_use_link = sql.maybe("access.use", _Link)
 end_links = sql.run("access.end_links")
 """`email, now`: ends all links of this e-mail."""
 
@@ -113,10 +113,10 @@ async def make_link(
 ) -> NewLink | None:
     """Make the link of the mail that is being sent now; None when the e-mail belongs to no person and is not invited,
     or when this link was used."""
-    await _forget(conn, before=now - _KEPT)
+    await _forget_expired(conn, before=now - _RETENTION)
     person = await find_person(conn, email=email)
     if asked.account_id is None and person is not None:
-        return await _made(conn, link_id, _holder_of(person), None, now=now, seal=seal)
+        return await _new_link(conn, link_id, _holder_from_person(person), None, now=now, seal=seal)
     since = now - INVITED
     if asked.account_id is None:
         # An invited person whose link has expired may request a new one, which serves as well as the first.
@@ -126,7 +126,7 @@ async def make_link(
     if invitation is None:
         return None
     if person is not None:
-        holder = _invited(invitation)
+        holder = _holder_from_invitation(invitation)
         return NewLink(
             token=None,
             account_id=holder.account_id,
@@ -135,14 +135,14 @@ async def make_link(
             name=holder.name,
             fresh=True,
         )
-    return await _made(conn, link_id, _invited(invitation), invitation, now=now, seal=seal)
+    return await _new_link(conn, link_id, _holder_from_invitation(invitation), invitation, now=now, seal=seal)
 
 
 async def link_holder(conn: Connection, token: str, *, now: datetime) -> LinkHolder | None:
     """Returns the person the link is for; None for a link that does not exist, was used, or has expired."""
-    token_hash = _hash(token)
-    found = None if token_hash is None else await _find(conn, token_hash=token_hash, now=now)
-    return None if found is None else await _of(conn, found, now=now)
+    token_hash = _token_hash(token)
+    link = None if token_hash is None else await _find_link(conn, token_hash=token_hash, now=now)
+    return None if link is None else await _find_holder(conn, link, now=now)
 
 
 async def use_link(
@@ -154,13 +154,13 @@ async def use_link(
     invalid, with fields.email when the e-mail signs in to another account by now, with fields.limit when the account is
     full; the caller must then roll back, and the link stays valid.
     """
-    token_hash = _hash(token)
-    used = None if token_hash is None else await _use(conn, token_hash=token_hash, now=now)
-    holder = None if used is None else await _of(conn, used, now=now)
-    if used is None or holder is None:
+    token_hash = _token_hash(token)
+    link = None if token_hash is None else await _use_link(conn, token_hash=token_hash, now=now)
+    holder = None if link is None else await _find_holder(conn, link, now=now)
+    if link is None or holder is None:
         return None
     email, account_id = holder.email, holder.account_id
-    if used.account_id is None:
+    if link.account_id is None:
         if holder.name is None and name is not None:
             check_name(name)
             await set_name(conn, email=email, name=name)
@@ -182,19 +182,19 @@ async def use_link(
     return holder
 
 
-async def _of(conn: Connection, link: _Link, *, now: datetime) -> LinkHolder | None:
+async def _find_holder(conn: Connection, link: _Link, *, now: datetime) -> LinkHolder | None:
     if link.account_id is None:
         person = await find_person(conn, email=link.email)
-        return None if person is None else _holder_of(person)
+        return None if person is None else _holder_from_person(person)
     invitation = await find_invitation(conn, account_id=link.account_id, email=link.email, since=now - INVITED)
-    return None if invitation is None else _invited(invitation)
+    return None if invitation is None else _holder_from_invitation(invitation)
 
 
-async def _made(
+async def _new_link(
     conn: Connection, link_id: UUID, holder: LinkHolder, invitation: Invitation | None, *, now: datetime, seal: Seal
 ) -> NewLink | None:
     raw = marked(hmac.new(seal.key("access link"), link_id.bytes, sha256).digest())
-    stored = await _store(
+    stored = await _store_link(
         conn,
         link_id=link_id,
         token_hash=sha256(raw).digest(),
@@ -215,7 +215,7 @@ async def _made(
     )
 
 
-def _holder_of(person: _Person) -> LinkHolder:
+def _holder_from_person(person: _Person) -> LinkHolder:
     return LinkHolder(
         email=person.email,
         account_id=person.account_id or PLATFORM,
@@ -226,7 +226,7 @@ def _holder_of(person: _Person) -> LinkHolder:
     )
 
 
-def _invited(invitation: Invitation) -> LinkHolder:
+def _holder_from_invitation(invitation: Invitation) -> LinkHolder:
     return LinkHolder(
         email=invitation.email,
         account_id=invitation.account_id,
@@ -237,7 +237,7 @@ def _invited(invitation: Invitation) -> LinkHolder:
     )
 
 
-def _hash(token: str) -> bytes | None:
+def _token_hash(token: str) -> bytes | None:
     """Returns the hash under which the link is stored; None for text that does not have the form of our tokens."""
     if len(token) != 43 or not token.isascii():
         return None

@@ -35,13 +35,13 @@ class _Member(Struct, frozen=True):
 
 lock_people = sql.many("people.lock", _Member)
 """`account_id`: locks and returns all people of the account."""
-_add = sql.maybe("people.add", str)
+_add_person = sql.maybe("people.add", str)
 _set_role = sql.run("people.set_role")
 _set_password = sql.run("people.set_password")
 renew_password = sql.run("people.renew_password")
 set_name = sql.run("people.set_name")
 """`email, name`; the name was checked."""
-_withdraw_of = sql.run("access.withdraw_of")
+_withdraw_invitations_by = sql.run("access.withdraw_of")
 delete_person = sql.run("people.remove")
 """`email`; the caller has checked that the person may be removed."""
 
@@ -66,7 +66,7 @@ async def add_person(
         check_name(name)
     if len(await lock_people(conn, account_id=account_id)) >= PEOPLE_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{PEOPLE_MAX} people at most"})
-    added = await _add(
+    added = await _add_person(
         conn, email=email, account_id=account_id, role=role, name=name, password_hash=password_hash, now=now
     )
     if added is None:
@@ -82,7 +82,7 @@ async def change_role(conn: Connection, account_id: UUID, email: str, role: str)
         return False
     if role != "owner":
         _keep_an_owner(people, email)
-        await _withdraw_of(conn, account_id=account_id, email=email)
+        await _withdraw_invitations_by(conn, account_id=account_id, email=email)
     await _set_role(conn, email=email, role=role)
     return True
 
@@ -94,7 +94,7 @@ async def remove_person(conn: Connection, account_id: UUID, email: str) -> bool:
     if not _is_member(people, email):
         return False
     _keep_an_owner(people, email)
-    await _withdraw_of(conn, account_id=account_id, email=email)
+    await _withdraw_invitations_by(conn, account_id=account_id, email=email)
     await delete_person(conn, email=email)
     return True
 

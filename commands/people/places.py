@@ -16,7 +16,7 @@ from sql import Connection
 REMEMBERED: Final = timedelta(days=180)
 PLACES_MAX: Final = 50
 """Places remembered of one person; the place used longest ago is forgotten first."""
-_BITS: Final = {4: 16, 6: 32}
+_PREFIX_BITS: Final = {4: 16, 6: 32}
 
 _take_place = sql.one("session.take_place", bool)
 
@@ -39,5 +39,5 @@ def place_of(address: str) -> str:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
-    return str(ipaddress.ip_network((mapped, _BITS[mapped.version]), strict=False))
+    ip = getattr(parsed, "ipv4_mapped", None) or parsed
+    return str(ipaddress.ip_network((ip, _PREFIX_BITS[ip.version]), strict=False))

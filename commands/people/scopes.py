@@ -8,17 +8,17 @@ from domain.mode import Mode
 
 MONEY_SCOPES: Final = frozenset({"refunds:create", "withdrawals:create", "schedules:write"})
 """Scopes with which a program moves money, or charges payers by itself."""
-_PRODUCTION: Final = {
+_PRODUCTION_SCOPES: Final = {
     "owner": frozenset(ALL_SCOPES),
     "finance": frozenset({"payments:read", "charges:read"}),
     "developer": frozenset(scope for scope in ALL_SCOPES if scope.startswith("charges:")),
 }
-_TEST: Final = {"owner": frozenset(ALL_SCOPES), "developer": frozenset(ALL_SCOPES)}
+_TEST_SCOPES: Final = {"owner": frozenset(ALL_SCOPES), "developer": frozenset(ALL_SCOPES)}
 
 
 def grantable(role: str, mode: Mode) -> frozenset[str]:
     """Returns the scopes that a person of this role may grant, rotate and keep in a credential of this mode."""
-    return (_TEST if mode.test else _PRODUCTION).get(role, frozenset())
+    return (_TEST_SCOPES if mode.test else _PRODUCTION_SCOPES).get(role, frozenset())
 
 
 def may_revoke(role: str, scopes: Collection[str], mode: Mode) -> bool:

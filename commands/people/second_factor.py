@@ -37,14 +37,14 @@ class LockedPerson(Struct, frozen=True):
     totp_step: int
 
 
-class _Secret(Struct, frozen=True, array_like=True):
+class _BoundSecret(Struct, frozen=True, array_like=True):
     email: str
     secret: bytes
 
 
 lock_person = sql.maybe("people.lock_person", LockedPerson)
 """`email`: locks and returns the person's row."""
-_set = sql.run("people.set_second_factor")
+_set_factor = sql.run("people.set_second_factor")
 clear = sql.run("people.clear_second_factor")
 """`email`: remove the second factor and its recovery codes."""
 _take_step = sql.run("people.take_step")
@@ -55,16 +55,16 @@ _take_recovery = sql.maybe("people.take_recovery_code", str)
 
 def seal_secret(email: str, secret: bytes, seal: Seal) -> bytes:
     assert len(secret) == SECRET_BYTES
-    return seal.seal(msgspec.json.encode(_Secret(email, secret)), TOTP, email)
+    return seal.seal(msgspec.json.encode(_BoundSecret(email, secret)), TOTP, email)
 
 
 def open_secret(email: str, sealed: bytes, seal: Seal) -> bytes:
     """Returns the person's secret. Raises ValueError when it was sealed for another person, InvalidTag when it was not
     sealed with this key."""
-    found = msgspec.json.decode(seal.open(sealed, TOTP, email), type=_Secret)
-    if found.email != email:
+    bound = msgspec.json.decode(seal.open(sealed, TOTP, email), type=_BoundSecret)
+    if bound.email != email:
         raise ValueError("another person's secret")
-    return found.secret
+    return bound.secret
 
 
 async def enrol(
@@ -82,10 +82,10 @@ async def enrol(
     step = step_of(secret, plain_code(code), now=now, after=0)
     if step is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"code": "is not this moment's code"})
-    await _set(conn, email=email, sealed=seal_secret(email, secret, seal), now=now, step=step)
+    await _set_factor(conn, email=email, sealed=seal_secret(email, secret, seal), now=now, step=step)
     codes = [_recovery_code(chance[at : at + 8]) for at in range(0, RECOVERY_CHANCE, 8)]
     await _forget_recovery(conn, email=email)
-    await _add_recovery(conn, email=email, code_hashes=[_hash(email, each, seal) for each in codes])
+    await _add_recovery(conn, email=email, code_hashes=[_recovery_hash(email, each, seal) for each in codes])
     return codes
 
 
@@ -100,7 +100,7 @@ async def take_code(conn: Connection, email: str, given: str, *, now: datetime, 
             return None
         await _take_step(conn, email=email, step=step)
         return AcceptedCode.CODE
-    if await _take_recovery(conn, email=email, code_hash=_hash(email, given, seal)) is None:
+    if await _take_recovery(conn, email=email, code_hash=_recovery_hash(email, given, seal)) is None:
         return None
     return AcceptedCode.RECOVERY
 
@@ -121,5 +121,5 @@ def _recovery_code(chance: bytes) -> str:
     return "-".join(letters[at : at + 4] for at in range(0, _RECOVERY_LETTERS, 4))
 
 
-def _hash(email: str, code: str, seal: Seal) -> str:
+def _recovery_hash(email: str, code: str, seal: Seal) -> str:
     return seal.blind(f"recovery code {email} {plain_code(code)}")

@@ -24,7 +24,7 @@ SESSIONS_MAX = 20
 """Sessions of one person; a new one ends the oldest."""
 PASSWORD_MAX = 200
 
-_SEEN_EVERY = timedelta(minutes=1)
+_TOUCH_INTERVAL = timedelta(minutes=1)
 
 
 class Side(Enum):
@@ -63,9 +63,9 @@ class Person(Struct, frozen=True):
 
 
 _find_person = sql.maybe("session.person", Person)
-_open = sql.run("session.open")
-_find = sql.maybe("session.find", Session)
-_person_of = sql.maybe("session.person_of", str)
+_insert_session = sql.run("session.open")
+_find_session = sql.maybe("session.find", Session)
+_find_email = sql.maybe("session.person_of", str)
 _touch = sql.run("session.touch")
 _prove = sql.run("session.prove")
 _count = sql.one("session.count", int)
@@ -88,7 +88,7 @@ async def open_session(conn: Connection, person: Person, *, now: datetime, chanc
     """Open a session after the password and the code were right; returns its cookie, made of the 32 bytes `chance`."""
     assert len(chance) == 32
     chance = marked(chance)
-    await _open(
+    await _insert_session(
         conn,
         session_hash=hashlib.sha256(chance).digest(),
         email=person.email,
@@ -104,22 +104,22 @@ async def session_of(conn: Connection, cookie: str, side: Side, *, now: datetime
     session_hash = hash_of(cookie)
     if session_hash is None:
         return None
-    found = await _find(
+    session = await _find_session(
         conn,
         session_hash=session_hash,
         staff=side is Side.STAFF,
         seen_after=now - IDLE,
         born_after=now - LIFETIME,
     )
-    if found is not None and found.seen_at <= now - _SEEN_EVERY:
+    if session is not None and session.seen_at <= now - _TOUCH_INTERVAL:
         await _touch(conn, session_hash=session_hash, now=now)
-    return found
+    return session
 
 
 async def person_of_session(conn: Connection, cookie: str) -> str | None:
     """Returns the e-mail of the merchant's person whose session this is or, if it ended by time, was; None for a
     session that was ended by signing out or by a new password."""
-    return await _person_of(conn, session_hash=hash_of(cookie) or b"")
+    return await _find_email(conn, session_hash=hash_of(cookie) or b"")
 
 
 async def prove_session(conn: Connection, cookie: str, *, now: datetime) -> None:

@@ -34,8 +34,8 @@ class _Member(Struct, frozen=True):
     fresh: bool
 
 
-_lock = sql.many("people.lock_staff", _Member)
-_add = sql.maybe("people.add_staff", str)
+_lock_staff = sql.many("people.lock_staff", _Member)
+_add_member = sql.maybe("people.add_staff", str)
 _set_role = sql.run("people.set_staff_role")
 
 
@@ -58,24 +58,26 @@ async def add_staff(
     check_role(role, ROLES)
     if name is not None:
         check_name(name)
-    if len(await _lock(conn)) >= STAFF_MAX:
+    if len(await _lock_staff(conn)) >= STAFF_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"{STAFF_MAX} people at most"})
-    added = await _add(conn, email=email, role=role, name=name, password_hash=password_hash, given_at=given_at, now=now)
+    added = await _add_member(
+        conn, email=email, role=role, name=name, password_hash=password_hash, given_at=given_at, now=now
+    )
     if added is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"email": "is taken"})
 
 
 async def is_staff(conn: Connection, email: str) -> bool:
     """Whether this e-mail belongs to a member of staff; locks all staff."""
-    return _find(await _lock(conn), email) is not None
+    return _find_member(await _lock_staff(conn), email) is not None
 
 
 async def change_staff_role(conn: Connection, email: str, role: str, *, given_at: datetime | None = None) -> bool:
     """Change the role of a member of staff; False for a person who is none. Refused(VALIDATION_ERROR) with fields.role,
     also for the last admin. `given_at` as for `add_staff`."""
     check_role(role, ROLES)
-    staff = await _lock(conn)
-    member = _find(staff, email)
+    staff = await _lock_staff(conn)
+    member = _find_member(staff, email)
     if member is None:
         return False
     if role != "admin":
@@ -88,17 +90,17 @@ async def change_staff_role(conn: Connection, email: str, role: str, *, given_at
 async def remove_staff(conn: Connection, email: str) -> bool:
     """Remove a member of staff and their sessions, on behalf of another one; False for a person who is not staff.
     Refused(VALIDATION_ERROR) with fields.role unless an admin who can sign in stays."""
-    return await _remove(conn, email, lambda other: not other.fresh)
+    return await _remove_member(conn, email, lambda other: not other.fresh)
 
 
 async def expel_staff(conn: Connection, email: str) -> bool:
     """Like `remove_staff`, on behalf of the operator: any other admin suffices, also one without a password yet."""
-    return await _remove(conn, email, lambda other: True)
+    return await _remove_member(conn, email, lambda other: True)
 
 
-async def _remove(conn: Connection, email: str, stays: Callable[[_Member], bool]) -> bool:
-    staff = await _lock(conn)
-    member = _find(staff, email)
+async def _remove_member(conn: Connection, email: str, stays: Callable[[_Member], bool]) -> bool:
+    staff = await _lock_staff(conn)
+    member = _find_member(staff, email)
     if member is None:
         return False
     _keep_an_admin(staff, member, stays)
@@ -115,5 +117,5 @@ def _keep_an_admin(staff: list[_Member], leaving: _Member, stays: Callable[[_Mem
     raise Refused(Code.VALIDATION_ERROR, fields={"role": "the last admin stays: let another one in first"})
 
 
-def _find(staff: list[_Member], email: str) -> _Member | None:
+def _find_member(staff: list[_Member], email: str) -> _Member | None:
     return next((each for each in staff if each.email == email), None)

@@ -45,15 +45,15 @@ class Told(Struct, frozen=True, omit_defaults=True):
     last: bool = False
 
 
-class _Counted(Struct, frozen=True):
+class _MailCount(Struct, frozen=True):
     subject: str
     attempts: int
 
 
 add_personal = sql.run("mail.add_personal")
-_owners = sql.many("access.owners", str)
-_admins = sql.many("access.admins", str)
-_count = sql.many("session.take_attempts", _Counted)
+_find_owners = sql.many("access.owners", str)
+_find_admins = sql.many("access.admins", str)
+_count_mails = sql.many("session.take_attempts", _MailCount)
 
 
 async def tell_owners(
@@ -61,30 +61,30 @@ async def tell_owners(
 ) -> None:
     """Mail the owners of the account. `facts` has the person (`by`), the place (`from`), and the amount or the masked
     destination."""
-    owners = await _owners(conn, account_id=account_id, limit=OWNERS_MAX)
-    await _tell(conn, owners, account_id, Told(kind, now, dict(facts)), seal=seal)
+    owners = await _find_owners(conn, account_id=account_id, limit=OWNERS_MAX)
+    await _mail_people(conn, owners, account_id, Told(kind, now, dict(facts)), seal=seal)
 
 
 async def tell_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
     """Mail the platform's admins of this cell."""
-    admins = await _admins(conn, limit=OWNERS_MAX)
-    await _tell(conn, admins, PLATFORM, Told(kind, now, dict(facts)), seal=seal)
+    admins = await _find_admins(conn, limit=OWNERS_MAX)
+    await _mail_people(conn, admins, PLATFORM, Told(kind, now, dict(facts)), seal=seal)
 
 
 async def tell_person(
     conn: Connection, email: str, account_id: UUID, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal
 ) -> None:
     """Mail one person about their own access; `account_id` is PLATFORM for staff."""
-    await _tell(conn, [email], account_id, Told(kind, now, dict(facts)), seal=seal)
+    await _mail_people(conn, [email], account_id, Told(kind, now, dict(facts)), seal=seal)
 
 
-async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told: Told, *, seal: Seal) -> None:
-    if told.kind in _BOUNDED:
-        counts = await _counts(conn, emails, told, seal=seal)
+async def _mail_people(conn: Connection, emails: Sequence[str], account_id: UUID, mail: Told, *, seal: Seal) -> None:
+    if mail.kind in _BOUNDED:
+        counts = await _mails_by_address(conn, emails, mail, seal=seal)
         emails = [each for each in emails if counts[each] <= A_DAY_MAX]
-        notes = [replace(told, last=counts[each] == A_DAY_MAX) for each in emails]
+        notes = [replace(mail, last=counts[each] == A_DAY_MAX) for each in emails]
     else:
-        notes = [told for _ in emails]
+        notes = [mail for _ in emails]
     if emails:
         mail_ids = [new_id() for _ in emails]
         await add_personal(
@@ -97,12 +97,12 @@ async def _tell(conn: Connection, emails: Sequence[str], account_id: UUID, told:
             notes_sealed=[
                 seal.seal(msgspec.json.encode(note), MAIL_NOTE, id) for id, note in zip(mail_ids, notes, strict=True)
             ],
-            now=told.at,
+            now=mail.at,
         )
 
 
-async def _counts(conn: Connection, emails: Sequence[str], told: Told, *, seal: Seal) -> dict[str, int]:
+async def _mails_by_address(conn: Connection, emails: Sequence[str], mail: Told, *, seal: Seal) -> dict[str, int]:
     """Returns how many mails of this kind each address gets in a day, this one included."""
-    subjects = {seal.blind(f"told {told.kind} {email}"): email for email in emails}
-    counted = await _count(conn, subjects=sorted(subjects), now=told.at, until=told.at + _DAY)
+    subjects = {seal.blind(f"told {mail.kind} {email}"): email for email in emails}
+    counted = await _count_mails(conn, subjects=sorted(subjects), now=mail.at, until=mail.at + _DAY)
     return {subjects[each.subject]: each.attempts for each in counted}

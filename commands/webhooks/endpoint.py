@@ -38,8 +38,8 @@ class _StoredEndpoint(Struct, frozen=True):
 
 set_url = sql.maybe("webhook_endpoint.set", _StoredEndpoint)
 rotate = sql.maybe("webhook_endpoint.rotate", UUID)
-_hold = sql.maybe("webhook_endpoint.hold", UUID)
-_revoke_old = sql.run("webhook_endpoint.revoke_old")
+_lock_endpoint = sql.maybe("webhook_endpoint.hold", UUID)
+_revoke_old_secrets = sql.run("webhook_endpoint.revoke_old")
 remove = sql.maybe("webhook_endpoint.remove", UUID)
 choose = sql.maybe("webhook_endpoint.choose_kinds", UUID)
 
@@ -83,7 +83,7 @@ async def set_endpoint(
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
     """Sign with a new secret from now on. The previous secret signs too for 24 h, and each older one for the rest of
     its own 24 h. Refuses (VALIDATION_ERROR) without an endpoint, and while OLD_SECRETS_MAX old secrets still sign."""
-    endpoint_id = await _hold(conn, account_id=account_id)
+    endpoint_id = await _lock_endpoint(conn, account_id=account_id)
     if endpoint_id is None:
         raise _no_endpoint()
     secret = secret_text(chance)
@@ -102,10 +102,10 @@ async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, se
 
 async def revoke_previous(conn: Connection, account_id: UUID) -> None:
     """Stop signing with all old secrets at once, because one leaked. Refuses without an endpoint."""
-    endpoint_id = await _hold(conn, account_id=account_id)
+    endpoint_id = await _lock_endpoint(conn, account_id=account_id)
     if endpoint_id is None:
         raise _no_endpoint()
-    await _revoke_old(conn, endpoint_id=endpoint_id)
+    await _revoke_old_secrets(conn, endpoint_id=endpoint_id)
 
 
 async def choose_kinds(conn: Connection, account_id: UUID, kinds: Collection[EventKind]) -> None:

@@ -57,7 +57,7 @@ class Notice(Struct, frozen=True):
     facts: bytes
 
 
-class _Given(Struct, frozen=True):
+class _NoticeCount(Struct, frozen=True):
     endpoint_id: UUID | None
     test: bool
     kind: str
@@ -65,7 +65,7 @@ class _Given(Struct, frozen=True):
 
 
 add = sql.run("notice.add")
-_given_since = sql.many("notice.given_since", _Given)
+_count_since = sql.many("notice.given_since", _NoticeCount)
 claim_unmailed = sql.many("notice.claim_unmailed", Notice)
 """`now, lease_until, limit`: notices not mailed yet, each leased to the caller until it is marked or the lease ends."""
 mark_mailed = sql.run("notice.mark_mailed")
@@ -88,18 +88,18 @@ async def give_notice(conn: Connection, notices: Sequence[NewNotice], *, now: da
 
 async def _within_bounds(conn: Connection, notices: Sequence[NewNotice], *, now: datetime) -> list[NewNotice]:
     bounded = {each.account_id for each in notices if each.kind in _BOUNDED}
-    given = (
-        await _given_since(conn, account_ids=list(bounded), kinds=list(_BOUNDED), since=now - _DAY) if bounded else []
+    counted = (
+        await _count_since(conn, account_ids=list(bounded), kinds=list(_BOUNDED), since=now - _DAY) if bounded else []
     )
-    counts = Counter({(each.endpoint_id, each.test, each.kind): each.notices for each in given})
+    counts = Counter({(each.endpoint_id, each.test, each.kind): each.notices for each in counted})
     kept = []
     for notice in notices:
         if notice.kind in _BOUNDED:
-            of = (notice.endpoint_id, notice.test, notice.kind)
-            counts[of] += 1
-            if counts[of] > A_DAY_MAX:
+            subject = (notice.endpoint_id, notice.test, notice.kind)
+            counts[subject] += 1
+            if counts[subject] > A_DAY_MAX:
                 continue
-            if counts[of] == A_DAY_MAX:
+            if counts[subject] == A_DAY_MAX:
                 notice = replace(notice, facts=notice.facts | {"last": True})
         kept.append(notice)
     return kept

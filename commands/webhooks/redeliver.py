@@ -18,8 +18,8 @@ Found = TypeVar("Found")
 RANGE_MAX = 10_000
 """Sequence numbers in one range: the transaction takes less than a second, and the deliveries about a minute."""
 
-_APART = timedelta(milliseconds=5)  # 200/s: the rate of ten concurrent requests to a receiver that answers in 50 ms
-_TRIES: Final = 5
+_SPACING = timedelta(milliseconds=5)  # 200/s: the rate of ten concurrent requests to a receiver that answers in 50 ms
+_TRIES_MAX: Final = 5
 
 
 hold = sql.maybe("redeliver.hold", UUID)
@@ -35,7 +35,7 @@ async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: d
     if endpoint_id is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
     one = partial(again, conn, delivery_id=delivery_id, endpoint_id=endpoint_id, test=owner.test, now=now)
-    if await _beside_answers(conn, one) is None:
+    if await _retry_serialization(conn, one) is None:
         raise Refused(Code.DELIVERY_NOT_FOUND)
 
 
@@ -59,17 +59,17 @@ async def redeliver_range(
         test=owner.test,
         from_sequence=from_sequence,
         to_sequence=to_sequence,
-        apart=_APART,
+        apart=_SPACING,
         now=now,
     )
-    return await _beside_answers(conn, every)
+    return await _retry_serialization(conn, every)
 
 
-async def _beside_answers(conn: Connection, statement: Callable[[], Awaitable[Found]]) -> Found:
+async def _retry_serialization(conn: Connection, statement: Callable[[], Awaitable[Found]]) -> Found:
     """Run the statement, and again after a serialization error (40001). Storing a receiver's answer moves the
     delivery's row to another partition, and a statement that waits for the row then fails; the next snapshot finds it.
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(_TRIES_MAX - 1):
         try:
             async with conn.transaction():  # inside the caller's: a savepoint
                 return await statement()

@@ -24,7 +24,7 @@ TRIAL_DESCRIPTION = "Teste do webhook, pelo painel"
 _TRIAL_LIFETIME_S = 3_600
 
 
-_move = sql.maybe("webhook_settings.move", UUID)
+_move_endpoint = sql.maybe("webhook_settings.move", UUID)
 
 
 async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:
@@ -34,7 +34,7 @@ async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_p
     resolves the name beforehand.
     """
     fault = fault_of(url, allow_private=allow_private)
-    if fault is None and await _move(conn, account_id=account_id, url=url) is None:
+    if fault is None and await _move_endpoint(conn, account_id=account_id, url=url) is None:
         fault = AddressFault.NONE
     if fault is not None:
         raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
@@ -59,8 +59,8 @@ async def send_trial(
     Refused(BANK_UNAVAILABLE) while the sandbox has no location left.
     """
     now = to_millisecond(now)
-    place = await take_one(conn, test=True, bank=bank)
-    if place is None:
+    location = await take_one(conn, test=True, bank=bank)
+    if location is None:
         raise Refused(Code.BANK_UNAVAILABLE)
     issuer = await issuer_of(conn, Owner(account_id, Mode.SANDBOX), actor=actor)
     charge_id = new_id()
@@ -80,8 +80,8 @@ async def send_trial(
         payer_document_hash=None,
         scenario=None,
     )
-    made = await create_pix(conn, [compose_pix(creation, place)])
-    assert made == {charge_id}, "a key of its own is new"
+    created = await create_pix(conn, [compose_pix(creation, location)])
+    assert created == {charge_id}, "a key of its own is new"
     command = simulated_payment(
         charge_id,
         issuer.owner,

@@ -30,7 +30,7 @@ _FREE_FIELD = re.compile(r"[0-9]{25}")
 
 # The weights 2 to 9 repeat from the right; here they are listed from the left.
 _MODULO_11_WEIGHTS: Final = tuple(2 + place % 8 for place in reversed(range(43)))
-_DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # the digit sum of twice the digit: 7 * 2 = 14 -> 5
+_DOUBLED_DIGIT_SUMS: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # the digit sum of twice the digit: 7 * 2 = 14 -> 5
 
 
 class Barcode(Struct, frozen=True, gc=False):
@@ -54,7 +54,7 @@ def due_factor(due: date) -> int:
 def field_check_digit(field: str) -> int:
     """Returns the check digit of one field of the line: modulo 10, with the weights 2, 1, 2, 1... from the right."""
     assert _FIELD.fullmatch(field), "a field is digits"
-    doubled = sum(_DOUBLED[int(digit)] for digit in field[::-2])
+    doubled = sum(_DOUBLED_DIGIT_SUMS[int(digit)] for digit in field[::-2])
     return -(doubled + sum(map(int, field[-2::-2]))) % 10
 
 

@@ -32,9 +32,9 @@ def bars(digits: str) -> tuple[list[tuple[int, int]], int]:
     """
     assert _DIGITS.fullmatch(digits), "interleaved digits come in pairs"
     pairs = chain.from_iterable(_PAIRS[digits[at : at + 2]] for at in range(0, len(digits), 2))
-    found, at = [], 0
+    positions, at = [], 0
     for number, width in enumerate((*_START, *pairs, *_STOP)):  # a bar, a space, a bar...
         if number % 2 == 0:
-            found.append((at, width))
+            positions.append((at, width))
         at += width
-    return found, at
+    return positions, at

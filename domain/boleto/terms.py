@@ -117,11 +117,13 @@ def amount_due(terms: PaymentTerms | None, *, amount_cents: int, due: date, on: 
         return AmountDue(total_cents=amount_cents)
     days_late = (on - effective_due_date(due)).days
     if days_late <= 0:
-        given = next((each for each in terms.discounts if on <= effective_due_date(each.until)), None)
-        if given is None:
+        discount = next((each for each in terms.discounts if on <= effective_due_date(each.until)), None)
+        if discount is None:
             return AmountDue(total_cents=amount_cents)
-        cents = discount_of(given, amount_cents)
-        return AmountDue(total_cents=amount_cents - cents, discount_cents=cents, discount_until=given.until)
+        discount_cents = discount_of(discount, amount_cents)
+        return AmountDue(
+            total_cents=amount_cents - discount_cents, discount_cents=discount_cents, discount_until=discount.until
+        )
     fine_cents = fine_of(terms.fine, amount_cents)
     interest_cents = interest_of(terms.interest, amount_cents, days_late)
     return AmountDue(
@@ -161,16 +163,16 @@ def wrong_terms(terms: PaymentTerms, *, amount_cents: int, due: date, company: b
         wrong["interest.amount_per_day"] = (
             f"must be at most {reais(most)}, a thirtieth of {reais(limit.month_bps)} % of the amount"
         )
-    return wrong | _wrong_discounts(terms.discounts, amount_cents=amount_cents, due=due)
+    return wrong | _discount_faults(terms.discounts, amount_cents=amount_cents, due=due)
 
 
-def _wrong_discounts(discounts: tuple[Discount, ...], *, amount_cents: int, due: date) -> dict[str, str]:
+def _discount_faults(discounts: tuple[Discount, ...], *, amount_cents: int, due: date) -> dict[str, str]:
     wrong = {}
-    for at, each in enumerate(discounts):
-        name = f"discounts.{at}"
+    for index, each in enumerate(discounts):
+        name = f"discounts.{index}"
         if each.until > due:
             wrong[f"{name}.until"] = "must not be after the due date"
-        elif at and each.until <= discounts[at - 1].until:
+        elif index and each.until <= discounts[index - 1].until:
             wrong[f"{name}.until"] = "must be after that of the discount before it"
         if bool(each.percent_bps) != bool(discounts[0].percent_bps):
             wrong[name] = "must be of one kind with the first: all percent or all amount"

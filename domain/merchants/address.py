@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-_PARTS: Final = ("street", "city", "state", "zip_code")
+_REQUIRED_FIELDS: Final = ("street", "city", "state", "zip_code")
 
 
 def is_complete(address: bytes | None) -> bool:
     """Whether the stored address is complete; `address` is None when the account has none."""
-    given = {} if address is None else msgspec.json.decode(address, type=dict[str, object])
-    return all(isinstance(text := given.get(part), str) and bool(text.strip()) for part in _PARTS)
+    fields = {} if address is None else msgspec.json.decode(address, type=dict[str, object])
+    return all(isinstance(text := fields.get(field), str) and bool(text.strip()) for field in _REQUIRED_FIELDS)

@@ -9,7 +9,7 @@ from typing import Final
 
 GUESSES_MIN: Final = 10**8
 """Guesses that a password must withstand. The pages that ask for a password limit the attempts (docs/dashboard.md)."""
-_LOOKED_AT_MAX: Final = 72
+_CHECKED_CHARACTERS_MAX: Final = 72
 """Characters of a password that are checked: the time grows with the square of their number, and the rest of a longer
 password does not make it easier to guess."""
 # Leaked passwords in Portuguese without the digits and signs at their ends, the most frequent first.
@@ -31,5 +31,5 @@ def is_guessable(password: str, email: str = "") -> bool:
     # Imported here because its lists take 10 MB, which a process that never checks passwords need not spend.
     from zxcvbn import zxcvbn
 
-    found = zxcvbn(password[:_LOOKED_AT_MAX], user_inputs=[email, *email.split("@"), *_WORDS])
-    return bool(found["guesses"] < GUESSES_MIN)
+    estimate = zxcvbn(password[:_CHECKED_CHARACTERS_MAX], user_inputs=[email, *email.split("@"), *_WORDS])
+    return bool(estimate["guesses"] < GUESSES_MIN)

@@ -29,10 +29,10 @@ def dynamic_br_code(*, location: str, amount_cents: int | None, name: str, city:
     assert amount_cents is None or amount_cents > 0, "a charge asks for something"
     amount = "" if amount_cents is None else reais(amount_cents)
     assert len(amount) <= 13, "tag 54 has room for ten digits of reais"
-    shown = f"54{len(amount):02}{amount}" if amount else ""
+    amount_object = f"54{len(amount):02}{amount}" if amount else ""
     text = (
         f"00020101021226{len(location) + 22}0014{_GUI}25{len(location):02}{location}"
-        f"520400005303986{shown}{_merchant_objects(name, city)}6304"
+        f"520400005303986{amount_object}{_merchant_objects(name, city)}6304"
     )
     return f"{text}{_crc(text)}"
 
@@ -60,11 +60,11 @@ def ascii_fold(text: str, length_max: int, *, otherwise: str) -> str:
     Accents and letters without an ASCII form are removed, every other sign becomes a blank; blanks collapse.
     `otherwise` is used when nothing is left (a name in another script).
     """
-    signs = []
-    for sign in unicodedata.normalize("NFKD", text):
-        if " " <= sign <= "~":
-            signs.append(sign)
-        elif unicodedata.category(sign)[0] not in "LM":  # neither letter nor mark: a dash, a tab, an emoji
-            signs.append(" ")
+    characters = []
+    for character in unicodedata.normalize("NFKD", text):
+        if " " <= character <= "~":
+            characters.append(character)
+        elif unicodedata.category(character)[0] not in "LM":  # neither letter nor mark: a dash, a tab, an emoji
+            characters.append(" ")
     # Cut first, then strip: the cut may leave a blank at the end.
-    return " ".join("".join(signs).split())[:length_max].rstrip() or otherwise[:length_max]
+    return " ".join("".join(characters).split())[:length_max].rstrip() or otherwise[:length_max]

@@ -32,7 +32,7 @@ QUIET_MODULES = 4  # ISO 18004: white on each side
 MASK = 2
 
 _BYTE_MODE = "0100"
-_RUN = 8  # bytes of the payload that are looked up together
+_RUN_BYTES = 8  # bytes of the payload that are looked up together
 _RUNS_MAX = 512  # runs cached for each place: at most 5 MB for version 9
 # Codes are written with their most significant bit first.
 _LITERALS = {0x00: "100", 0x0F: "101", 0xF0: "110", 0xFF: "111"}
@@ -56,7 +56,7 @@ def symbol(payload: bytes) -> Symbol:
     """Returns the symbol of 1 to 512 bytes: byte mode, error level M, the smallest version that holds them."""
     stream, frame = _stream(payload)
     layout = frame.layout
-    pixels = zlib.decompress(stream.to_bytes(layout.stream_bytes, "little"), _RAW, layout.pixel_bytes)
+    pixels = zlib.decompress(stream.to_bytes(layout.stream_bytes, "little"), _RAW_WBITS, layout.pixel_bytes)
     step = layout.row_bytes * SCALE
     starts = range(step * QUIET_MODULES, step * (QUIET_MODULES + layout.size), step)
     digits = (pixels[start : start + layout.row_bytes].hex().encode() for start in starts)
@@ -73,8 +73,8 @@ def png(payload: str) -> bytes:
     deflated = stream.to_bytes(frame.layout.stream_bytes, "little")
     # The checksum is the only part that is not affine. Decompressing the stream is the cheapest way to the pixels that
     # it covers.
-    checksum = zlib.adler32(zlib.decompress(deflated, _RAW, frame.layout.pixel_bytes))
-    data = b"IDAT" + _ZLIB + deflated + checksum.to_bytes(4, "big")
+    checksum = zlib.adler32(zlib.decompress(deflated, _RAW_WBITS, frame.layout.pixel_bytes))
+    data = b"IDAT" + _ZLIB_HEADER + deflated + checksum.to_bytes(4, "big")
     return frame.head + data + zlib.crc32(data).to_bytes(4, "big") + _IEND
 
 
@@ -109,9 +109,9 @@ class _Contribution(dict[int, int]):
         self._bits = bits  # most significant first, as in the symbol
 
     def __missing__(self, byte: int) -> int:
-        made = reduce(xor, (column for k, column in enumerate(self._bits) if byte & (0x80 >> k)), 0)
-        self[byte] = made
-        return made
+        change = reduce(xor, (column for k, column in enumerate(self._bits) if byte & (0x80 >> k)), 0)
+        self[byte] = change
+        return change
 
 
 class _Run(dict[bytes, int]):
@@ -126,11 +126,11 @@ class _Run(dict[bytes, int]):
         self._contributions = contributions
 
     def __missing__(self, run: bytes) -> int:
-        made = reduce(xor, map(getitem, self._contributions, run), 0)
+        change = reduce(xor, map(getitem, self._contributions, run), 0)
         if len(self) >= _RUNS_MAX:
             self.clear()  # the runs that every charge has come back at once, those of single charges do not
-        self[run] = made
-        return made
+        self[run] = change
+        return change
 
 
 class _Layout(NamedTuple):
@@ -157,15 +157,15 @@ class _Frame(NamedTuple):
     empty: int  # the stream of a symbol all of whose data bits are 0
     columns: tuple[int, ...]  # the bits of the stream that each data bit flips
     first: int  # the data bit at which the payload begins
-    runs: tuple[_Run, ...]  # by place in the payload, _RUN bytes each
+    runs: tuple[_Run, ...]  # by place in the payload, _RUN_BYTES each
     head: bytes  # of the PNG, up to and including the length of its pixel data
 
 
 def _stream(payload: bytes) -> tuple[int, _Frame]:
     """Returns the compressed pixels of a payload, as a little-endian integer, and the frame of its version."""
     stream, frame = _blank(len(payload))
-    for start, run in zip(range(0, len(payload), _RUN), frame.runs, strict=False):
-        stream ^= run[payload[start : start + _RUN]]
+    for start, run in zip(range(0, len(payload), _RUN_BYTES), frame.runs, strict=False):
+        stream ^= run[payload[start : start + _RUN_BYTES]]
     return stream, frame
 
 
@@ -174,27 +174,33 @@ def _blank(length: int) -> tuple[int, _Frame]:
     """Returns the stream of `length` zero bytes, including length field, padding, mask and function patterns."""
     assert 0 < length <= BYTES_MAX, "a BR Code has 1 to 512 characters"
     capacity = _consts.SYMBOL_CAPACITY  # in bits
-    frame = _frame(next(each for each in range(1, 41) if _first(each) + 8 * length <= capacity[each][_ERROR_LEVEL]))
-    return frame.empty ^ _zeros(length, frame.columns, frame.first), frame
+    frame = _frame(
+        next(
+            version
+            for version in range(1, 41)
+            if _payload_start(version) + 8 * length <= capacity[version][_ERROR_LEVEL]
+        )
+    )
+    return frame.empty ^ _zeros_change(length, frame.columns, frame.first), frame
 
 
-def _first(version: int) -> int:
+def _payload_start(version: int) -> int:
     """Returns the data bit at which a payload begins, after its mode and its length."""
     length_bits: int = _consts.CHAR_COUNT_INDICATOR_LENGTH[_consts.MODE_BYTE][_segno.version_range(version)]
     return len(_BYTE_MODE) + length_bits
 
 
-def _zeros(length: int, columns: Sequence[int], first: int) -> int:
+def _zeros_change(length: int, columns: Sequence[int], first: int) -> int:
     """Returns the change that `length` zero bytes, beginning at data bit `first`, make to a symbol without data."""
-    stream = _changes(columns[:first], f"{_BYTE_MODE}{length:0{first - len(_BYTE_MODE)}b}")
+    stream = _xor_of_set_bits(columns[:first], f"{_BYTE_MODE}{length:0{first - len(_BYTE_MODE)}b}")
     # ISO 18004, 7.4.9 and 7.4.10: four zero bits end the data, and with it a codeword; two alternating codewords fill
     # the rest. segno writes one codeword of zeros before them, which readers ignore.
     for at, codeword in zip(range(first + 8 * length + 12, len(columns), 8), cycle((0xEC, 0x11)), strict=False):
-        stream ^= _changes(columns[at : at + 8], f"{codeword:08b}")
+        stream ^= _xor_of_set_bits(columns[at : at + 8], f"{codeword:08b}")
     return stream
 
 
-def _changes(columns: Sequence[int], bits: str) -> int:
+def _xor_of_set_bits(columns: Sequence[int], bits: str) -> int:
     return reduce(xor, (column for column, bit in zip(columns, bits, strict=True) if bit == "1"), 0)
 
 
@@ -203,23 +209,23 @@ def _frame(version: int) -> _Frame:
     layout = _layout(_segno.calc_matrix_size(version))
     side = (layout.size + 2 * QUIET_MODULES) * SCALE
     header = _chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0))
-    data_bytes = len(_ZLIB) + layout.stream_bytes + 4  # 4 bytes of checksum
+    data_bytes = len(_ZLIB_HEADER) + layout.stream_bytes + 4  # 4 bytes of checksum
     columns = tuple(_columns(version, layout))
-    first = _first(version)  # not a multiple of 8, so payload bytes straddle two codewords
+    first = _payload_start(version)  # not a multiple of 8, so payload bytes straddle two codewords
     starts = range(first, len(columns) - 7, 8)
     contributions = tuple(_Contribution(tuple(columns[start : start + 8])) for start in starts)
-    code = segno.make_qr(bytes(1), version=version, error="m", mode="byte", mask=MASK, boost_error=False)
+    qr = segno.make_qr(bytes(1), version=version, error="m", mode="byte", mask=MASK, boost_error=False)
     stream = layout.light
-    for i, row in enumerate(code.matrix):
+    for i, row in enumerate(qr.matrix):
         for j, dark in enumerate(row):
             if dark:
                 stream ^= layout.bit(i, j)
     return _Frame(
         layout=layout,
-        empty=stream ^ _zeros(1, columns, first),
+        empty=stream ^ _zeros_change(1, columns, first),
         columns=columns,
         first=first,
-        runs=tuple(_Run(contributions[at : at + _RUN]) for at in range(0, len(contributions), _RUN)),
+        runs=tuple(_Run(contributions[at : at + _RUN_BYTES]) for at in range(0, len(contributions), _RUN_BYTES)),
         head=b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", data_bytes),
     )
 
@@ -227,10 +233,10 @@ def _frame(version: int) -> _Frame:
 def _layout(size: int) -> _Layout:
     """One deflate block: a literal for each byte of a row's first scanline, then a match for its repetitions."""
     row_bytes = 1 + (size + 2 * QUIET_MODULES + 1) // 2  # the side is always odd: half a byte is left over
-    head, again, end = _block(row_bytes)
+    head, repeat, end = _block(row_bytes)
     row = _LITERALS[0x00] + _LITERALS[0xFF] * (row_bytes - 1)
-    quiet = row + again * (1 + (QUIET_MODULES - 1) * SCALE // (SCALE - 1))  # 1 + 3 + 12 scanlines
-    bits = head + quiet + (row + again) * size + quiet + end
+    quiet = row + repeat * (1 + (QUIET_MODULES - 1) * SCALE // (SCALE - 1))  # 1 + 3 + 12 scanlines
+    bits = head + quiet + (row + repeat) * size + quiet + end
     return _Layout(
         size=size,
         row_bytes=row_bytes,
@@ -238,7 +244,7 @@ def _layout(size: int) -> _Layout:
         stream_bytes=(len(bits) + 7) // 8,
         light=int(bits[::-1], 2),
         first=len(head + quiet) + len(_LITERALS[0x00]) + 1,  # after the filter, and the 1 that begins every literal
-        stride=len(row + again),
+        stride=len(row + repeat),
     )
 
 
@@ -249,18 +255,18 @@ def _block(row_bytes: int) -> tuple[str, str, str]:
     The Huffman code: EOB 00, the only length 01, the four literals 1xx, the only distance 0. The code is complete, as
     readers demand.
     """
-    length_symbol, length_extra = _extra(row_bytes * (SCALE - 1) - 3, 4, 257)
-    distance_symbol, distance_extra = _extra(row_bytes - 1, 2, 0)
+    length_symbol, length_extra = _symbol_and_extra_bits(row_bytes * (SCALE - 1) - 3, 4, 257)
+    distance_symbol, distance_extra = _symbol_and_extra_bits(row_bytes - 1, 2, 0)
     lengths = [0] * (length_symbol + 1 + distance_symbol + 1)
     for literal in _LITERALS:
         lengths[literal] = 3
     lengths[256] = lengths[length_symbol] = 2
     lengths[-1] = 1
     # The code lengths are written so: 2 as 00, 3 as 01, eleven and more zeros as 10, 1 as 110, up to ten zeros as 111.
-    of_lengths = {18: 2, 2: 2, 17: 3, 3: 2, 1: 3}
+    code_lengths = {18: 2, 2: 2, 17: 3, 3: 2, 1: 3}
     order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
-    bits = "1" + _number(2, 2) + _number(length_symbol - 256, 5) + _number(distance_symbol, 5)
-    bits += _number(len(order) - 4, 4) + "".join(_number(of_lengths.get(each, 0), 3) for each in order)
+    bits = "1" + _lsb_first(2, 2) + _lsb_first(length_symbol - 256, 5) + _lsb_first(distance_symbol, 5)
+    bits += _lsb_first(len(order) - 4, 4) + "".join(_lsb_first(code_lengths.get(each, 0), 3) for each in order)
     for length, group in groupby(lengths):
         count = len(list(group))
         if length:
@@ -269,19 +275,19 @@ def _block(row_bytes: int) -> tuple[str, str, str]:
         while count:
             zeros = min(count, 138)
             assert zeros > 2, "fewer zeros have no code here"
-            bits += "10" + _number(zeros - 11, 7) if zeros > 10 else "111" + _number(zeros - 3, 3)
+            bits += "10" + _lsb_first(zeros - 11, 7) if zeros > 10 else "111" + _lsb_first(zeros - 3, 3)
             count -= zeros
     return bits, f"01{length_extra}0{distance_extra}", "00"
 
 
-def _extra(value: int, per_step: int, first: int) -> tuple[int, str]:
+def _symbol_and_extra_bits(value: int, per_step: int, first: int) -> tuple[int, str]:
     """Returns the symbol and the extra bits of `value`: a length less 3 (four symbols for each number of extra bits),
     or a distance less 1 (two symbols)."""
     extra = max(0, (value // per_step).bit_length() - 1)
-    return first + extra * per_step + (value >> extra), _number(value & ((1 << extra) - 1), extra)
+    return first + extra * per_step + (value >> extra), _lsb_first(value & ((1 << extra) - 1), extra)
 
 
-def _number(value: int, bits: int) -> str:
+def _lsb_first(value: int, bits: int) -> str:
     """Returns a number with its least significant bit first, as the stream has numbers, unlike codes."""
     return f"{value:0{bits}b}"[::-1] if bits else ""
 
@@ -297,7 +303,7 @@ def _columns(version: int, layout: _Layout) -> list[int]:
     # ISO 18004, 7.6: the message takes one codeword of each block in turn, first data, then error correction.
     order = [word for word in chain.from_iterable(zip_longest(*blocks)) if word is not None]
     slots = {word: slot for slot, word in enumerate(order)}
-    flips = _flips(version, layout, sum(info.num_total for info in infos))
+    flips = _module_bits(version, layout, sum(info.num_total for info in infos))
     parities = {info.num_data: _parities(info) for info in ec_infos}
     columns: list[int] = []
     for number, block in enumerate(blocks):
@@ -314,14 +320,14 @@ def _columns(version: int, layout: _Layout) -> list[int]:
 
 def _parities(info: Any) -> list[bytes]:
     """Returns, for each data bit of a block, the error correction codewords when that bit alone is set."""
-    of_last = [_parity(info, 8 * info.num_data - 1 - bit) for bit in range(8)]  # least significant first
+    last_parities = [_parity(info, 8 * info.num_data - 1 - bit) for bit in range(8)]  # least significant first
     codewords = info.num_total - info.num_data
-    parities = of_last[:]
+    parities = last_parities[:]
     # Moving a codeword ahead by one place multiplies its parity by x, modulo the generator. The codeword that comes out
     # at the top counts as a data codeword at the last place.
     for _ in range(8 * (info.num_data - 1)):
         top, rest = divmod(parities[-8] << 8, 1 << 8 * codewords)
-        parities.append(reduce(xor, (of_last[bit] for bit in range(8) if top >> bit & 1), rest))
+        parities.append(reduce(xor, (last_parities[bit] for bit in range(8) if top >> bit & 1), rest))
     return [parity.to_bytes(codewords, "big") for parity in reversed(parities)]
 
 
@@ -332,7 +338,7 @@ def _parity(info: Any, bit: int) -> int:
     return int.from_bytes(parity, "big")
 
 
-def _flips(version: int, layout: _Layout, codewords: int) -> list[int]:
+def _module_bits(version: int, layout: _Layout, codewords: int) -> list[int]:
     """Returns, for each bit of the message, the bit of the module that shows it, as a power of two."""
     size = layout.size
     matrix = _segno.make_matrix(size, size)
@@ -354,5 +360,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 _IEND = _chunk(b"IEND", b"")
-_ZLIB = b"\x78\x01"  # the RFC 1950 header: deflate, a window of 32 KiB, and the check of these two bytes
-_RAW = -zlib.MAX_WBITS  # the same window, without the header
+_ZLIB_HEADER = b"\x78\x01"  # the RFC 1950 header: deflate, a window of 32 KiB, and the check of these two bytes
+_RAW_WBITS = -zlib.MAX_WBITS  # the same window, without the header

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, wrong_terms
 
-_ANY_DUE: Final = date(2027, 12, 31)
+_ANY_DUE_DATE: Final = date(2027, 12, 31)
 """Any due date will do to check the terms, because the discounts are counted from it."""
 
 
@@ -37,10 +37,12 @@ def terms_of_charge(terms: ScheduleTerms | None, due: date, *, issued_on: date) 
     issued is left out."""
     if terms is None:
         return None
-    agreed = _on(terms, due)
-    given = tuple(each for each in agreed.discounts if each.until >= issued_on)
-    left = PaymentTerms(fine=agreed.fine, interest=agreed.interest, discounts=given, payable_days=agreed.payable_days)
-    return None if left == PaymentTerms() else left
+    agreed = _terms_for_due_date(terms, due)
+    discounts = tuple(each for each in agreed.discounts if each.until >= issued_on)
+    remaining = PaymentTerms(
+        fine=agreed.fine, interest=agreed.interest, discounts=discounts, payable_days=agreed.payable_days
+    )
+    return None if remaining == PaymentTerms() else remaining
 
 
 def wrong_schedule_terms(
@@ -49,21 +51,21 @@ def wrong_schedule_terms(
     """Returns the faults of the terms for any charge of the schedule, by the field's path in a body."""
     wrong = {}
     for path, fault in wrong_terms(
-        _on(terms, _ANY_DUE), amount_cents=amount_cents, due=_ANY_DUE, company=company
+        _terms_for_due_date(terms, _ANY_DUE_DATE), amount_cents=amount_cents, due=_ANY_DUE_DATE, company=company
     ).items():
         if path.endswith(".until"):
             wrong[path.removesuffix("until") + "days_before_due"] = "must be fewer than of the discount before it"
         else:
             wrong[path] = fault
-    for at, each in enumerate(terms.discounts):
+    for index, each in enumerate(terms.discounts):
         if each.days_before > issue_days_before:
-            wrong[f"discounts.{at}.days_before_due"] = (
+            wrong[f"discounts.{index}.days_before_due"] = (
                 f"must be at most {issue_days_before}, issue_days_before: else it has ended when a charge is issued"
             )
     return wrong
 
 
-def _on(terms: ScheduleTerms, due: date) -> PaymentTerms:
+def _terms_for_due_date(terms: ScheduleTerms, due: date) -> PaymentTerms:
     return PaymentTerms(
         fine=terms.fine,
         interest=terms.interest,

@@ -92,11 +92,11 @@ class Rules(Struct, frozen=True, kw_only=True):
 def on_result(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
     """Returns the lane after this attempt, and the notices for its merchant."""
     if result.outcome == "delivered":
-        return _succeeded(lane, rules), ((Transition.RECOVERED,) if lane.noticed else ())
-    return _failed(lane, result, rules, now=now)
+        return _after_success(lane, rules), ((Transition.RECOVERED,) if lane.noticed else ())
+    return _after_failure(lane, result, rules, now=now)
 
 
-def _succeeded(lane: Lane, rules: Rules) -> Lane:
+def _after_success(lane: Lane, rules: Rules) -> Lane:
     if lane.state is not LaneState.OPEN:
         # Slow start: the concurrency grows by one for each success, so that a receiver that just recovered is not
         # flooded.
@@ -105,7 +105,9 @@ def _succeeded(lane: Lane, rules: Rules) -> Lane:
     return Lane(concurrency=min(rules.cap, lane.concurrency + 1), blocked_until=lane.blocked_until)
 
 
-def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> tuple[Lane, tuple[Transition, ...]]:
+def _after_failure(
+    lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime
+) -> tuple[Lane, tuple[Transition, ...]]:
     gone = result.status == _GONE
     strained = lane.strained_by
     if counts_as_failure(result) and result.delivery_id not in strained and len(strained) < STRAINED_DELIVERIES:
@@ -129,20 +131,20 @@ def _failed(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -
         lane = replace(lane, noticed=True)
     reason = _reason_to_pause(lane, rules, now=now)
     if reason is not None:
-        return _paused(lane, reason, rules, now=now), (*transitions, Transition.PAUSED)
+        return _pause(lane, reason, rules, now=now), (*transitions, Transition.PAUSED)
     return _with_backoff(lane, result, rules, now=now), transitions
 
 
 def _with_backoff(lane: Lane, result: AttemptResult, rules: Rules, *, now: datetime) -> Lane:
     """Open the breaker if its conditions hold, and set the instant from which the lane may send again."""
-    breaks = (
+    opens = (
         lane.state is LaneState.OPEN
         and counts_as_failure(result)
         and lane.failures >= FAILURES_TOLD
         and len(lane.strained_by) >= STRAINED_DELIVERIES
     )
     wait_s = 0.0
-    if breaks:
+    if opens:
         lane = replace(lane, state=LaneState.BROKEN, concurrency=1, probes=0)
         wait_s = rules.probe_s_min
     elif lane.state is LaneState.BROKEN and result.probe:
@@ -171,7 +173,7 @@ def _reason_to_pause(lane: Lane, rules: Rules, *, now: datetime) -> PausedReason
     return None
 
 
-def _paused(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) -> Lane:
+def _pause(lane: Lane, reason: PausedReason, rules: Rules, *, now: datetime) -> Lane:
     # A 410 asks not to be called again; a silent receiver is probed now and then.
     probe_at = now + timedelta(seconds=rules.paused_probe_s) if reason is PausedReason.NO_SUCCESS else None
     return replace(

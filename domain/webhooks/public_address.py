@@ -4,9 +4,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 # The part of IPv6 that IANA assigns to the internet. Outside it are local addresses, and addresses that embed an IPv4
 # address, possibly 127.0.0.1, for translation (NAT64, SIIT).
-_IPV6 = IPv6Network("2000::/3")
+_ASSIGNED_IPV6 = IPv6Network("2000::/3")
 # Ranges that `ipaddress.is_global` wrongly allows in some Python versions. Those that embed IPv4 are refused whole.
-_REFUSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
+_NOT_PUBLIC: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ip_network(each)
     for each in (
         "2002::/16",  # 6to4
@@ -28,6 +28,6 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
-    if ip.version == 6 and ip not in _IPV6:
+    if ip.version == 6 and ip not in _ASSIGNED_IPV6:
         return False
-    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _REFUSED)
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _NOT_PUBLIC)

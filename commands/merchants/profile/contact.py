@@ -11,10 +11,10 @@ from domain.errors import Code, Refused
 from domain.payer import is_mail_address
 from sql import Connection
 
-_MARKS: Final = re.compile(r"[ ().\-]")
-_HERE: Final = re.compile(r"[1-9][0-9]{9,10}")
+_PUNCTUATION: Final = re.compile(r"[ ().\-]")
+_BRAZILIAN_PHONE: Final = re.compile(r"[1-9][0-9]{9,10}")
 """A Brazilian telephone: the area code and eight or nine digits."""
-_ANYWHERE: Final = re.compile(r"\+[1-9][0-9]{8,14}")
+_E164_PHONE: Final = re.compile(r"\+[1-9][0-9]{8,14}")
 """E.164."""
 
 
@@ -26,17 +26,17 @@ class Contact(Struct, frozen=True):
     email: str = ""
 
 
-_store = sql.run("account.set_contact")
+_store_contact = sql.run("account.set_contact")
 
 
 def read_contact(phone: str, email: str, *, whatsapp: bool) -> Contact:
     """Read a contact as people type it; a Brazilian telephone may lack the +55. Refused(VALIDATION_ERROR) with
     fields.phone and fields.email."""
     wrong = {}
-    bare = _MARKS.sub("", phone)
-    if _HERE.fullmatch(bare):
+    bare = _PUNCTUATION.sub("", phone)
+    if _BRAZILIAN_PHONE.fullmatch(bare):
         bare = f"+55{bare}"
-    if (bare or whatsapp) and not _ANYWHERE.fullmatch(bare):
+    if (bare or whatsapp) and not _E164_PHONE.fullmatch(bare):
         wrong["phone"] = "must be a telephone with its area code"
     if email and not is_mail_address(email):
         wrong["email"] = "must be an e-mail address"
@@ -46,7 +46,7 @@ def read_contact(phone: str, email: str, *, whatsapp: bool) -> Contact:
 
 
 async def set_contact(conn: Connection, account_id: UUID, contact: Contact) -> None:
-    await _store(
+    await _store_contact(
         conn,
         account_id=account_id,
         contact_phone=contact.phone,

@@ -24,13 +24,13 @@ class KeptLogo(Struct, frozen=True):
         return sha256(self.image + self.preview).digest()[:16]
 
 
-_store = sql.run("account.set_logo")
-_remove = sql.maybe("account.remove_logo", UUID)
+_store_logo = sql.run("account.set_logo")
+_remove_logo = sql.maybe("account.remove_logo", UUID)
 
 
 async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: datetime) -> None:
     """Store the logo, in place of the previous one."""
-    await _store(
+    await _store_logo(
         conn,
         account_id=account_id,
         digest=logo.digest,
@@ -44,4 +44,4 @@ async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: d
 
 async def remove_logo(conn: Connection, account_id: UUID) -> bool:
     """Remove the logo; returns whether there was one."""
-    return await _remove(conn, account_id=account_id) is not None
+    return await _remove_logo(conn, account_id=account_id) is not None

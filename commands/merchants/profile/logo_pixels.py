@@ -30,11 +30,11 @@ from domain.merchants.logo import (
 )
 
 # The errors that Pillow's readers raise for bytes that are no image; a test feeds them many such files.
-_BROKEN: Final = (
+_DECODE_ERRORS: Final = (
     OSError, SyntaxError, ValueError, TypeError, ArithmeticError, LookupError, EOFError, AssertionError,
     NotImplementedError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
-_READABLE: Final = frozenset(("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"))
+_READABLE_MODES: Final = frozenset(("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"))
 _WHITE: Final = (255, 255, 255)
 _NEARLY_WHITE: Final = 12
 """Out of 255: scanned images and JPEGs have no pure white around the drawing."""
@@ -43,7 +43,7 @@ _SCANS_MAX: Final = 100
 65,000 of them."""
 _SCAN: Final = b"\xff\xda"
 """The marker of a scan. Compressed data cannot contain it, because a byte 255 is followed by 0 there."""
-_SHRUNK: Final = (1.0, 0.75, 0.5, 0.35)
+_SCALES: Final = (1.0, 0.75, 0.5, 0.35)
 """The scales tried until the image is small enough. The smallest has 10 kB uncompressed in 256 colours."""
 
 
@@ -51,29 +51,29 @@ def read_logo(raw: bytes) -> KeptLogo:
     """Returns the logo to store; takes up to half a second of CPU. Refused(VALIDATION_ERROR) with fields.logo: `bytes`,
     `kind`, `size` or `blank`."""
     if len(raw) > SENT_BYTES_MAX:
-        raise _refused("bytes")
+        raise _refusal("bytes")
     try:
-        drawn = _on_white(raw)
-    except _BROKEN:
-        raise _refused("kind") from None
+        drawn = _flatten_on_white(raw)
+    except _DECODE_ERRORS:
+        raise _refusal("kind") from None
     bounds = _drawn_bounds(drawn)
     if bounds is None:
-        raise _refused("blank")
+        raise _refusal("blank")
     drawn = drawn.crop(bounds)
     image, size = _small_png(drawn, fitted_pixels(*drawn.size, (WIDTH_MAX, HEIGHT_MAX)), None)
     preview, _ = _small_png(drawn, fitted_pixels(*drawn.size, PREVIEW_ROOM), PREVIEW_SIZE)
     return KeptLogo(*size, image, preview)
 
 
-def _refused(why: str) -> Refused:
+def _refusal(why: str) -> Refused:
     return Refused(Code.VALIDATION_ERROR, fields={"logo": why})
 
 
-def _on_white(raw: bytes) -> Image.Image:
+def _flatten_on_white(raw: bytes) -> Image.Image:
     """Returns the first picture of the file on white, in a new image without profiles, texts and dates. The picture's
     size is checked before a pixel is decoded, and structures that cost much work for few bytes before anything else."""
     if raw.count(_SCAN) > _SCANS_MAX or raw.count(b"iCCP") > 1:  # Pillow unpacks each profile as it meets it
-        raise _refused("kind")
+        raise _refusal("kind")
     opened = Image.open(BytesIO(raw), formats=("PNG", "JPEG"))
     width, height = opened.size
     if (
@@ -82,9 +82,9 @@ def _on_white(raw: bytes) -> Image.Image:
         or min(width, height) < SENT_SIDE_MIN
         or min(fitted_pixels(width, height, (WIDTH_MAX, HEIGHT_MAX))) < SENT_SIDE_MIN
     ):
-        raise _refused("size")
-    if opened.mode not in _READABLE:
-        raise _refused("kind")
+        raise _refusal("size")
+    if opened.mode not in _READABLE_MODES:
+        raise _refusal("kind")
     # A JPEG is decoded at a reduced size: at least twice the wanted one, or its full size.
     opened.draft("RGB", (2 * WIDTH_MAX, 2 * HEIGHT_MAX))
     turned = ImageOps.exif_transpose(opened)
@@ -108,16 +108,16 @@ def _small_png(
 ) -> tuple[bytes, tuple[int, int]]:
     """Returns a PNG of at most BYTES_MAX and its size: in all colours if that is small enough, else in 256 colours,
     else in fewer pixels. With `paper`, the image is centred on a white sheet of that size."""
-    for share in _SHRUNK:
-        smaller = (max(1, round(size[0] * share)), max(1, round(size[1] * share)))
-        picture = drawn.resize(smaller, Image.Resampling.LANCZOS, reducing_gap=2.0) if smaller != drawn.size else drawn
+    for scale in _SCALES:
+        scaled = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
+        picture = drawn.resize(scaled, Image.Resampling.LANCZOS, reducing_gap=2.0) if scaled != drawn.size else drawn
         if paper is not None:
             sheet = Image.new("RGB", paper, _WHITE)
-            sheet.paste(picture, ((paper[0] - smaller[0]) // 2, (paper[1] - smaller[1]) // 2))
+            sheet.paste(picture, ((paper[0] - scaled[0]) // 2, (paper[1] - scaled[1]) // 2))
             picture = sheet
-        for shown in (picture, picture.quantize(256)):
+        for variant in (picture, picture.quantize(256)):
             encoded = BytesIO()
-            shown.save(encoded, "PNG", optimize=True)
+            variant.save(encoded, "PNG", optimize=True)
             if encoded.tell() <= BYTES_MAX:
                 return encoded.getvalue(), picture.size
     raise AssertionError("256 colours of so few pixels are small enough")
