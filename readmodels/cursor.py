@@ -18,7 +18,7 @@ from domain.errors import Code, Refused
 
 Position = TypeVar("Position", bound=Struct)
 
-_MAC = 16
+_MAC_BYTES = 16
 _TEXT_MAX = 512
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -45,7 +45,7 @@ class Cursors:
             raw = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except (Base64Error, ValueError):
             raise Refused(Code.CURSOR_INVALID) from None
-        plain, mac = raw[:-_MAC], raw[-_MAC:]
+        plain, mac = raw[:-_MAC_BYTES], raw[-_MAC_BYTES:]
         # Base64 leaves spare bits in the last character, so several texts decode alike: only the one we wrote is valid.
         if (
             not any(hmac.compare_digest(mac, each) for each in self._macs(plain, bound_to))
@@ -56,4 +56,4 @@ class Cursors:
 
     def _macs(self, plain: bytes, bound_to: object) -> list[bytes]:
         signed = plain + b"\0" + _encode(bound_to)
-        return [hmac.new(key, signed, sha256).digest()[:_MAC] for key in self._keys]
+        return [hmac.new(key, signed, sha256).digest()[:_MAC_BYTES] for key in self._keys]

@@ -64,8 +64,8 @@ class Filter(Struct, frozen=True):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        ranged = self.kind in (FilterKind.INSTANTS, FilterKind.DAYS)
-        return (f"{self.parameter}_from", f"{self.parameter}_to") if ranged else (self.parameter,)
+        is_range = self.kind in (FilterKind.INSTANTS, FilterKind.DAYS)
+        return (f"{self.parameter}_from", f"{self.parameter}_to") if is_range else (self.parameter,)
 
 
 class Fault(Enum):
@@ -116,10 +116,10 @@ def read_digits(query: QueryValues, name: str) -> str | None:
 
 def read_id(query: QueryValues, name: str) -> UUID | None:
     value = next(iter(query.values(name)), None)
-    found = None if value is None else parse_id(value)
-    if value is not None and found is None:
+    parsed = None if value is None else parse_id(value)
+    if value is not None and parsed is None:
         query.fault(name, Fault.NO_ID)
-    return found
+    return parsed
 
 
 def read_sequence(query: QueryValues, name: str) -> int | None:
@@ -146,13 +146,13 @@ def read_choice(query: QueryValues, name: str, allowed: Sequence[str]) -> str | 
 
 def read_days(query: QueryValues, first: str, last: str) -> tuple[date | None, date | None]:
     """Both ends of a range of days, the last day included."""
-    begin, end = _day(query, first), _day(query, last)
+    begin, end = _read_day(query, first), _read_day(query, last)
     if begin is not None and end is not None and begin > end:
         query.fault(last, Fault.ENDS_FIRST, first)
     return begin, end
 
 
-def _day(query: QueryValues, name: str) -> date | None:
+def _read_day(query: QueryValues, name: str) -> date | None:
     value = next(iter(query.values(name)), None)
     try:
         return None if value is None else parse_day(value)
@@ -172,46 +172,46 @@ def read_order(query: QueryValues) -> SortOrder:
 
 
 @cache
-def filters_of(into: type[ListFilters]) -> tuple[Filter, ...]:
+def filters_of(filters_type: type[ListFilters]) -> tuple[Filter, ...]:
     """The filters of a list, in the order of the fields; the two fields of a range, `x_from` and `x_to`, make one."""
-    hints = get_type_hints(into, include_extras=True)
-    return tuple(_filter(name, hints[name]) for name in hints if name != "order" and not name.endswith("_to"))
+    hints = get_type_hints(filters_type, include_extras=True)
+    return tuple(_filter_from_hint(name, hints[name]) for name in hints if name != "order" and not name.endswith("_to"))
 
 
-def _filter(name: str, hint: Any) -> Filter:
+def _filter_from_hint(name: str, hint: Any) -> Filter:
     marker = None
     if get_origin(hint) is Annotated:
         hint, marker = get_args(hint)
-    plain = get_origin(hint) if get_origin(hint) is tuple else get_args(hint)[0]
-    kind = FilterKind(plain if marker is None or plain is tuple else type(marker))
+    base_type = get_origin(hint) if get_origin(hint) is tuple else get_args(hint)[0]
+    kind = FilterKind(base_type if marker is None or base_type is tuple else type(marker))
     return Filter(
         name, getattr(marker, "parameter", "") or name.removesuffix("_from"), kind, getattr(marker, "allowed", ())
     )
 
 
-def read_filters(into: type[Filters], query: QueryValues, blind: Callable[[str], str]) -> Filters:
+def read_filters(filters_type: type[Filters], query: QueryValues, blind: Callable[[str], str]) -> Filters:
     """Read all filters of a request, ranges first. `blind` makes fingerprints."""
-    found: dict[str, Any] = {}
-    for each in sorted(filters_of(into), key=lambda each: len(each.parameters), reverse=True):
+    fields: dict[str, Any] = {}
+    for each in sorted(filters_of(filters_type), key=lambda each: len(each.parameters), reverse=True):
         name = each.parameter
         match each.kind:
             case FilterKind.INSTANTS:
-                found |= zip(each.parameters, read_instants(query, *each.parameters), strict=True)
+                fields |= zip(each.parameters, read_instants(query, *each.parameters), strict=True)
             case FilterKind.DAYS:
-                found |= zip(each.parameters, read_days(query, *each.parameters), strict=True)
+                fields |= zip(each.parameters, read_days(query, *each.parameters), strict=True)
             case FilterKind.CHOICES:
-                found[each.field] = read_choices(query, name, each.allowed)
+                fields[each.field] = read_choices(query, name, each.allowed)
             case FilterKind.CHOICE:
-                found[each.field] = read_choice(query, name, each.allowed)
+                fields[each.field] = read_choice(query, name, each.allowed)
             case FilterKind.FINGERPRINT:
                 number = read_digits(query, name)
-                found[each.field] = None if number is None else blind(number)
+                fields[each.field] = None if number is None else blind(number)
             case kind:
-                found[each.field] = _READ[kind](query, name)
-    return into(**found, order=read_order(query))
+                fields[each.field] = _READERS[kind](query, name)
+    return filters_type(**fields, order=read_order(query))
 
 
-_READ: dict[FilterKind, Callable[[QueryValues, str], object]] = {
+_READERS: dict[FilterKind, Callable[[QueryValues, str], object]] = {
     FilterKind.TEXT: read_text,
     FilterKind.DIGITS: read_digits,
     FilterKind.ID: read_id,

@@ -78,9 +78,9 @@ Row = TypeVar("Row")
 TimedRow = TypeVar("TimedRow", bound=_Timed)
 NumberedRow = TypeVar("NumberedRow", bound=_Numbered)
 
-_FIRST = TimePosition(BEGINNING, UUID(int=0))
-_LAST = TimePosition(END, UUID(int=2**128 - 1))
-_LEAST = timedelta(microseconds=1)
+_LOWEST_POSITION = TimePosition(BEGINNING, UUID(int=0))
+_HIGHEST_POSITION = TimePosition(END, UUID(int=2**128 - 1))
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def cut(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], Row | None]:
@@ -98,29 +98,29 @@ async def time_page(
     *,
     since: datetime | None = None,
     before: datetime | None = None,
-    **given: Any,
+    **parameters: Any,
 ) -> tuple[Sequence[TimedRow], TimePosition | None]:
     """One page of the rows in [since, before), and the position of its last row if another page follows. The statement
     walks by (at, id), from just beyond (:at, :id) to :until."""
-    start, until = _walk(order, after, since or BEGINNING, before or END)
-    found = await fetch(conn, order=order, at=start.at, id=start.id, until=until, limit=limit + 1, **given)
-    rows, last = cut(found, limit)
+    start, until = _walk_bounds(order, after, since or BEGINNING, before or END)
+    fetched = await fetch(conn, order=order, at=start.at, id=start.id, until=until, limit=limit + 1, **parameters)
+    rows, last = cut(fetched, limit)
     return rows, TimePosition(last.at, last.id) if last else None
 
 
-def _walk(
+def _walk_bounds(
     order: SortOrder, after: TimePosition | None, since: datetime, before: datetime
 ) -> tuple[TimePosition, datetime]:
     """Where a walk begins, and its other end. The position and the near end of the range are merged into one bound: an
     index scan starts at one bound only, and would read and discard every entry between the two."""
     if order is SortOrder.ASC:
-        edge = _FIRST if since <= BEGINNING else TimePosition(since - _LEAST, _LAST.id)
-        return max(after or edge, edge, key=_place), before
-    edge = _LAST if before >= END else TimePosition(before, _FIRST.id)
-    return min(after or edge, edge, key=_place), since
+        edge = _LOWEST_POSITION if since <= BEGINNING else TimePosition(since - _MICROSECOND, _HIGHEST_POSITION.id)
+        return max(after or edge, edge, key=_sort_key), before
+    edge = _HIGHEST_POSITION if before >= END else TimePosition(before, _LOWEST_POSITION.id)
+    return min(after or edge, edge, key=_sort_key), since
 
 
-def _place(position: TimePosition) -> tuple[datetime, UUID]:
+def _sort_key(position: TimePosition) -> tuple[datetime, UUID]:
     return position.at, position.id
 
 
@@ -144,7 +144,7 @@ async def sequence_page(
     after: SequencePosition | None,
     limit: int,
     window: Window,
-    **given: Any,
+    **parameters: Any,
 ) -> tuple[Sequence[NumberedRow], SequencePosition | None]:
     """One page of the rows whose sequence lies within the window, and the position of its last row if more follow."""
     above, below = window.above, window.below
@@ -152,7 +152,7 @@ async def sequence_page(
         above = max(above, after.sequence)
     elif after is not None:
         below = min(below, after.sequence)
-    rows, last = cut(await fetch(conn, order=order, above=above, below=below, limit=limit + 1, **given), limit)
+    rows, last = cut(await fetch(conn, order=order, above=above, below=below, limit=limit + 1, **parameters), limit)
     return rows, SequencePosition(last.sequence) if last else None
 
 

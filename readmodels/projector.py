@@ -23,9 +23,9 @@ class Projection(StrEnum):
     ENTRIES = "entries"
 
 
-_project = sql.run("project.rows")
+_project_rows = sql.run("project.rows")
 
 
-async def project(conn: Connection, journal_ids: Sequence[int], which: Sequence[Projection]) -> None:
-    """Apply these journal rows to the read tables; `which` names the projections that concern them."""
-    await _project(conn, journal_ids=journal_ids, which=which)
+async def project(conn: Connection, journal_ids: Sequence[int], projections: Sequence[Projection]) -> None:
+    """Apply these journal rows to the read tables; `projections` names those that concern them."""
+    await _project_rows(conn, journal_ids=journal_ids, which=projections)

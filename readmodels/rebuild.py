@@ -42,7 +42,7 @@ class StillHeld(Exception):
     """A charge or withdrawal was locked by other transactions at every attempt for ten seconds."""
 
 
-class _Standing(Struct):
+class _RebuildProgress(Struct):
     """The progress of a rebuild: the parts before `part` are done."""
 
     part: str = ""
@@ -56,7 +56,7 @@ class _Standing(Struct):
     journaled: int = 0
 
 
-class _Rebuilding(Struct, frozen=True):
+class _RebuildRow(Struct, frozen=True):
     rebuild_id: int
     begun_at: datetime
     standing: bytes
@@ -67,38 +67,38 @@ class _Part(NamedTuple):
 
     name: str
     first: str
-    look: Callable[[str], Awaitable[str | None]]
+    rebuild_slice: Callable[[str], Awaitable[str | None]]
     redo: Callable[[UUID, UUID], Awaitable[None]] | None = None
 
 
-def _one(name: str) -> Callable[..., Awaitable[int]]:
+def _counting_statement(name: str) -> Callable[..., Awaitable[int]]:
     return sql.one(name, int)
 
 
-_begin = sql.one("rebuild.begin", _Rebuilding)
-_unfinished = sql.maybe("rebuild.unfinished", _Rebuilding)
-_forget = sql.run("rebuild.forget")
-_store = sql.run("rebuild.store")
-_end = sql.run("rebuild.end")
+_begin_rebuild = sql.one("rebuild.begin", _RebuildRow)
+_find_unfinished = sql.maybe("rebuild.unfinished", _RebuildRow)
+_delete_old_rebuilds = sql.run("rebuild.forget")
+_store_standing = sql.run("rebuild.store")
+_end_rebuild = sql.run("rebuild.end")
 _charges_between = sql.many("rebuild.charges_between", UUID)
 _lock_charges = sql.many("rebuild.lock_charges", UUID)
 _withdrawals_between = sql.many("rebuild.withdrawals_between", UUID)
 _lock_withdrawals = sql.many("rebuild.lock_withdrawals", UUID)
-_CHARGES = sql.for_each("rebuild.charges", _one)
-_withdrawals = _one("rebuild.withdrawals")
-_LINES = (sql.run("rebuild.clear_lines"), sql.run("rebuild.fill_lines"))
-_EVENTS = (sql.run("rebuild.clear_events"), sql.run("rebuild.fill_events"))
-_drop_lines = sql.run("rebuild.drop_lines")
-_drop_events = sql.run("rebuild.drop_events")
-_report_charges = _one("rebuild.report_charges")
-_DAYS = sql.for_each("rebuild.days", _one)
-_entry_days = _one("rebuild.entry_days")
-_ISSUED = sql.for_each("rebuild.issued", _one)
-_charge_days = _one("rebuild.charge_days")
-_due = _one("rebuild.due")
-_fill_together = sql.run("rebuild.fill_together")
-_together = _one("rebuild.together")
-_SPANS = sql.for_each("rebuild.spans", _one)
+_REPAIR_CHARGES = sql.for_each("rebuild.charges", _counting_statement)
+_repair_withdrawals = _counting_statement("rebuild.withdrawals")
+_REPAIR_LINES = (sql.run("rebuild.clear_lines"), sql.run("rebuild.fill_lines"))
+_REPAIR_EVENTS = (sql.run("rebuild.clear_events"), sql.run("rebuild.fill_events"))
+_delete_unknown_lines = sql.run("rebuild.drop_lines")
+_delete_unknown_events = sql.run("rebuild.drop_events")
+_repair_report_charges = _counting_statement("rebuild.report_charges")
+_REPAIR_DAYS = sql.for_each("rebuild.days", _counting_statement)
+_repair_entry_days = _counting_statement("rebuild.entry_days")
+_REPAIR_ISSUED = sql.for_each("rebuild.issued", _counting_statement)
+_repair_charge_days = _counting_statement("rebuild.charge_days")
+_repair_due = _counting_statement("rebuild.due")
+_fill_totals_of_all = sql.run("rebuild.fill_together")
+_repair_totals_of_all = _counting_statement("rebuild.together")
+_REPAIR_SPANS = sql.for_each("rebuild.spans", _counting_statement)
 
 
 async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda done: None) -> dict[str, int]:
@@ -107,8 +107,8 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
     conn = await connect(database_url)
     try:
         begun_at = (await find_horizon(conn)).as_of
-        begun = await _begin(conn, begun_at=begun_at, standing=msgspec.json.encode(_Standing()))
-        await _forget(conn, kept=KEPT)
+        begun = await _begin_rebuild(conn, begun_at=begun_at, standing=msgspec.json.encode(_RebuildProgress()))
+        await _delete_old_rebuilds(conn, kept=KEPT)
         return await _Rebuild(conn, begun, progress).run()
     finally:
         await conn.close()
@@ -118,40 +118,40 @@ async def resume_rebuild(database_url: str, *, progress: Callable[[int], None] =
     """Resume the newest unfinished rebuild. Returns the numbers of rows as `rebuild` does, earlier runs included."""
     conn = await connect(database_url)
     try:
-        left = await _unfinished(conn)
-        if left is None:
+        unfinished = await _find_unfinished(conn)
+        if unfinished is None:
             raise NothingToResume("every rebuild was finished")
-        return await _Rebuild(conn, left, progress).run()
+        return await _Rebuild(conn, unfinished, progress).run()
     finally:
         await conn.close()
 
 
 class _Rebuild:
-    def __init__(self, conn: Connection, begun: _Rebuilding, progress: Callable[[int], None]) -> None:
+    def __init__(self, conn: Connection, row: _RebuildRow, progress: Callable[[int], None]) -> None:
         self.conn = conn
-        self.rebuild_id = begun.rebuild_id
-        self.begun_at = begun.begun_at
-        self.standing = msgspec.json.decode(begun.standing, type=_Standing)
-        self.progress = progress
+        self.rebuild_id = row.rebuild_id
+        self.begun_at = row.begun_at
+        self.progress = msgspec.json.decode(row.standing, type=_RebuildProgress)
+        self.report_progress = progress
 
     async def run(self) -> dict[str, int]:
         parts = self._parts()
         names = [part.name for part in parts]
-        at = names.index(self.standing.part) if self.standing.part else 0
-        for part in parts[at:]:
-            began: str | None = part.first
-            if part.name == self.standing.part:
-                began = self.standing.next
-            while began is not None:
-                began = await part.look(began)
-                await self._stand(part.name, began)
+        reached = names.index(self.progress.part) if self.progress.part else 0
+        for part in parts[reached:]:
+            start: str | None = part.first
+            if part.name == self.progress.part:
+                start = self.progress.next
+            while start is not None:
+                start = await part.rebuild_slice(start)
+                await self._store_progress(part.name, start)
             if part.redo is not None:
-                while self.standing.again:
-                    await part.redo(*self.standing.again[0])
-                    del self.standing.again[0]
-                    await self._stand(part.name, None)
-        await _end(self.conn, rebuild_id=self.rebuild_id)
-        return self.standing.rows
+                while self.progress.again:
+                    await part.redo(*self.progress.again[0])
+                    del self.progress.again[0]
+                    await self._store_progress(part.name, None)
+        await _end_rebuild(self.conn, rebuild_id=self.rebuild_id)
+        return self.progress.rows
 
     def _parts(self) -> tuple[_Part, ...]:
         scope = VerifyScope(begun=self.begun_at, rows_max=CHARGES_MAX)
@@ -159,70 +159,80 @@ class _Rebuild:
         key, lowest = verify_rows.first_key(totals), str(scope.lowest_id)
         day, account_day = verify_totals.first_day(totals), verify_totals.first_account_day(totals)
         return (
-            _Part("charges", lowest, self._range("charge_after", scope, self._charges), self._charges),
-            _Part("others", lowest, self._range("other_after", scope, self._others), self._others),
-            _Part("ledgers", key, self._slice(totals, self._ledgers)),
-            _Part("feeds", key, self._slice(totals, self._feeds)),
-            _Part("fold", "", self._fold),
+            _Part(
+                "charges", lowest, self._id_slices("charge_after", scope, self._rebuild_charges), self._rebuild_charges
+            ),
+            _Part("others", lowest, self._id_slices("other_after", scope, self._rebuild_others), self._rebuild_others),
+            _Part("ledgers", key, self._key_slices(totals, self._rebuild_ledgers)),
+            _Part("feeds", key, self._key_slices(totals, self._rebuild_feeds)),
+            _Part("fold", "", self._fold_totals),
             _Part(
                 "report_charges",
                 lowest,
-                self._range("charge_after", totals, self._report_charges),
-                self._report_charges,
+                self._id_slices("charge_after", totals, self._rebuild_report_charges),
+                self._rebuild_report_charges,
             ),
-            _Part("days", day, self._slice(totals, self._days)),
-            _Part("issued", account_day, self._slice(totals, partial(self._issued, Mode.PRODUCTION))),
-            _Part("issued_in_sandboxes", account_day, self._slice(totals, partial(self._issued, Mode.SANDBOX))),
-            _Part("due", account_day, self._slice(totals, partial(self._due, Mode.PRODUCTION))),
-            _Part("due_in_sandboxes", account_day, self._slice(totals, partial(self._due, Mode.SANDBOX))),
-            _Part("together", day, self._slice(totals, self._all_together)),
-            _Part("spans", str(totals.low), self._slice(totals, self._spans)),
+            _Part("days", day, self._key_slices(totals, self._rebuild_days)),
+            _Part("issued", account_day, self._key_slices(totals, partial(self._rebuild_issued, Mode.PRODUCTION))),
+            _Part(
+                "issued_in_sandboxes",
+                account_day,
+                self._key_slices(totals, partial(self._rebuild_issued, Mode.SANDBOX)),
+            ),
+            _Part("due", account_day, self._key_slices(totals, partial(self._rebuild_due, Mode.PRODUCTION))),
+            _Part("due_in_sandboxes", account_day, self._key_slices(totals, partial(self._rebuild_due, Mode.SANDBOX))),
+            _Part("together", day, self._key_slices(totals, self._rebuild_totals_of_all)),
+            _Part("spans", str(totals.low), self._key_slices(totals, self._rebuild_spans)),
         )
 
-    async def _stand(self, part: str, following: str | None) -> None:
+    async def _store_progress(self, part: str, next_start: str | None) -> None:
         """Stores the progress after the slice's commit, in a transaction of its own. A kill in between repeats one
         slice, which changes nothing."""
-        self.standing.part, self.standing.next = part, following
-        await _store(self.conn, rebuild_id=self.rebuild_id, standing=msgspec.json.encode(self.standing))
-        self.progress(self.standing.journaled)
+        self.progress.part, self.progress.next = part, next_start
+        await _store_standing(self.conn, rebuild_id=self.rebuild_id, standing=msgspec.json.encode(self.progress))
+        self.report_progress(self.progress.journaled)
 
-    def _slice(
+    def _key_slices(
         self, scope: VerifyScope, look: Callable[[VerifyScope, str], Awaitable[str | None]]
     ) -> Callable[[str], Awaitable[str | None]]:
-        async def one(began: str) -> str | None:
+        async def rebuild_slice(start: str) -> str | None:
             async with self.conn.transaction():
                 await plan_for_this(self.conn)
-                return await look(scope, began)
+                return await look(scope, start)
 
-        return one
+        return rebuild_slice
 
-    def _range(
+    def _id_slices(
         self, after: str, scope: VerifyScope, work: Callable[[UUID, UUID], Awaitable[None]]
     ) -> Callable[[str], Awaitable[str | None]]:
         """Slices by ranges of ids. A range that meets a unique key held by a row of another range is repeated at the
         end of the part."""
 
-        async def one(began: str) -> str | None:
-            first, last, following = await verify_rows.next_range(self.conn, after, scope, began)
+        async def rebuild_slice(start: str) -> str | None:
+            first, last, next_start = await verify_rows.next_range(self.conn, after, scope, start)
             try:
                 await work(first, last)
             except asyncpg.UniqueViolationError:
-                self.standing.again.append((first, last))
-            return following
+                self.progress.again.append((first, last))
+            return next_start
 
-        return one
+        return rebuild_slice
 
     # Charges and withdrawals, which are locked while they are compared
 
-    async def _charges(self, first: UUID, last: UUID) -> None:
-        left = set(await _charges_between(self.conn, first=first, last=last))
+    async def _rebuild_charges(self, first: UUID, last: UUID) -> None:
+        pending = set(await _charges_between(self.conn, first=first, last=last))
         once = ("read_ledger",)
-        await self._in_turns(left, lambda held: self._charges_held(first, last, held), self._hold_charges, once)
+        await self._repair_in_turns(
+            pending, lambda held: self._repair_charges(first, last, held), self._hold_charges, once
+        )
 
-    async def _others(self, first: UUID, last: UUID) -> None:
-        left = set(await _withdrawals_between(self.conn, first=first, last=last))
+    async def _rebuild_others(self, first: UUID, last: UUID) -> None:
+        pending = set(await _withdrawals_between(self.conn, first=first, last=last))
         once = ("read_ledger", "read_event")
-        await self._in_turns(left, lambda held: self._others_held(first, last, held), self._hold_withdrawals, once)
+        await self._repair_in_turns(
+            pending, lambda held: self._repair_others(first, last, held), self._hold_withdrawals, once
+        )
 
     async def _hold_charges(self, ids: list[UUID]) -> list[UUID]:
         return await _lock_charges(self.conn, charge_ids=ids)
@@ -230,66 +240,72 @@ class _Rebuild:
     async def _hold_withdrawals(self, ids: list[UUID]) -> list[UUID]:
         return await _lock_withdrawals(self.conn, withdrawal_ids=ids)
 
-    async def _in_turns(
+    async def _repair_in_turns(
         self,
-        left: set[UUID],
-        work: Callable[[list[UUID]], Awaitable[dict[str, int]]],
-        hold_some: Callable[[list[UUID]], Awaitable[list[UUID]]],
+        pending: set[UUID],
+        repair: Callable[[list[UUID]], Awaitable[dict[str, int]]],
+        lock_free: Callable[[list[UUID]], Awaitable[list[UUID]]],
         once: tuple[str, ...],
     ) -> None:
-        """Work on the charges or withdrawals that can be locked now, and on the others in later turns. Each turn makes
-        the rows of the tables `once`, which need no lock, for the whole range, and reads its whole journal."""
-        before = self.standing.journaled
+        """Work on the charges or withdrawals that can be locked now, and on the others in later turns. Each turn reads
+        the journal of the whole range and repairs the tables in `once`, which need no lock, for all of it, so only the
+        first turn counts them."""
+        before = self.progress.journaled
         for turn in range(_TURNS_MAX):
-            self.standing.journaled = before
+            self.progress.journaled = before
             async with self.conn.transaction():
                 await plan_for_this(self.conn)
                 # The journal is read after the locks are taken, so that it cannot grow for these ids before the commit.
-                held = await hold_some(sorted(left))
-                made = await work(held)
-            self._count(made if turn == 0 else {name: rows for name, rows in made.items() if name not in once})
-            left -= set(held)
-            if not left:
+                held = await lock_free(sorted(pending))
+                rows_by_table = await repair(held)
+            self._count_rows(
+                rows_by_table if turn == 0 else {name: rows for name, rows in rows_by_table.items() if name not in once}
+            )
+            pending -= set(held)
+            if not pending:
                 return
             await asyncio.sleep(_TURN_S)
-        raise StillHeld(f"{len(left)} are held by others, {min(left)} is one")
+        raise StillHeld(f"{len(pending)} are held by others, {min(pending)} is one")
 
-    async def _charges_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
+    async def _repair_charges(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
         shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
-        await verify_rows.fill_charges(self.conn, **_whole(first, last))
-        self.standing.journaled += await shadows.project(tuple(Projection))
-        made = {table: await repair(self.conn, first=first, last=last, held=held) for table, repair in _CHARGES.items()}
-        for each in _LINES:
-            await each(self.conn)
-        return made | {"read_ledger": await shadows.count("read_ledger")}
+        await verify_rows.fill_charges(self.conn, **_range_parameters(first, last))
+        self.progress.journaled += await shadows.project(tuple(Projection))
+        rows_by_table = {
+            table: await repair(self.conn, first=first, last=last, held=held)
+            for table, repair in _REPAIR_CHARGES.items()
+        }
+        for repair_lines in _REPAIR_LINES:
+            await repair_lines(self.conn)
+        return rows_by_table | {"read_ledger": await shadows.count("read_ledger")}
 
-    async def _others_held(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
+    async def _repair_others(self, first: UUID, last: UUID, held: list[UUID]) -> dict[str, int]:
         shadows = await Shadows.make_to_write(self.conn, *verify_rows.READ)
-        await verify_rows.fill_others(self.conn, **_whole(first, last))
-        self.standing.journaled += await shadows.project(tuple(Projection))
-        made = {"read_withdrawal": await _withdrawals(self.conn, first=first, last=last, held=held)}
-        for each in (*_LINES, *_EVENTS):
-            await each(self.conn)
-        return made | {table: await shadows.count(table) for table in ("read_ledger", "read_event")}
+        await verify_rows.fill_others(self.conn, **_range_parameters(first, last))
+        self.progress.journaled += await shadows.project(tuple(Projection))
+        rows_by_table = {"read_withdrawal": await _repair_withdrawals(self.conn, first=first, last=last, held=held)}
+        for repair in (*_REPAIR_LINES, *_REPAIR_EVENTS):
+            await repair(self.conn)
+        return rows_by_table | {table: await shadows.count(table) for table in ("read_ledger", "read_event")}
 
     # Ledger lines and events, which are written once and need no lock
 
-    async def _ledgers(self, scope: VerifyScope, began: str) -> str | None:
-        lines, following = await verify_rows.next_lines(self.conn, scope, began)
+    async def _rebuild_ledgers(self, scope: VerifyScope, start: str) -> str | None:
+        lines, next_start = await verify_rows.next_lines(self.conn, scope, start)
         await verify_rows.make_lines(await Shadows.make_to_write(self.conn, "read_ledger"), lines)
-        await _drop_lines(self.conn, lines=lines)
-        return following
+        await _delete_unknown_lines(self.conn, lines=lines)
+        return next_start
 
-    async def _feeds(self, scope: VerifyScope, began: str) -> str | None:
-        events, following = await verify_rows.next_events(self.conn, scope, began)
+    async def _rebuild_feeds(self, scope: VerifyScope, start: str) -> str | None:
+        events, next_start = await verify_rows.next_events(self.conn, scope, start)
         others = [event for event in events if event.journal_id is not None]
         await verify_rows.make_events(await Shadows.make_to_write(self.conn, "read_event"), others)
-        await _drop_events(self.conn, events=others)
-        return following
+        await _delete_unknown_events(self.conn, events=others)
+        return next_start
 
     # Totals: each slice locks the position of the daily totals, so the worker that folds them skips its round
 
-    async def _fold(self, _: str) -> None:
+    async def _fold_totals(self, _: str) -> None:
         """Fold everything up to now into the daily totals, as the worker's duty does."""
         turns, horizon = 0, None
         while turns < _TURNS_MAX:
@@ -304,78 +320,78 @@ class _Rebuild:
             turns += 1
             await asyncio.sleep(_TURN_S)
 
-    async def _report_charges(self, first: UUID, last: UUID) -> None:
+    async def _rebuild_report_charges(self, first: UUID, last: UUID) -> None:
         async with self.conn.transaction():
             await plan_for_this(self.conn)
-            at = await hold(self.conn)
+            position = await hold(self.conn)
             shadows = await Shadows.make_to_write(self.conn, *verify_rows.CHARGES_FOLDED)
-            await verify_rows.fill_charges(self.conn, **_whole(first, last))
-            await shadows.fold((Fold.CHARGES,), up_to=at.journal_id)
-            made = await _report_charges(self.conn, first=first, last=last)
-        self._count({"report_charge": made})
+            await verify_rows.fill_charges(self.conn, **_range_parameters(first, last))
+            await shadows.fold((Fold.CHARGES,), up_to=position.journal_id)
+            rows = await _repair_report_charges(self.conn, first=first, last=last)
+        self._count_rows({"report_charge": rows})
 
-    async def _days(self, scope: VerifyScope, began: str) -> str | None:
+    async def _rebuild_days(self, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)
-        day, until, following = await verify_totals.next_days(self.conn, scope, began)
+        day, until, next_start = await verify_totals.next_days(self.conn, scope, start)
         shadows = await Shadows.make_to_write(self.conn, *verify_totals.FOLDED)
         await verify_totals.fill_days(self.conn, day=day, until=until)
         await shadows.fold(verify_totals.DAYS)
-        for table, repair in _DAYS.items():
-            self._count({table: await repair(self.conn, day=day, until=until)})
-        self._count({"span_entry": await _entry_days(self.conn, day=day, until=until)})
-        return following
+        for table, repair in _REPAIR_DAYS.items():
+            self._count_rows({table: await repair(self.conn, day=day, until=until)})
+        self._count_rows({"span_entry": await _repair_entry_days(self.conn, day=day, until=until)})
+        return next_start
 
-    async def _issued(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
+    async def _rebuild_issued(self, mode: Mode, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)
-        at = await verify_totals.next_issued(self.conn, scope, began, test=mode.test)
+        account_days = await verify_totals.next_issued(self.conn, scope, start, test=mode.test)
         await Shadows.make_to_write(self.conn, *verify_totals.ISSUED)
-        await verify_totals.fill_issued(self.conn, **verify_totals.given(at, scope), test=mode.test)
+        await verify_totals.fill_issued(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
         await real_first(self.conn)
-        await self._charge_days(mode, "issued", at)
+        await self._rebuild_charge_days(mode, "issued", account_days)
         if mode is Mode.PRODUCTION:
-            for table, repair in _ISSUED.items():
-                self._count({table: await repair(self.conn, **msgspec.structs.asdict(at))})
-        return at.next
+            for table, repair in _REPAIR_ISSUED.items():
+                self._count_rows({table: await repair(self.conn, **msgspec.structs.asdict(account_days))})
+        return account_days.next
 
-    async def _due(self, mode: Mode, scope: VerifyScope, began: str) -> str | None:
+    async def _rebuild_due(self, mode: Mode, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)
-        at = await verify_totals.next_due(self.conn, scope, began, test=mode.test)
+        account_days = await verify_totals.next_due(self.conn, scope, start, test=mode.test)
         await Shadows.make_to_write(self.conn, *verify_totals.DUE)
-        await verify_totals.fill_due(self.conn, **verify_totals.given(at, scope), test=mode.test)
+        await verify_totals.fill_due(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
         await real_first(self.conn)
-        await self._charge_days(mode, "due", at)
+        await self._rebuild_charge_days(mode, "due", account_days)
         if mode is Mode.PRODUCTION:
-            self._count({"report_due": await _due(self.conn, **msgspec.structs.asdict(at))})
-        return at.next
+            self._count_rows({"report_due": await _repair_due(self.conn, **msgspec.structs.asdict(account_days))})
+        return account_days.next
 
-    async def _charge_days(self, mode: Mode, dated: str, at: verify_totals.AccountDays) -> None:
-        made = await _charge_days(self.conn, **msgspec.structs.asdict(at), test=mode.test, dated=dated)
-        self._count({"span_charge": made})
+    async def _rebuild_charge_days(self, mode: Mode, dated: str, account_days: verify_totals.AccountDays) -> None:
+        rows = await _repair_charge_days(self.conn, **msgspec.structs.asdict(account_days), test=mode.test, dated=dated)
+        self._count_rows({"span_charge": rows})
 
-    async def _all_together(self, scope: VerifyScope, began: str) -> str | None:
+    async def _rebuild_totals_of_all(self, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)
-        day, until, following = await verify_totals.next_months(self.conn, scope, began)
+        day, until, next_start = await verify_totals.next_months(self.conn, scope, start)
         await Shadows.make_to_write(self.conn, "report_cohort", "report_due", "report_wait")
         await real_first(self.conn)
-        await _fill_together(self.conn, day=day, until=until)
-        await _together(self.conn, day=day, until=until)
-        return following
+        await _fill_totals_of_all(self.conn, day=day, until=until)
+        await _repair_totals_of_all(self.conn, day=day, until=until)
+        return next_start
 
-    async def _spans(self, scope: VerifyScope, began: str) -> str | None:
+    async def _rebuild_spans(self, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)
-        first, last, following = await verify_totals.next_spans(self.conn, scope, began)
-        await Shadows.make_to_write(self.conn, *_SPANS)
+        first, last, next_start = await verify_totals.next_spans(self.conn, scope, start)
+        await Shadows.make_to_write(self.conn, *_REPAIR_SPANS)
         await real_first(self.conn)
         await verify_totals.fill_spans(self.conn, first=first, last=last, since=scope.first, until=scope.after)
-        for table, repair in _SPANS.items():
-            self._count({table: await repair(self.conn, first=first, last=last)})
-        return following
+        for table, repair in _REPAIR_SPANS.items():
+            self._count_rows({table: await repair(self.conn, first=first, last=last)})
+        return next_start
 
-    def _count(self, made: dict[str, int]) -> None:
-        for table, rows in made.items():
-            self.standing.rows[table] = self.standing.rows.get(table, 0) + rows
+    def _count_rows(self, rows_by_table: dict[str, int]) -> None:
+        for table, rows in rows_by_table.items():
+            self.progress.rows[table] = self.progress.rows.get(table, 0) + rows
 
 
-def _whole(first: UUID, last: UUID) -> dict[str, Any]:
+def _range_parameters(first: UUID, last: UUID) -> dict[str, Any]:
     scope = VerifyScope()
     return {"first": first, "last": last, "low": scope.low, "high": scope.high}

@@ -37,14 +37,14 @@ class ChainSeal(Struct, frozen=True):
     sealed_at: datetime
 
 
-class _Looked(Struct, frozen=True):
+class _BlockCheck(Struct, frozen=True):
     last_id: int
     rows: int
     holds: bool
 
 
-_extend = sql.one("seal.extend", int)
-_look_at = sql.many("seal.look", _Looked)
+_seal_next_block = sql.one("seal.extend", int)
+_check_blocks = sql.many("seal.look", _BlockCheck)
 chain_head = sql.maybe("seal.head", ChainSeal)
 """Takes `chain`."""
 seal_at = sql.maybe("seal.at", ChainSeal)
@@ -54,20 +54,20 @@ seal_at = sql.maybe("seal.at", ChainSeal)
 async def extend_seals(conn: Connection, horizon: Horizon) -> int:
     """Seal the next block of each chain; returns the number of rows sealed. Below the horizon no new row can appear."""
     up_to = {Chain.JOURNAL: horizon.journal_id, Chain.AUDIT: horizon.audit_number}
-    return sum([await _extend(conn, chain=chain, up_to=up_to[chain], limit=ROWS_MAX) for chain in Chain])
+    return sum([await _seal_next_block(conn, chain=chain, up_to=up_to[chain], limit=ROWS_MAX) for chain in Chain])
 
 
-def _part(name: str, chain: Chain) -> VerifyPart:
-    async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+def _verify_part(name: str, chain: Chain) -> VerifyPart:
+    async def check_slice(conn: Connection, scope: VerifyScope, start: str) -> Slice:
         if not scope.everything:  # a block has rows of all accounts and days
             return Slice(None, 0, [])
-        looked = await _look_at(conn, chain=chain, last_id=int(began), limit=_BLOCKS)
-        broken = sum(not each.holds for each in looked)
+        checks = await _check_blocks(conn, chain=chain, last_id=int(start), limit=_BLOCKS)
+        broken = sum(not each.holds for each in checks)
         found = [Difference(chain, "blocks that are not what was sealed", broken)] if broken else []
-        following = str(looked[-1].last_id) if len(looked) == _BLOCKS else None
-        return Slice(following, sum(each.rows for each in looked), found)
+        next_start = str(checks[-1].last_id) if len(checks) == _BLOCKS else None
+        return Slice(next_start, sum(each.rows for each in checks), found)
 
-    return VerifyPart(name, lambda scope: "0", look)
+    return VerifyPart(name, lambda scope: "0", check_slice)
 
 
-PARTS: Final = (_part("seals", Chain.JOURNAL), _part("audit_seals", Chain.AUDIT))
+PARTS: Final = (_verify_part("seals", Chain.JOURNAL), _verify_part("audit_seals", Chain.AUDIT))

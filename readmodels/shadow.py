@@ -9,17 +9,17 @@ from readmodels.projector import Projection, project
 from readmodels.reports.fold import Fold, fold
 from sql import Connection
 
-_PAGE: Final = 2_000
+_PAGE_ROWS_MAX: Final = 2_000
 
 
-_page = sql.many("shadow.page", int)
-_order = sql.run("shadow.order")
-_plans_anew = sql.run("shadow.plans_anew")
-_real_kept = sql.run("shadow.real_kept")
-_shadow_first = sql.run("shadow.shadow_first")
+_journal_page = sql.many("shadow.page", int)
+_make_journal_order = sql.run("shadow.order")
+_discard_plans = sql.run("shadow.plans_anew")
+_write_temporary_only = sql.run("shadow.real_kept")
+_shadows_first = sql.run("shadow.shadow_first")
 real_first = sql.run("shadow.real_first")
-_MAKE = sql.for_each("shadow.make", sql.run)
-_COUNT = sql.for_each("shadow.count", lambda name: sql.one(name, int))
+_MAKE_SHADOW = sql.for_each("shadow.make", sql.run)
+_COUNT_ROWS = sql.for_each("shadow.count", lambda name: sql.one(name, int))
 
 
 class Shadows:
@@ -33,44 +33,44 @@ class Shadows:
     async def make(cls, conn: Connection, *tables: str) -> "Shadows":
         """Make these shadow tables. From now on the transaction can write temporary tables only: a projection whose
         shadow was not made fails instead of writing the real table."""
-        made = await cls.make_to_write(conn, *tables)
-        await _real_kept(conn)
-        return made
+        shadows = await cls.make_to_write(conn, *tables)
+        await _write_temporary_only(conn)
+        return shadows
 
     @classmethod
     async def make_to_write(cls, conn: Connection, *tables: str) -> "Shadows":
         """Make these shadow tables in a transaction that also writes real ones. `tables` must name every table that
         will be projected to: a projection writes the real table where there is no shadow."""
-        await _order(conn)
+        await _make_journal_order(conn)
         for table in tables:
-            await _MAKE[table](conn)
-        await _plans_anew(conn)
+            await _MAKE_SHADOW[table](conn)
+        await _discard_plans(conn)
         return cls(conn)
 
-    async def project(self, which: Sequence[Projection]) -> int:
+    async def project(self, projections: Sequence[Projection]) -> int:
         """Project the listed journal rows into the shadows; returns their number."""
-        done = 0
+        rows = 0
         async for page in self._pages():
-            await project(self.conn, page, which)
-            done += len(page)
+            await project(self.conn, page, projections)
+            rows += len(page)
         await real_first(self.conn)
-        return done
+        return rows
 
-    async def fold(self, which: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
+    async def fold(self, folds: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
         """Fold the listed journal rows up to `up_to`; returns the number of rows listed."""
-        done = 0
-        await _shadow_first(self.conn)
+        rows = 0
+        await _shadows_first(self.conn)
         async for page in self._pages():
-            await fold(self.conn, [journal_id for journal_id in page if journal_id <= up_to], which)
-            done += len(page)
+            await fold(self.conn, [journal_id for journal_id in page if journal_id <= up_to], folds)
+            rows += len(page)
         await real_first(self.conn)
-        return done
+        return rows
 
     async def count(self, table: str) -> int:
-        return await _COUNT[table](self.conn)
+        return await _COUNT_ROWS[table](self.conn)
 
     async def _pages(self) -> AsyncIterator[list[int]]:
         after = 0
-        while rows := await _page(self.conn, after=after, limit=_PAGE):
-            yield rows
-            after += len(rows)
+        while journal_ids := await _journal_page(self.conn, after=after, limit=_PAGE_ROWS_MAX):
+            yield journal_ids
+            after += len(journal_ids)

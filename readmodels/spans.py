@@ -27,57 +27,57 @@ class SpanRange(Struct, frozen=True):
     after: date
 
 
-_lag = sql.one("report_fold.lag", int)
+_count_lag_rows = sql.one("report_fold.lag", int)
 
 
 async def totals_serve(conn: Connection) -> bool:
     """Whether few enough journal rows are missing from the totals for sums to be read from the totals."""
-    return await _lag(conn) <= LAG_ROWS_MAX
+    return await _count_lag_rows(conn) <= LAG_ROWS_MAX
 
 
 def span_ranges(first: date, after: date, *, longest: str = "decade") -> list[SpanRange]:
     """Ranges that together hold each day from `first` on and before `after` once: at most seven, none with spans longer
     than `longest`."""
     ranges: list[SpanRange] = []
-    for span, begin in _LONGER:
+    for span, start_of in _SPAN_STARTS:
         if _SHORTER[span] == longest:
             break
-        up, down = _at_or_after(first, span, begin), _at_or_before(after, begin)
-        if down < up:
+        inner_first, inner_after = _start_at_or_after(first, span, start_of), _start_at_or_before(after, start_of)
+        if inner_after < inner_first:
             break
-        ranges += [SpanRange(_SHORTER[span], first, up), SpanRange(_SHORTER[span], down, after)]
-        first, after = up, down
+        ranges += [SpanRange(_SHORTER[span], first, inner_first), SpanRange(_SHORTER[span], inner_after, after)]
+        first, after = inner_first, inner_after
     else:
         span = ""
     ranges.append(SpanRange(_SHORTER[span], first, after))
     return [each for each in ranges if each.first < each.after]
 
 
-def _month(day: date) -> date:
+def _month_start(day: date) -> date:
     return day.replace(day=1)
 
 
-def _year(day: date) -> date:
+def _year_start(day: date) -> date:
     return day.replace(month=1, day=1)
 
 
-def _decade(day: date) -> date:
+def _decade_start(day: date) -> date:
     # There is no year 0.
     return date(max(day.year // 10 * 10, 1), 1, 1)
 
 
-_LONGER: Final = (("month", _month), ("year", _year), ("decade", _decade))
+_SPAN_STARTS: Final = (("month", _month_start), ("year", _year_start), ("decade", _decade_start))
 _SHORTER: Final = {"month": "day", "year": "month", "decade": "year", "": "decade"}
 _DAYS_MAX: Final = {"month": 31, "year": 366, "decade": 3_653}
 
 
-def _at_or_before(day: date, begin: Callable[[date], date]) -> date:
-    return day if day == date.max else begin(day)
+def _start_at_or_before(day: date, start_of: Callable[[date], date]) -> date:
+    return day if day == date.max else start_of(day)
 
 
-def _at_or_after(day: date, span: str, begin: Callable[[date], date]) -> date:
+def _start_at_or_after(day: date, span: str, start_of: Callable[[date], date]) -> date:
     """The first beginning of such a span on or after the day; date.max when none follows."""
-    begun, longest = begin(day), timedelta(days=_DAYS_MAX[span])
-    if begun == day:
+    start, longest = start_of(day), timedelta(days=_DAYS_MAX[span])
+    if start == day:
         return day
-    return begin(begun + longest) if begun <= date.max - longest else date.max
+    return start_of(start + longest) if start <= date.max - longest else date.max

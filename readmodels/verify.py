@@ -48,27 +48,27 @@ class _Verification(Struct, frozen=True):
     begun_at: datetime
 
 
-class _Begun(Struct, frozen=True):
+class _NightlyRow(Struct, frozen=True):
     begun_at: datetime
     ended_at: datetime | None
 
 
-class _PartAt(Struct, frozen=True):
+class _PartProgress(Struct, frozen=True):
     part: str
     next: str | None
 
 
-_begin = sql.one("verify.begin", _Verification)
-_unfinished = sql.maybe("verify.unfinished", _Verification)
-_nightly_begun = sql.maybe("verify.nightly_begun", _Begun)
-_forget = sql.run("verify.forget")
-_parts = sql.many("verify.parts", _PartAt)
+_begin_verification = sql.one("verify.begin", _Verification)
+_find_unfinished = sql.maybe("verify.unfinished", _Verification)
+_find_newest_nightly = sql.maybe("verify.nightly_begun", _NightlyRow)
+_delete_old_verifications = sql.run("verify.forget")
+_find_part_progress = sql.many("verify.parts", _PartProgress)
 plan_for_this = sql.run("verify.plan_for_this")
 _store_slice = sql.maybe("verify.store_slice", int)
 _store_differences = sql.run("verify.store_differences")
-_end = sql.run("verify.end")
-_left_feed = sql.maybe("verify.left_feed", int)
-_found = sql.many("verify.found", Difference)
+_end_verification = sql.run("verify.end")
+_count_missing_events = sql.maybe("verify.left_feed", int)
+_find_differences = sql.many("verify.found", Difference)
 
 
 async def verify(
@@ -80,9 +80,9 @@ async def verify(
     """The differences found in the whole database, or in the scope; empty when all is well."""
     conn = await connect(database_url)
     try:
-        begun = await _begin(conn, scope=msgspec.json.encode(scope or VerifyScope()), nightly=False)
-        await _forget(conn, kept=KEPT)
-        return await _go_on(conn, begun, progress)
+        verification = await _begin_verification(conn, scope=msgspec.json.encode(scope or VerifyScope()), nightly=False)
+        await _delete_old_verifications(conn, kept=KEPT)
+        return await _check_remaining(conn, verification, progress)
     finally:
         await conn.close()
 
@@ -93,23 +93,23 @@ async def resume(
     """Resume the newest unfinished verification. Returns all its differences, those of earlier runs included."""
     conn = await connect(database_url)
     try:
-        left = await _unfinished(conn, nightly=False)
-        if left is None:
+        unfinished = await _find_unfinished(conn, nightly=False)
+        if unfinished is None:
             raise NothingToResume("every verification was finished")
-        return await _go_on(conn, left, progress)
+        return await _check_remaining(conn, unfinished, progress)
     finally:
         await conn.close()
 
 
 async def nightly_begun_at(conn: Connection) -> tuple[datetime | None, bool]:
     """When the last nightly verification began (None if there was none), and whether it is unfinished."""
-    begun = await _nightly_begun(conn)
-    return (None, False) if begun is None else (begun.begun_at, begun.ended_at is None)
+    newest = await _find_newest_nightly(conn)
+    return (None, False) if newest is None else (newest.begun_at, newest.ended_at is None)
 
 
 async def begin_nightly(conn: Connection) -> None:
-    await _begin(conn, scope=msgspec.json.encode(VerifyScope(rows_max=NIGHTLY_ROWS_MAX)), nightly=True)
-    await _forget(conn, kept=KEPT)
+    await _begin_verification(conn, scope=msgspec.json.encode(VerifyScope(rows_max=NIGHTLY_ROWS_MAX)), nightly=True)
+    await _delete_old_verifications(conn, kept=KEPT)
 
 
 async def nightly_slice(conn: Connection) -> int | None:
@@ -118,29 +118,29 @@ async def nightly_slice(conn: Connection) -> int | None:
 
     `conn` comes from `runtime.postgres.connect`: a slice may take longer than a pool's statement timeout.
     """
-    left = await _unfinished(conn, nightly=True)
-    if left is None:
+    unfinished = await _find_unfinished(conn, nightly=True)
+    if unfinished is None:
         return 0
-    if await _next_slice(conn, left, _scope_of(left)) is not None:
+    if await _next_slice(conn, unfinished, _scope_of(unfinished)) is not None:
         return None
-    return sum(each.rows for each in await _end_of(conn, left, _scope_of(left)))
+    return sum(each.rows for each in await _finish(conn, unfinished, _scope_of(unfinished)))
 
 
 async def missing_events(conn: Connection, *, verification_id: int) -> int:
     """The number of events missing in months that left the feed, found by a complete verification of everything."""
-    return await _left_feed(conn, verification_id=verification_id) or 0
+    return await _count_missing_events(conn, verification_id=verification_id) or 0
 
 
-async def _go_on(
+async def _check_remaining(
     conn: Connection, verification: _Verification, progress: Callable[[VerifyProgress], None]
 ) -> list[Difference]:
     scope = _scope_of(verification)
     rows = differences = 0
-    while (stored := await _next_slice(conn, verification, scope)) is not None:
-        part, slices, done = stored
-        rows, differences = rows + done.rows, differences + len(done.found)
+    while (result := await _next_slice(conn, verification, scope)) is not None:
+        part, slices, checked = result
+        rows, differences = rows + checked.rows, differences + len(checked.found)
         progress(VerifyProgress(part, slices, rows, differences))
-    return await _end_of(conn, verification, scope)
+    return await _finish(conn, verification, scope)
 
 
 def _scope_of(verification: _Verification) -> VerifyScope:
@@ -153,58 +153,60 @@ async def _next_slice(
 ) -> tuple[str, int, Slice] | None:
     """Check the next slice and store its result. Returns the part, the slice's number within it and the slice; None
     when all parts are done."""
-    stands = {at.part: at.next for at in await _parts(conn, verification_id=verification.verification_id)}
+    start_by_part = {
+        row.part: row.next for row in await _find_part_progress(conn, verification_id=verification.verification_id)
+    }
     for part in PARTS:
-        began = stands.get(part.name, part.first(scope))
-        if began is None:
+        start = start_by_part.get(part.name, part.first(scope))
+        if start is None:
             continue
         async with conn.transaction(isolation="repeatable_read"):
             await plan_for_this(conn)
-            done = await part.look(conn, scope, began)
-        return part.name, await _store(conn, verification.verification_id, part, began, done), done
+            checked = await part.look(conn, scope, start)
+        return part.name, await _store_result(conn, verification.verification_id, part, start, checked), checked
     return None
 
 
-async def _end_of(conn: Connection, verification: _Verification, scope: VerifyScope) -> list[Difference]:
+async def _finish(conn: Connection, verification: _Verification, scope: VerifyScope) -> list[Difference]:
     verification_id = verification.verification_id
-    await _end(conn, verification_id=verification_id)
-    found = await _found(conn, verification_id=verification_id)
-    if scope.everything and (left := await missing_events(conn, verification_id=verification_id)):
-        found.append(Difference("books", "numbers missing in months that left the feed", left))
-    return found
+    await _end_verification(conn, verification_id=verification_id)
+    differences = await _find_differences(conn, verification_id=verification_id)
+    if scope.everything and (missing := await missing_events(conn, verification_id=verification_id)):
+        differences.append(Difference("books", "numbers missing in months that left the feed", missing))
+    return differences
 
 
-async def _store(
+async def _store_result(
     conn: Connection,
     verification_id: int,
     part: VerifyPart,
-    began: str,
-    done: Slice,
+    start: str,
+    checked: Slice,
 ) -> int:
     async with conn.transaction():
         slices = await _store_slice(
             conn,
             verification_id=verification_id,
             part=part.name,
-            next=done.next,
-            rows=done.rows,
-            left_feed=done.left_feed,
-            began=began,
+            next=checked.next,
+            rows=checked.rows,
+            left_feed=checked.left_feed,
+            began=start,
         )
         if slices is None:
             raise asyncpg.SerializationError(f"verification {verification_id} is gone on with by another process")
-        if done.found:
+        if checked.found:
             # Two statements of a slice may find the same difference.
-            sums = {(each.table, each.what): 0 for each in done.found}
-            for each in done.found:
+            sums = {(each.table, each.what): 0 for each in checked.found}
+            for each in checked.found:
                 sums[each.table, each.what] += each.rows
             await _store_differences(
                 conn,
                 verification_id=verification_id,
                 part=part.name,
                 slice=slices,
-                began=began,
-                next=done.next,
+                began=start,
+                next=checked.next,
                 found=[Difference(table, what, sum_) for (table, what), sum_ in sums.items()],
             )
     return slices

@@ -46,7 +46,7 @@ class FeedEvent(Struct, frozen=True, gc=False):
     journal_id: int | None
 
 
-class _ClockAt(Struct, frozen=True, gc=False):
+class _ClockDifference(Struct, frozen=True, gc=False):
     account_id: UUID
     test: bool
     lines: int
@@ -66,15 +66,15 @@ fill_charges = sql.run("verify.fill_charges")
 fill_others = sql.run("verify.fill_others")
 _fill_lines = sql.run("verify.fill_lines")
 _fill_events = sql.run("verify.fill_events")
-_lines = sql.many("verify.lines", LedgerLine)
-_events = sql.many("verify.events", FeedEvent)
-_clocks = sql.many("verify_books.clocks", _ClockAt)
-_left_in_journal = sql.one("verify.left_in_journal", int)
+_find_lines = sql.many("verify.lines", LedgerLine)
+_find_events = sql.many("verify.events", FeedEvent)
+_compare_clocks = sql.many("verify_books.clocks", _ClockDifference)
+_count_events_that_left = sql.one("verify.left_in_journal", int)
 
 
-_IN_CHARGES = (*sql.for_each("verify.differences_of_charges", differences).values(),
+_CHARGE_CHECKS = (*sql.for_each("verify.differences_of_charges", differences).values(),
                differences("verify.lines_missing"), differences("verify_books.charges"))  # fmt: skip
-_IN_OTHERS = tuple(
+_OTHER_CHECKS = tuple(
     differences(name)
     for name in (
         "verify.differences_of_withdrawals",
@@ -83,65 +83,65 @@ _IN_OTHERS = tuple(
         "verify_books.others",
     )
 )
-_lines_unknown = differences("verify.lines_unknown")
-_events_unknown = differences("verify.events_unknown")
+_find_unknown_lines = differences("verify.lines_unknown")
+_find_unknown_events = differences("verify.events_unknown")
 
 
-async def _charges(conn: Connection, range_: dict[str, Any]) -> Slice:
+async def _check_charges(conn: Connection, range_: dict[str, Any]) -> Slice:
     shadows = await Shadows.make(conn, *READ, *CHARGES_FOLDED)
     await fill_charges(conn, **range_)
     rows = await shadows.project(tuple(Projection))
     await shadows.fold((Fold.CHARGES,), up_to=(await position(conn)).journal_id)
-    return Slice(None, rows, await _found(conn, _IN_CHARGES, range_), await _left_in_journal(conn))
+    return Slice(None, rows, await _run_checks(conn, _CHARGE_CHECKS, range_), await _count_events_that_left(conn))
 
 
-async def _others(conn: Connection, range_: dict[str, Any]) -> Slice:
+async def _check_others(conn: Connection, range_: dict[str, Any]) -> Slice:
     shadows = await Shadows.make(conn, *READ)
     await fill_others(conn, **range_)
     rows = await shadows.project(tuple(Projection))
-    return Slice(None, rows, await _found(conn, _IN_OTHERS, range_), await _left_in_journal(conn))
+    return Slice(None, rows, await _run_checks(conn, _OTHER_CHECKS, range_), await _count_events_that_left(conn))
 
 
-async def _plain(name: str, conn: Connection, range_: dict[str, Any]) -> Slice:
+async def _check_books(name: str, conn: Connection, range_: dict[str, Any]) -> Slice:
     """The differences that one statement finds in a range of keys."""
-    return Slice(None, 0, await _found(conn, (_BY_KEY[name],), range_))
+    return Slice(None, 0, await _run_checks(conn, (_BOOK_CHECKS[name],), range_))
 
 
-_BY_KEY = {name: differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
+_BOOK_CHECKS = {name: differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
 
 
 class _Key(Struct, frozen=True):
     key: UUID | None
 
 
-def _walk(
+def _part_by_ids(
     name: str,
     after: str,
     check: Callable[[Connection, dict[str, Any]], Awaitable[Slice]],
 ) -> VerifyPart:
-    async def look(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-        first, last, following = await next_range(conn, after, scope, began)
-        looked = await check(conn, {"first": first, "last": last, "low": scope.low, "high": scope.high})
-        return looked._replace(next=following)
+    async def check_slice(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+        first, last, next_start = await next_range(conn, after, scope, start)
+        checked = await check(conn, {"first": first, "last": last, "low": scope.low, "high": scope.high})
+        return checked._replace(next=next_start)
 
-    return VerifyPart(name, lambda scope: str(scope.lowest_id), look)
+    return VerifyPart(name, lambda scope: str(scope.lowest_id), check_slice)
 
 
-async def next_range(conn: Connection, after: str, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
-    """The first and the last id of the slice that begins at `began`, and where the next slice begins."""
-    first = UUID(began)
+async def next_range(conn: Connection, after: str, scope: VerifyScope, start: str) -> tuple[UUID, UUID, str | None]:
+    """The first and the last id of the slice that begins at `start`, and where the next slice begins."""
+    first = UUID(start)
     live = first < scope.live_after and scope.live_first < scope.last_id
     end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
     last = end
-    found = await _AFTER[after](conn, first=first, last=last, count=scope.rows_max)
+    row = await _FIND_NEXT_KEY[after](conn, first=first, last=last, count=scope.rows_max)
     # The next slice begins with the key `rows_max` rows on. If all those rows share one key, the rest is one slice.
-    if found is not None and found.key is not None and found.key > first:
-        last = UUID(int=found.key.int - 1)
-    following = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
-    return first, last, None if following is None or following > scope.last_id else str(following)
+    if row is not None and row.key is not None and row.key > first:
+        last = UUID(int=row.key.int - 1)
+    next_start = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
+    return first, last, None if next_start is None or next_start > scope.last_id else str(next_start)
 
 
-_AFTER = {
+_FIND_NEXT_KEY = {
     name: sql.maybe(f"verify.{name}", _Key)
     for name in (
         "charge_after",
@@ -154,31 +154,33 @@ _AFTER = {
 }
 
 
-async def _found(conn: Connection, looks: Sequence[Look], given: dict[str, Any]) -> list[Difference]:
-    return [each for look in looks for each in await look(conn, **given) if each.rows]
+async def _run_checks(conn: Connection, checks: Sequence[Look], parameters: dict[str, Any]) -> list[Difference]:
+    return [each for check in checks for each in await check(conn, **parameters) if each.rows]
 
 
-def _key_of(began: str) -> _LineKey:
-    return msgspec.json.decode(began, type=_LineKey)
+def _decode_key(start: str) -> _LineKey:
+    return msgspec.json.decode(start, type=_LineKey)
 
 
 def first_key(scope: VerifyScope) -> str:
-    return _encoded(_LineKey(scope.low))
+    return _encode_key(_LineKey(scope.low))
 
 
-def _encoded(key: _LineKey) -> str:
+def _encode_key(key: _LineKey) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def _counted(table: str, what: str, rows: int) -> list[Difference]:
+def _difference_if_any(table: str, what: str, rows: int) -> list[Difference]:
     return [Difference(table, what, rows)] if rows else []
 
 
-async def next_lines(conn: Connection, scope: VerifyScope, began: str) -> tuple[list[LedgerLine], str | None]:
-    after = _key_of(began)
-    lines = await _lines(conn, account_id=after.account_id, test=after.test, sequence=after.sequence, **_along(scope))
+async def next_lines(conn: Connection, scope: VerifyScope, start: str) -> tuple[list[LedgerLine], str | None]:
+    after = _decode_key(start)
+    lines = await _find_lines(
+        conn, account_id=after.account_id, test=after.test, sequence=after.sequence, **_scope_parameters(scope)
+    )
     last = lines[-1] if len(lines) == scope.rows_max else None
-    return lines, None if last is None else _encoded(_LineKey(last.account_id, last.test, last.sequence))
+    return lines, None if last is None else _encode_key(_LineKey(last.account_id, last.test, last.sequence))
 
 
 async def make_lines(shadows: Shadows, lines: Sequence[LedgerLine]) -> None:
@@ -191,34 +193,34 @@ async def make_lines(shadows: Shadows, lines: Sequence[LedgerLine]) -> None:
     await shadows.project((Projection.ENTRIES,))
 
 
-async def _ledgers(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    lines, following = await next_lines(conn, scope, began)
+async def _check_ledgers(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    lines, next_start = await next_lines(conn, scope, start)
     await make_lines(await Shadows.make(conn, "read_ledger"), lines)
     found = [
-        *await _found(conn, (_lines_unknown,), {"lines": lines}),
-        *_counted("books", "numbers missing in a ledger", sum(line.missing for line in lines)),
-        *_counted(
+        *await _run_checks(conn, (_find_unknown_lines,), {"lines": lines}),
+        *_difference_if_any("books", "numbers missing in a ledger", sum(line.missing for line in lines)),
+        *_difference_if_any(
             "books",
             "ledger lines whose balance_after is not the one before plus the amount",
             sum(line.broken for line in lines),
         ),
     ]
-    return Slice(following, len(lines), found)
+    return Slice(next_start, len(lines), found)
 
 
-async def next_events(conn: Connection, scope: VerifyScope, began: str) -> tuple[list[FeedEvent], str | None]:
-    after = _key_of(began)
-    events = await _events(
+async def next_events(conn: Connection, scope: VerifyScope, start: str) -> tuple[list[FeedEvent], str | None]:
+    after = _decode_key(start)
+    events = await _find_events(
         conn,
         account_id=after.account_id,
         test=after.test,
         sequence=after.sequence,
         created_at=after.created_at,
-        **_along(scope),
+        **_scope_parameters(scope),
     )
     last = events[-1] if len(events) == scope.rows_max else None
     key = None if last is None else _LineKey(last.account_id, last.test, last.sequence, last.created_at)
-    return events, None if key is None else _encoded(key)
+    return events, None if key is None else _encode_key(key)
 
 
 async def make_events(shadows: Shadows, others: Sequence[FeedEvent]) -> None:
@@ -227,20 +229,20 @@ async def make_events(shadows: Shadows, others: Sequence[FeedEvent]) -> None:
     await shadows.project((Projection.EVENTS,))
 
 
-async def _feeds(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    events, following = await next_events(conn, scope, began)
+async def _check_feeds(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    events, next_start = await next_events(conn, scope, start)
     others = [event for event in events if event.journal_id is not None]
     await make_events(await Shadows.make(conn, "read_event"), others)
     steps = [event.step for event in events if event.step is not None]
     found = [
-        *await _found(conn, (_events_unknown,), {"events": others}),
-        *_counted("books", "numbers missing in a feed", sum(step - 1 for step in steps if step > 1)),
-        *_counted("books", "numbers twice in a feed", sum(step == 0 for step in steps)),
+        *await _run_checks(conn, (_find_unknown_events,), {"events": others}),
+        *_difference_if_any("books", "numbers missing in a feed", sum(step - 1 for step in steps if step > 1)),
+        *_difference_if_any("books", "numbers twice in a feed", sum(step == 0 for step in steps)),
     ]
-    return Slice(following, len(events), found)
+    return Slice(next_start, len(events), found)
 
 
-def _along(scope: VerifyScope) -> dict[str, Any]:
+def _scope_parameters(scope: VerifyScope) -> dict[str, Any]:
     return {
         "high": scope.high,
         "since": scope.begins_at,
@@ -251,30 +253,32 @@ def _along(scope: VerifyScope) -> dict[str, Any]:
     }
 
 
-async def _clock_ends(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    after = _key_of(began)
+async def _check_clocks(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    after = _decode_key(start)
     # The statement begins after this key. The scope's first account belongs to the slice, so the key is the id before.
-    before = UUID(int=max(after.account_id.int - 1, 0)) if began == first_key(scope) else after.account_id
+    before = UUID(int=max(after.account_id.int - 1, 0)) if start == first_key(scope) else after.account_id
     test = True if before != after.account_id else after.test
-    clocks = await _clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)
+    clocks = await _compare_clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)
     found = [
-        *_counted("books", "numbers missing in a ledger", sum(abs(clock.lines) for clock in clocks)),
-        *_counted("books", "numbers missing in a feed", sum(abs(clock.events) for clock in clocks)),
-        *_counted("books", "balances that are not the sum of their lines", sum(clock.otherwise for clock in clocks)),
+        *_difference_if_any("books", "numbers missing in a ledger", sum(abs(clock.lines) for clock in clocks)),
+        *_difference_if_any("books", "numbers missing in a feed", sum(abs(clock.events) for clock in clocks)),
+        *_difference_if_any(
+            "books", "balances that are not the sum of their lines", sum(clock.otherwise for clock in clocks)
+        ),
     ]
     last = clocks[-1] if len(clocks) == scope.rows_max else None
-    following = None if last is None else _encoded(_LineKey(last.account_id, last.test))
-    return Slice(following, len(clocks), found, -sum(clock.left_feed for clock in clocks))
+    next_start = None if last is None else _encode_key(_LineKey(last.account_id, last.test))
+    return Slice(next_start, len(clocks), found, -sum(clock.left_feed for clock in clocks))
 
 
 PARTS: Final = (
-    _walk("charges", "charge_after", _charges),
-    _walk("others", "other_after", _others),
-    _walk("payments", "payment_after", partial(_plain, "payments")),
-    _walk("refunds", "refund_after", partial(_plain, "refunds")),
-    _walk("reversals", "reversal_after", partial(_plain, "reversals")),
-    _walk("suspense", "suspense_after", partial(_plain, "suspense")),
-    VerifyPart("ledgers", first_key, _ledgers),
-    VerifyPart("feeds", first_key, _feeds),
-    VerifyPart("clocks", first_key, _clock_ends),
+    _part_by_ids("charges", "charge_after", _check_charges),
+    _part_by_ids("others", "other_after", _check_others),
+    _part_by_ids("payments", "payment_after", partial(_check_books, "payments")),
+    _part_by_ids("refunds", "refund_after", partial(_check_books, "refunds")),
+    _part_by_ids("reversals", "reversal_after", partial(_check_books, "reversals")),
+    _part_by_ids("suspense", "suspense_after", partial(_check_books, "suspense")),
+    VerifyPart("ledgers", first_key, _check_ledgers),
+    VerifyPart("feeds", first_key, _check_feeds),
+    VerifyPart("clocks", first_key, _check_clocks),
 )

@@ -36,26 +36,26 @@ class _AccountDay(Struct, frozen=True, array_like=True):
 _next_day = sql.one("verify_totals.next_day", _Day)
 _next_month = sql.one("verify_totals.next_month", _Day)
 fill_days = sql.run("verify_totals.fill_days")
-_IN_DAYS = (
+_DAY_CHECKS = (
     *sql.for_each("verify_totals.differences_of_days", differences).values(),
     differences("verify_totals.differences_of_entry_days"),
 )
-_of_all = differences("verify_totals.of_all")
+_compare_totals_of_all = differences("verify_totals.of_all")
 
 
-async def _days(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    day, until, following = await next_days(conn, scope, began)
+async def _check_days(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    day, until, next_start = await next_days(conn, scope, start)
     shadows = await Shadows.make(conn, *FOLDED)
-    given = {"day": day, "until": until, "low": scope.low, "high": scope.high}
+    parameters = {"day": day, "until": until, "low": scope.low, "high": scope.high}
     await fill_days(conn, day=day, until=until)
     rows = await shadows.fold(DAYS)
-    found = [each for look in _IN_DAYS for each in await look(conn, **given) if each.rows]
-    return Slice(following, rows, found)
+    found = [each for check in _DAY_CHECKS for each in await check(conn, **parameters) if each.rows]
+    return Slice(next_start, rows, found)
 
 
-async def next_days(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
+async def next_days(conn: Connection, scope: VerifyScope, start: str) -> tuple[date, date, str | None]:
     """The slice's first day, the next day with totals (which ends the slice), and where the next slice begins."""
-    day = date.fromisoformat(began)
+    day = date.fromisoformat(start)
     until = min((await _next_day(conn, day=day)).key or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
 
@@ -71,58 +71,68 @@ class AccountDays(Struct, frozen=True):
 
     @property
     def next(self) -> str | None:
-        return None if self.last else _encoded(_AccountDay(self.to_account_id, self.to_day))
+        return None if self.last else _encode_account_day(_AccountDay(self.to_account_id, self.to_day))
 
 
-def _next_of(name: str) -> Callable[..., Awaitable[AccountDays]]:
+def _slice_finder(name: str) -> Callable[..., Awaitable[AccountDays]]:
     find_after = sql.maybe(f"verify_totals.{name}_after", _AccountDay)
 
-    async def find(conn: Connection, scope: VerifyScope, began: str, **of: bool) -> AccountDays:
-        at = msgspec.json.decode(began, type=_AccountDay)
-        days = {"high": scope.high, "since": scope.first, "until": scope.after, **of}
-        to = await find_after(conn, account_id=at.account_id, day=at.day, count=scope.rows_max, **days)
-        if to == at:  # the charges of one account and day are never divided between slices
-            to = await find_after(conn, account_id=at.account_id, day=_after(at.day), count=0, **days)
+    async def find(conn: Connection, scope: VerifyScope, start: str, **mode_parameters: bool) -> AccountDays:
+        first = msgspec.json.decode(start, type=_AccountDay)
+        days = {"high": scope.high, "since": scope.first, "until": scope.after, **mode_parameters}
+        to = await find_after(conn, account_id=first.account_id, day=first.day, count=scope.rows_max, **days)
+        if to == first:  # the charges of one account and day are never divided between slices
+            to = await find_after(conn, account_id=first.account_id, day=_day_after(first.day), count=0, **days)
         ends = to or _AccountDay(scope.high, date.max)
-        return AccountDays(at.account_id, at.day, ends.account_id, ends.day, to is None)
+        return AccountDays(first.account_id, first.day, ends.account_id, ends.day, to is None)
 
     return find
 
 
-next_issued, next_due = _next_of("issued"), _next_of("due")
+next_issued, next_due = _slice_finder("issued"), _slice_finder("due")
 fill_issued = sql.run("verify_totals.fill_issued")
 fill_due = sql.run("verify_totals.fill_due")
-_IN_ISSUED = tuple(sql.for_each("verify_totals.differences_of_issued", differences).values())
-_of_charge_days = differences("verify_totals.differences_of_charge_days")
-_IN_DUE = tuple(sql.for_each("verify_totals.differences_of_due", differences).values())
+_ISSUED_CHECKS = tuple(sql.for_each("verify_totals.differences_of_issued", differences).values())
+_compare_charge_days = differences("verify_totals.differences_of_charge_days")
+_DUE_CHECKS = tuple(sql.for_each("verify_totals.differences_of_due", differences).values())
 
 
-async def _issued(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    at = await next_issued(conn, scope, began, test=mode.test)
+async def _check_issued(mode: Mode, conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    account_days = await next_issued(conn, scope, start, test=mode.test)
     await Shadows.make(conn, *ISSUED)
-    await fill_issued(conn, **given(at, scope), test=mode.test)
-    return await _compared(conn, scope, at, [_in_charge_days(mode, "issued"), *_reported(mode, _IN_ISSUED)])
+    await fill_issued(conn, **given(account_days, scope), test=mode.test)
+    return await _compare_slice(
+        conn, scope, account_days, [_charge_day_check(mode, "issued"), *_report_checks(mode, _ISSUED_CHECKS)]
+    )
 
 
-async def _due(mode: Mode, conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    at = await next_due(conn, scope, began, test=mode.test)
+async def _check_due(mode: Mode, conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    account_days = await next_due(conn, scope, start, test=mode.test)
     await Shadows.make(conn, *DUE)
-    await fill_due(conn, **given(at, scope), test=mode.test)
-    return await _compared(conn, scope, at, [_in_charge_days(mode, "due"), *_reported(mode, _IN_DUE)])
+    await fill_due(conn, **given(account_days, scope), test=mode.test)
+    return await _compare_slice(
+        conn, scope, account_days, [_charge_day_check(mode, "due"), *_report_checks(mode, _DUE_CHECKS)]
+    )
 
 
-def _in_charge_days(mode: Mode, dated: str) -> Look:
-    return partial(_of_charge_days, test=mode.test, dated=dated)
+def _charge_day_check(mode: Mode, dated: str) -> Look:
+    return partial(_compare_charge_days, test=mode.test, dated=dated)
 
 
-def _reported(mode: Mode, looks: Sequence[Look]) -> Sequence[Look]:
+def _report_checks(mode: Mode, checks: Sequence[Look]) -> Sequence[Look]:
     """The comparisons with the reports' tables, which hold production only."""
-    return looks if mode is Mode.PRODUCTION else ()
+    return checks if mode is Mode.PRODUCTION else ()
 
 
-async def _compared(conn: Connection, scope: VerifyScope, at: AccountDays, looks: Sequence[Look]) -> Slice:
+async def _compare_slice(
+    conn: Connection, scope: VerifyScope, account_days: AccountDays, checks: Sequence[Look]
+) -> Slice:
     await real_first(conn)
-    return Slice(at.next, 0, [each for look in looks for each in await look(conn, **given(at, scope)) if each.rows])
+    return Slice(
+        account_days.next,
+        0,
+        [each for check in checks for each in await check(conn, **given(account_days, scope)) if each.rows],
+    )
 
 
 def given(at: AccountDays, scope: VerifyScope) -> dict[str, object]:
@@ -136,25 +146,25 @@ def given(at: AccountDays, scope: VerifyScope) -> dict[str, object]:
     }
 
 
-def _encoded(at: _AccountDay) -> str:
-    return msgspec.json.encode(at).decode()
+def _encode_account_day(account_day: _AccountDay) -> str:
+    return msgspec.json.encode(account_day).decode()
 
 
 def first_account_day(scope: VerifyScope) -> str:
-    return _encoded(_AccountDay(scope.low, date.min))
+    return _encode_account_day(_AccountDay(scope.low, date.min))
 
 
-async def _together(conn: Connection, scope: VerifyScope, began: str) -> Slice:
+async def _check_totals_of_all(conn: Connection, scope: VerifyScope, start: str) -> Slice:
     if scope.account_id is not None:
         return Slice(None, 0, [])
-    day, until, following = await next_months(conn, scope, began)
-    found = await _of_all(conn, day=day, until=until)
-    return Slice(following, 0, [each for each in found if each.rows])
+    day, until, next_start = await next_months(conn, scope, start)
+    found = await _compare_totals_of_all(conn, day=day, until=until)
+    return Slice(next_start, 0, [each for each in found if each.rows])
 
 
-async def next_months(conn: Connection, scope: VerifyScope, began: str) -> tuple[date, date, str | None]:
+async def next_months(conn: Connection, scope: VerifyScope, start: str) -> tuple[date, date, str | None]:
     """The slice's first day, the beginning of the next month with totals (which ends it), and where the next begins."""
-    day = date.fromisoformat(began)
+    day = date.fromisoformat(start)
     until = min((await _next_month(conn, day=day)).key or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
 
@@ -163,31 +173,31 @@ class _Account(Struct, frozen=True):
     key: UUID | None
 
 
-_spans_after = sql.one("verify_totals.spans_after", _Account)
+_find_next_account = sql.one("verify_totals.spans_after", _Account)
 fill_spans = sql.run("verify_totals.fill_spans")
-_in_spans = differences("verify_totals.differences_of_spans")
+_compare_spans = differences("verify_totals.differences_of_spans")
 
 
-async def next_spans(conn: Connection, scope: VerifyScope, began: str) -> tuple[UUID, UUID, str | None]:
-    """The first and the last account of the slice that begins at `began`, and where the next slice begins. The spans of
+async def next_spans(conn: Connection, scope: VerifyScope, start: str) -> tuple[UUID, UUID, str | None]:
+    """The first and the last account of the slice that begins at `start`, and where the next slice begins. The spans of
     one account are never divided between slices."""
-    first = UUID(began)
-    to = (await _spans_after(conn, first=first, high=scope.high, count=scope.rows_max)).key
+    first = UUID(start)
+    to = (await _find_next_account(conn, first=first, high=scope.high, count=scope.rows_max)).key
     if to == first:
-        to = (await _spans_after(conn, first=UUID(int=first.int + 1), high=scope.high, count=0)).key
+        to = (await _find_next_account(conn, first=UUID(int=first.int + 1), high=scope.high, count=0)).key
     return (first, scope.high, None) if to is None else (first, UUID(int=to.int - 1), str(to))
 
 
-async def _spans(conn: Connection, scope: VerifyScope, began: str) -> Slice:
-    first, last, following = await next_spans(conn, scope, began)
+async def _check_spans(conn: Connection, scope: VerifyScope, start: str) -> Slice:
+    first, last, next_start = await next_spans(conn, scope, start)
     await Shadows.make(conn, *SPANS)
     await real_first(conn)
-    asked = {"first": first, "last": last, "since": scope.first, "until": scope.after}
-    await fill_spans(conn, **asked)
-    return Slice(following, 0, [each for each in await _in_spans(conn, **asked) if each.rows])
+    parameters = {"first": first, "last": last, "since": scope.first, "until": scope.after}
+    await fill_spans(conn, **parameters)
+    return Slice(next_start, 0, [each for each in await _compare_spans(conn, **parameters) if each.rows])
 
 
-def _after(day: date) -> date:
+def _day_after(day: date) -> date:
     return date.fromordinal(day.toordinal() + 1)
 
 
@@ -196,11 +206,11 @@ def first_day(scope: VerifyScope) -> str:
 
 
 PARTS: Final = (
-    VerifyPart("days", first_day, _days),
-    VerifyPart("issued", first_account_day, partial(_issued, Mode.PRODUCTION)),
-    VerifyPart("issued_in_sandboxes", first_account_day, partial(_issued, Mode.SANDBOX)),
-    VerifyPart("due", first_account_day, partial(_due, Mode.PRODUCTION)),
-    VerifyPart("due_in_sandboxes", first_account_day, partial(_due, Mode.SANDBOX)),
-    VerifyPart("together", first_day, _together),
-    VerifyPart("spans", lambda scope: str(scope.low), _spans),
+    VerifyPart("days", first_day, _check_days),
+    VerifyPart("issued", first_account_day, partial(_check_issued, Mode.PRODUCTION)),
+    VerifyPart("issued_in_sandboxes", first_account_day, partial(_check_issued, Mode.SANDBOX)),
+    VerifyPart("due", first_account_day, partial(_check_due, Mode.PRODUCTION)),
+    VerifyPart("due_in_sandboxes", first_account_day, partial(_check_due, Mode.SANDBOX)),
+    VerifyPart("together", first_day, _check_totals_of_all),
+    VerifyPart("spans", lambda scope: str(scope.low), _check_spans),
 )

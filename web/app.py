@@ -78,7 +78,7 @@ _WORDS_DOCS_PT: dict[int, tuple[str, str]] = {
     404: ("Página não encontrada", "Não há nada neste endereço."),
 }
 # The words of error pages, by the first of these prefixes that the path begins with.
-_WORDS_OF = {
+_WORDS_BY_PREFIX = {
     "/docs/pt": _WORDS_DOCS_PT, "/docs": _WORDS_DOCS, "/painel": _WORDS_PAINEL, "/plataforma": _WORDS_PLATAFORMA,
 }
 # fmt: on
@@ -118,7 +118,7 @@ def make_app(
             *FILE_HANDLERS,
         ],
         lifespan=[lifespan(settings, pool=pool, now=now, openapi=openapi)],
-        exception_handlers={Exception: _failed, HTTPException: _failed},
+        exception_handlers={Exception: _error_page, HTTPException: _error_page},
         openapi_config=None,
         logging_config=None,
         request_max_body_size=_BODY_BYTES_MAX,
@@ -139,8 +139,8 @@ def lifespan(
         # Renders its forms with the first boleto, because most processes print none.
         app.state.printer = BoletoPrinter()
         app.state.sign_in_turns, app.state.file_turns, app.state.cells = sign_in_turns(), file_turns(), tuple
-        own = [] if pool else await _open_pools(app.state.settings)
-        app.state.pool, app.state.people_pool, app.state.report_pool = own or (pool, pool, pool)
+        own_pools = [] if pool else await _open_pools(app.state.settings)
+        app.state.pool, app.state.people_pool, app.state.report_pool = own_pools or (pool, pool, pool)
         app.state.reads = Reads(app.state.people_pool, await _open_standby(app.state.settings))
         app.state.shares, app.state.workbooks = (Shares(app.state.settings.pace.account_at_once) for _ in range(2))
         app.state.rates = ClientRates(app.state.settings.rates)
@@ -154,7 +154,7 @@ def lifespan(
             app.state.live.close()
             await app.state.context.close()
             await app.state.reads.close()
-            for each in own:
+            for each in own_pools:
                 await each.close()
 
     return life
@@ -162,10 +162,10 @@ def lifespan(
 
 async def _open_pools(settings: Settings) -> list[Pool]:
     """The pools for payers' pages, for pages of signed-in people, and for the platform's reports, which only read."""
-    url, pace, kept = settings.database_url, settings.pace, settings.statements_kept
+    url, pace, statements_kept = settings.database_url, settings.pace, settings.statements_kept
     return [
-        await open_pool(url, name="web", size=pace.web_pool_size, statements_kept=kept),
-        await open_pool(url, name="web people", size=pace.people_pool_size, statements_kept=kept),
+        await open_pool(url, name="web", size=pace.web_pool_size, statements_kept=statements_kept),
+        await open_pool(url, name="web people", size=pace.people_pool_size, statements_kept=statements_kept),
         await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE, target="any"),
     ]
 
@@ -175,18 +175,18 @@ async def _open_standby(settings: Settings) -> Pool | None:
     url, size = settings.database_read_url, settings.pace.people_pool_size
     if not url:
         return None
-    kept = settings.statements_kept
-    return await open_pool(url, name="web reads", size=size, size_min=0, statements_kept=kept, target="any")
+    statements_kept = settings.statements_kept
+    return await open_pool(url, name="web reads", size=size, size_min=0, statements_kept=statements_kept, target="any")
 
 
 # The link of the error page, by the path's prefix. A payer's error page has none: a payer has no page but their link.
-_HOMES = {
+_HOME_LINKS = {
     "/painel": "Ir ao início do painel", "/plataforma": "Ir ao início da plataforma", "/docs": "To the documentation",
     "/docs/pt": "Ir à documentação",
 }  # fmt: skip
 
 
-def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
+def _error_page(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
     """The error page."""
     headers: dict[str, str] = {}
     if isinstance(exc, HTTPException) and exc.status_code < 500:
@@ -211,12 +211,12 @@ def _failed(request: Request[Any, Any, Any], exc: Exception) -> Response[str]:
             exc_info=exc if status == 500 else None,
             error=type(exc).__name__,
         )
-    told = request_id if status >= 500 else None
+    shown_request_id = request_id if status >= 500 else None
     among_cells = bool(request.app.state.cells())
-    shown = _error_words(
-        request.scope["path"], status, told, foreign=isinstance(exc, ForeignForm), among_cells=among_cells
+    values = _error_words(
+        request.scope["path"], status, shown_request_id, foreign=isinstance(exc, ForeignForm), among_cells=among_cells
     )
-    return page("error.html", shown, status=status, headers=headers)
+    return page("error.html", values, status=status, headers=headers)
 
 
 def unavailable_page(path: str) -> bytes:
@@ -228,13 +228,13 @@ def _error_words(
     path: str, status: int, request_id: str | None, *, foreign: bool = False, among_cells: bool = False
 ) -> dict[str, Any]:
     english = path.startswith("/docs") and not path.startswith("/docs/pt")
-    words = next((each for root, each in _WORDS_OF.items() if path.startswith(root)), _WORDS)
+    words = next((each for root, each in _WORDS_BY_PREFIX.items() if path.startswith(root)), _WORDS)
     title, text = _FOREIGN_FORM if foreign else words.get(status, words[400])
-    shown = {"lang": "en" if english else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
-    for root, home_text in _HOMES.items():
+    values = {"lang": "en" if english else "pt-BR", "title": title, "text": text, "request_id": request_id, "home": ""}
+    for root, home_text in _HOME_LINKS.items():
         if path.startswith(root):
-            shown |= {"home": root, "home_text": home_text}
+            values |= {"home": root, "home_text": home_text}
     if among_cells and status == 503 and path.startswith("/plataforma"):
         # The section's first page belongs to the cell that is unavailable, so the link leads to the choice of cells.
-        shown |= {"home": "/plataforma/celula", "home_text": "Escolher outra célula"}
-    return shown
+        values |= {"home": "/plataforma/celula", "home_text": "Escolher outra célula"}
+    return values

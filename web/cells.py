@@ -29,32 +29,36 @@ class CellPages(Struct, frozen=True):
 
 def mark_of(seal: Seal, cookie: str, number: int) -> str:
     """The mark that chooses this cell, valid only with the session of `cookie`."""
-    return f"{number:03x}{hmac.digest(seal.key('chosen cell'), _bound(cookie, number), 'sha256').hex()}"
+    return f"{number:03x}{hmac.digest(seal.key('chosen cell'), _marked_text(cookie, number), 'sha256').hex()}"
 
 
 def chosen_by(seal: Seal, cookie: str, mark: str) -> int:
     """The cell whose pages the session of `cookie` is shown: the session's own cell, unless staff at home chose another
     by a valid mark."""
-    own = cell_of_hex(cookie)
-    if own is None:
+    session_cell = cell_of_hex(cookie)
+    if session_cell is None:
         return current_cell()
     number = cell_of_hex(mark)
-    if own != HOME or number is None or not hmac.compare_digest(mark.encode(), mark_of(seal, cookie, number).encode()):
-        return own
+    if (
+        session_cell != HOME
+        or number is None
+        or not hmac.compare_digest(mark.encode(), mark_of(seal, cookie, number).encode())
+    ):
+        return session_cell
     return number
 
 
 def form_key(cookie: str) -> str:
     """The key to which a page's forms are bound. It names the cell, so that a form shown for one cell is refused in
     another: the person may have switched cells in a second tab."""
-    own = cell_of_hex(cookie)
-    here = current_cell()
-    return cookie if own in (None, here) else f"{cookie} {here:03x}"
+    session_cell = cell_of_hex(cookie)
+    cell = current_cell()
+    return cookie if session_cell in (None, cell) else f"{cookie} {cell:03x}"
 
 
 def home_of(cells: Sequence[CellPages]) -> Any:
     return next((each.state for each in cells if each.number == HOME), None)
 
 
-def _bound(cookie: str, number: int) -> bytes:
+def _marked_text(cookie: str, number: int) -> bytes:
     return f"{cookie} {number:03x}".encode()

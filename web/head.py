@@ -14,13 +14,13 @@ def cookie_in(scope: Any, name: str) -> str:
     for header, value in scope["headers"]:
         if header == b"cookie":
             for pair in value.decode("latin-1").split(";"):
-                own, _, given = pair.strip().partition("=")
-                if own == name:
-                    return unquote(given)
+                cookie_name, _, cookie_value = pair.strip().partition("=")
+                if cookie_name == name:
+                    return unquote(cookie_value)
     return ""
 
 
 def parameter_in(scope: Any, name: str) -> str | None:
     """The first query parameter of this name."""
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return next((value for each, value in pairs if each == name), None)
+    return next((value for parameter, value in pairs if parameter == name), None)

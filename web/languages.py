@@ -55,13 +55,13 @@ class Translation(PayerLanguage):
         self.code = self.tag = code
         self.name = name
         self.query = f"?lang={code}"
-        self._said = {text: said[code] for text, said in SENTENCES.items()}
+        self._sentences = {text: translations[code] for text, translations in SENTENCES.items()}
         self._months = months
         self._today = today
         self._decimal = decimal
 
     def say(self, text: str) -> str:
-        return self._said[text]
+        return self._sentences[text]
 
     def day(self, at: date) -> str:
         return f"{at.day} {self._months[at.month - 1]} {at.year}"
@@ -81,13 +81,13 @@ class Translation(PayerLanguage):
         return self.moment(at)
 
 
-def _read() -> dict[str, dict[str, str]]:
+def _read_translations() -> dict[str, dict[str, str]]:
     """The translations of every sentence, by the Portuguese sentence."""
     path = Path(__file__).parent / "templates" / "payer.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-SENTENCES: Final = _read()
+SENTENCES: Final = _read_translations()
 
 
 PORTUGUESE: Final = PayerLanguage()
@@ -102,17 +102,17 @@ _SPANISH: Final = Translation(
 LANGUAGES: Final = {each.code: each for each in (PORTUGUESE, _ENGLISH, _SPANISH)}
 
 
-def language_of(asked: str | None) -> PayerLanguage:
+def language_of(code: str | None) -> PayerLanguage:
     """The language with this code; Portuguese for any other value."""
-    return LANGUAGES.get(asked or "", PORTUGUESE)
+    return LANGUAGES.get(code or "", PORTUGUESE)
 
 
 @pass_context
 def gettext(context: Context, text: str) -> str:
     """Jinja's `_()` and `{% trans %}`, in the language that the template is rendered with as `words`."""
     language: Any = context.get("words", PORTUGUESE)
-    said: str = language.say(text)
-    return said
+    sentence: str = language.say(text)
+    return sentence
 
 
 # Jinja requires both functions.

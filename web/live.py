@@ -23,7 +23,7 @@ from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 PAGES_MAX = 5_000
 """Streams that a process serves, 18 KiB each; fewer if its limit of open files is low."""
-_SHARE_OF_FILES = 4  # a quarter of the open files: each page needs a socket, and so do the API's requests
+_FILES_A_PAGE = 4  # a quarter of the open files: each page needs a socket, and so do the API's requests
 PAGES_A_CHARGE_MAX = 20  # payer, phone and merchant need three; more is abuse
 PAGES_AN_ADDRESS_MAX = 200
 """Streams per client address, enough for an office or a village behind one address; further pages poll."""
@@ -34,7 +34,7 @@ STREAM_S = 300.0
 FIRST_S_MAX = 5.0
 _SEND_S_MAX = 20.0  # for a client that does not read
 _BATCH_MAX = 1_000  # links per statement
-_BROWSER_AGAIN_MS = 3_000
+_RECONNECT_MS = 3_000
 
 _log = structlog.get_logger()
 
@@ -48,39 +48,39 @@ class LivePage:
 
     def __init__(self) -> None:
         self.seen: PageState | None = None
-        self._over = False
-        self._asked = asyncio.Event()
-        self._woken = asyncio.Event()
+        self._ended = False
+        self._first_read = asyncio.Event()
+        self._change = asyncio.Event()
 
     def update(self, seen: PageState | None) -> None:
         changed = seen != self.seen
         self.seen = seen
-        self._asked.set()
+        self._first_read.set()
         if changed:
-            self._woken.set()
+            self._change.set()
 
     def end(self) -> None:
-        self._over = True
-        self._asked.set()
-        self._woken.set()
+        self._ended = True
+        self._first_read.set()
+        self._change.set()
 
     def is_over(self) -> bool:
-        return self._over
+        return self._ended
 
     async def first(self) -> PageState | None:
         """Waits for the first look at the charge and returns its state; TimeoutError if PostgreSQL does not answer."""
         async with asyncio.timeout(FIRST_S_MAX):
-            await self._asked.wait()
+            await self._first_read.wait()
         return self.seen
 
     async def changed(self, *, wait_s_max: float) -> bool:
         """Wait for the next change, or the end; False when neither came within `wait_s_max`."""
         try:
             async with asyncio.timeout(wait_s_max):
-                await self._woken.wait()
+                await self._change.wait()
         except TimeoutError:
             return False
-        self._woken.clear()
+        self._change.clear()
         return True
 
 
@@ -91,7 +91,7 @@ class Live:
         self._pool = pool
         self._now = now
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._pages_max = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _SHARE_OF_FILES)
+        self._pages_max = PAGES_MAX if files < 0 else min(PAGES_MAX, files // _FILES_A_PAGE)
         self._pages: dict[str, set[LivePage]] = {}
         self._open = 0
         self._by_address: Counter[str] = Counter()
@@ -101,8 +101,8 @@ class Live:
     @asynccontextmanager
     async def page(self, public_id: str, *, address: str = "") -> AsyncIterator[LivePage]:
         """Register an open page, which gets updates until the end of the block."""
-        beside = self._pages.get(public_id, ())
-        if self._closed or self._open >= self._pages_max or len(beside) >= PAGES_A_CHARGE_MAX:
+        pages_of_charge = self._pages.get(public_id, ())
+        if self._closed or self._open >= self._pages_max or len(pages_of_charge) >= PAGES_A_CHARGE_MAX:
             raise TooManyStreams
         if self._by_address[address] >= PAGES_AN_ADDRESS_MAX:
             raise TooManyStreams
@@ -111,7 +111,7 @@ class Live:
         self._open += 1
         self._by_address[address] += 1
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._poll_states())
         try:
             yield page
         finally:
@@ -133,17 +133,17 @@ class Live:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def _look(self) -> None:
+    async def _poll_states(self) -> None:
         """Read the state of all open pages again and again, until none is open."""
         wait_s = LOOK_EVERY_S
         try:
             while self._pages:
                 try:
-                    await self._look_once()
+                    await self._poll_once()
                     wait_s = LOOK_EVERY_S
-                except DB_UNAVAILABLE as gone:
+                except DB_UNAVAILABLE as error:
                     wait_s = min(wait_s * 2, LOOK_S_MAX)
-                    _log.warning("live_pages_unasked", pages=self._open, error=type(gone).__name__)
+                    _log.warning("live_pages_unasked", pages=self._open, error=type(error).__name__)
                 except Exception:
                     wait_s = LOOK_S_MAX
                     _log.exception("live_pages_broken", pages=self._open)
@@ -151,14 +151,14 @@ class Live:
         finally:
             self._looking = None
 
-    async def _look_once(self) -> None:
-        waiting = iter(list(self._pages))
-        while public_ids := list(islice(waiting, _BATCH_MAX)):
+    async def _poll_once(self) -> None:
+        remaining = iter(list(self._pages))
+        while public_ids := list(islice(remaining, _BATCH_MAX)):
             async with session(self._pool) as conn:
-                found = await page_states(conn, public_ids, now=self._now())
+                states = await page_states(conn, public_ids, now=self._now())
             for public_id in public_ids:
                 for page in self._pages.get(public_id, ()):
-                    page.update(found.get(public_id))
+                    page.update(states.get(public_id))
 
 
 async def send_events(
@@ -167,21 +167,21 @@ async def send_events(
     """Send one page's server-sent events until its stream ends."""
     loop = asyncio.get_running_loop()
     end_at = loop.time() + STREAM_S
-    await _in_time(send(b"retry: %d\n\n" % _BROWSER_AGAIN_MS))
+    await _within_send_timeout(send(b"retry: %d\n\n" % _RECONNECT_MS))
     while not page.is_over() and (left_s := end_at - loop.time()) > 0:
         changed = await page.changed(wait_s_max=min(HEARTBEAT_S, left_s))
         if page.is_over():
             return
         if not changed:
-            await _in_time(send(b"event: vivo\ndata: {}\n\n"))
+            await _within_send_timeout(send(b"event: vivo\ndata: {}\n\n"))
         elif page.seen is not None:
             seen = page.seen
             data = b'{"status":"%s","version":%d}' % (seen.status.value.encode(), seen.version)
-            await _in_time(send(b"event: estado\ndata: " + data + b"\n\n"))
+            await _within_send_timeout(send(b"event: estado\ndata: " + data + b"\n\n"))
             if settled(seen):
                 return
 
 
-async def _in_time(sending: Awaitable[None]) -> None:
+async def _within_send_timeout(sending: Awaitable[None]) -> None:
     async with asyncio.timeout(_SEND_S_MAX):
         await sending

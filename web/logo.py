@@ -26,10 +26,10 @@ async def show_logo(request: Request[Any, Any, Any], name: FromPath[str]) -> Res
     their cached copy."""
     spend(request, "logos_per_min")
     async with session(request.app.state.pool) as conn:
-        found = await logo_file(conn, name)
-    if found is None:
+        image = await logo_file(conn, name)
+    if image is None:
         raise NotFoundException
-    return Response(found, media_type="image/png", headers=_HEADERS)
+    return Response(image, media_type="image/png", headers=_HEADERS)
 
 
 LOGO_HANDLERS: list[ControllerRouterHandler] = [show_logo]

@@ -29,13 +29,13 @@ from web.painel.page_request import address_of
 _POLICY = (
     "default-src 'none'; img-src 'self'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_WITH_FORM: Final = {"Content-Security-Policy": _POLICY}
+_FORM_HEADERS: Final = {"Content-Security-Policy": _POLICY}
 # A mail's styles are inline. The sandbox keeps anything a merchant wrote into a mail from running here.
-_AS_MAIL: Final = {
+_MAIL_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; sandbox allow-popups",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_FORWARDED: Final = (*HEADERS, "x-real-ip", "via")
+_PROXY_HEADERS: Final = (*HEADERS, "x-real-ip", "via")
 """Headers of which a proxy adds at least one; any of them counts, trusted or not."""
 
 AnyRequest = Request[Any, Any, Any]
@@ -48,9 +48,11 @@ find_merchant = sql.maybe("mail.merchant", str)
 @get("/correio/parar/{token:str}")
 async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str]:
     """The page that asks for confirmation: mail scanners follow every link, but press no button."""
-    merchant, _ = await _whose(request, token)
+    merchant, _ = await _read_stop_link(request, token)
     return page(
-        "mail_stop.html", {"merchant": merchant, "path": f"/correio/parar/{token}", "done": False}, headers=_WITH_FORM
+        "mail_stop.html",
+        {"merchant": merchant, "path": f"/correio/parar/{token}", "done": False},
+        headers=_FORM_HEADERS,
     )
 
 
@@ -58,15 +60,15 @@ async def ask_to_stop(request: AnyRequest, token: FromPath[str]) -> Response[str
 async def stop_mails(request: AnyRequest, token: FromPath[str]) -> Response[str]:
     """Stops the mails, by the page's button or by one click in a mail program (RFC 8058). The token is the permission;
     a repeated request changes nothing."""
-    merchant, (account_id, to_hash) = await _whose(request, token)
+    merchant, (account_id, to_hash) = await _read_stop_link(request, token)
     async with session(request.app.state.pool) as conn:
         await stop(conn, account_id=account_id, to_hash=to_hash, now=request.app.state.now())
-    return page("mail_stop.html", {"merchant": merchant, "path": "", "done": True}, headers=_WITH_FORM)
+    return page("mail_stop.html", {"merchant": merchant, "path": "", "done": True}, headers=_FORM_HEADERS)
 
 
 @get("/correio")
 async def show_list(request: AnyRequest) -> Response[str]:
-    _only_local(request)
+    _require_local(request)
     async with session(request.app.state.pool) as conn:
         mails = await caught_mails(conn, seal=_seal(request))
     return page("mail_list.html", {"mails": mails})
@@ -74,21 +76,21 @@ async def show_list(request: AnyRequest) -> Response[str]:
 
 @get("/correio/{mail_id:uuid}")
 async def show_one(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str]:
-    return page("mail_one.html", {"mail": await _found(request, mail_id)})
+    return page("mail_one.html", {"mail": await _caught_mail(request, mail_id)})
 
 
 @get("/correio/{mail_id:uuid}/html")
 async def show_html(request: AnyRequest, mail_id: FromPath[UUID]) -> Response[str]:
-    found = await _found(request, mail_id)
-    return Response(found.html, media_type=MediaType.HTML, headers=_AS_MAIL)
+    mail = await _caught_mail(request, mail_id)
+    return Response(mail.html, media_type=MediaType.HTML, headers=_MAIL_HEADERS)
 
 
 @get("/correio/{mail_id:uuid}/anexos/{position:int}")
 async def show_file(request: AnyRequest, mail_id: FromPath[UUID], position: FromPath[int]) -> Response[bytes]:
-    found = await _found(request, mail_id)
-    if not 0 <= position < len(found.files):
+    mail = await _caught_mail(request, mail_id)
+    if not 0 <= position < len(mail.files):
         raise NotFoundException
-    file = found.files[position]
+    file = mail.files[position]
     headers: Mapping[str, str] = {"Content-Disposition": "attachment"}
     return Response(file.content, media_type=file.media_type, headers=dict(headers))
 
@@ -96,35 +98,35 @@ async def show_file(request: AnyRequest, mail_id: FromPath[UUID], position: From
 MAIL_HANDLERS: list[ControllerRouterHandler] = [ask_to_stop, stop_mails, show_list, show_one, show_html, show_file]
 
 
-async def _whose(request: AnyRequest, token: str) -> tuple[str, tuple[UUID, str]]:
-    found = read_stop_token(token, _seal(request))
-    if found is None:
+async def _read_stop_link(request: AnyRequest, token: str) -> tuple[str, tuple[UUID, str]]:
+    target = read_stop_token(token, _seal(request))
+    if target is None:
         raise NotFoundException
     async with session(request.app.state.pool) as conn:
-        merchant = await find_merchant(conn, account_id=found[0])
+        merchant = await find_merchant(conn, account_id=target[0])
     if merchant is None:
         raise NotFoundException
-    return merchant, found
+    return merchant, target
 
 
-async def _found(request: AnyRequest, mail_id: UUID) -> CaughtMail:
-    _only_local(request)
+async def _caught_mail(request: AnyRequest, mail_id: UUID) -> CaughtMail:
+    _require_local(request)
     async with session(request.app.state.pool) as conn:
-        found = await caught_mail(conn, mail_id, seal=_seal(request))
-    if found is None:
+        mail = await caught_mail(conn, mail_id, seal=_seal(request))
+    if mail is None:
         raise NotFoundException
-    return found
+    return mail
 
 
-def _only_local(request: AnyRequest) -> None:
+def _require_local(request: AnyRequest) -> None:
     settings = request.app.state.settings
-    name = _name_in(request.headers.get("host", ""))
-    known = name in _LOCAL_NAMES or name == urlsplit(settings.app_url).hostname
-    if not settings.mail_catcher or not known or not _is_this_machine(request):
+    name = _host_name(request.headers.get("host", ""))
+    is_our_name = name in _LOCAL_NAMES or name == urlsplit(settings.app_url).hostname
+    if not settings.mail_catcher or not is_our_name or not _is_from_this_machine(request):
         raise NotFoundException
 
 
-def _name_in(host: str) -> str | None:
+def _host_name(host: str) -> str | None:
     """The host name in a Host header, or None: the header may hold any text."""
     try:
         return urlsplit(f"//{host}").hostname
@@ -132,8 +134,8 @@ def _name_in(host: str) -> str | None:
         return None
 
 
-def _is_this_machine(request: AnyRequest) -> bool:
-    if any(name in request.headers for name in _FORWARDED):
+def _is_from_this_machine(request: AnyRequest) -> bool:
+    if any(name in request.headers for name in _PROXY_HEADERS):
         return False
     try:
         return ip_address(address_of(request)).is_loopback

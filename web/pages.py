@@ -21,15 +21,15 @@ from domain.instants import parse_day
 from web.languages import gettext, ngettext
 from web.painel import rows
 
-_HERE = Path(__file__).parent
-_TYPES = {
+_FOLDER = Path(__file__).parent
+_MEDIA_TYPES = {
     # The framework adds the charset to text types.
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-_FOR_EVER = "public, max-age=31536000, immutable"
+_CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
 class Static(Struct, frozen=True):
@@ -38,19 +38,19 @@ class Static(Struct, frozen=True):
     media_type: str
 
 
-def _read() -> dict[str, Static]:
-    found = {}
-    for path in sorted((_HERE / "static").iterdir()):
-        if path.suffix in _TYPES:
+def _read_static() -> dict[str, Static]:
+    files = {}
+    for path in sorted((_FOLDER / "static").iterdir()):
+        if path.suffix in _MEDIA_TYPES:
             content = path.read_bytes()
             name = f"{path.stem}.{sha256(content).hexdigest()[:12]}{path.suffix}"
-            found[path.name] = Static(name, content, _TYPES[path.suffix])
-    return found
+            files[path.name] = Static(name, content, _MEDIA_TYPES[path.suffix])
+    return files
 
 
-_STATIC = _read()
+_STATIC = _read_static()
 _BY_NAME = {static.name: static for static in _STATIC.values()}
-_FAVICON = (_HERE / "static" / "favicon.png").read_bytes()
+_FAVICON = (_FOLDER / "static" / "favicon.png").read_bytes()
 
 
 def static_url(name: str) -> str:
@@ -58,7 +58,7 @@ def static_url(name: str) -> str:
 
 
 _templates = Environment(
-    loader=FileSystemLoader(_HERE / "templates"),
+    loader=FileSystemLoader(_FOLDER / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -102,17 +102,17 @@ def rendered(template: str, values: Mapping[str, object]) -> str:
 
 @get("/static/{name:str}")
 async def static_file(name: FromPath[str]) -> Response[bytes]:
-    found = _BY_NAME.get(name)
-    cache = _FOR_EVER
-    if found is None:
+    file = _BY_NAME.get(name)
+    cache = _CACHE_FOREVER
+    if file is None:
         # During a roll-out a page of the other version may request its file here. This version's file is better than
         # none, but must not be cached under the other version's name.
         stem, _, rest = name.partition(".")
-        found = _STATIC.get(f"{stem}.{rest.rpartition('.')[2]}")
+        file = _STATIC.get(f"{stem}.{rest.rpartition('.')[2]}")
         cache = "no-store"
-    if found is None:
+    if file is None:
         raise NotFoundException
-    return Response(found.content, media_type=found.media_type, headers={"Cache-Control": cache})
+    return Response(file.content, media_type=file.media_type, headers={"Cache-Control": cache})
 
 
 @get("/favicon.ico")

@@ -80,45 +80,45 @@ SCRIPT_WORDS: dict[str, str] = {
 _PAY_UNTIL = "Pague com {way} até {until}."
 _PAY = "Pague com {way}."
 _OR = " ou "
-_TO = "{amount} para {merchant}"
+_AMOUNT_TO_MERCHANT = "{amount} para {merchant}"
 # The parts of the amount to pay today.
-_PARTS = ("Valor do documento", "Multa", "Juros", "Desconto até {day}")
+_AMOUNT_PARTS = ("Valor do documento", "Multa", "Juros", "Desconto até {day}")
 # Parts of a copy-and-paste code within which no line may end: words joined by blanks (in the merchant's name and city)
 # or hyphens (in the location). Text copied from a PDF of the page loses a blank at a line's end, and a hyphen there is
 # taken for that of a divided word.
-_JOINED = re.compile(r"(\S(?:[ -]+\S)+)")
-_CLOSED = {5: "um sábado", 6: "um domingo"}
+_UNBREAKABLE = re.compile(r"(\S(?:[ -]+\S)+)")
+_WEEKEND_DAYS = {5: "um sábado", 6: "um domingo"}
 _HOLIDAY = "um feriado bancário"
 SENTENCES = (
     *(each for words in (*WORDS.values(), SUSPENDED) for each in words),
     *(each for words in (*BOLETO_WORDS.values(), SUSPENDED_BOLETO) for each in words), _CHARGE_PAGE,
     *ANOMALY_WORDS.values(), EXCESS_WORDS, *SCRIPT_WORDS.values(),
-    _PAY_UNTIL, _PAY, _OR, _TO, *_CLOSED.values(), _HOLIDAY, *_PARTS, *CONDITIONS,
+    _PAY_UNTIL, _PAY, _OR, _AMOUNT_TO_MERCHANT, *_WEEKEND_DAYS.values(), _HOLIDAY, *_AMOUNT_PARTS, *CONDITIONS,
 )  # fmt: skip
 """All sentences of the page that this module holds; each is translated in templates/payer.toml."""
 
 
-def _settled(status: Status) -> bool:
+def _is_final(status: Status) -> bool:
     """Whether a page may stop polling. An expired charge is not settled: it becomes paid when the bank reports late."""
     return Status.PAID not in NEXT[status].values()
 
 
 @get("/pagar/{public_id:str}")
 async def show(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
-    found = await _found(request, public_id)
+    charge = await _payer_page(request, public_id)
     # WITH_FORM, because the open page may change to a state that has a form.
-    return page("payer.html", _values(found, request, public_id), headers=WITH_FORM)
+    return page("payer.html", _page_values(charge, request, public_id), headers=WITH_FORM)
 
 
 @get("/pagar/{public_id:str}/fragmento")
 async def show_fragment(request: Request[Any, Any, Any], public_id: FromPath[str]) -> Response[str]:
-    return page("payer_state.html", _values(await _found(request, public_id), request, public_id))
+    return page("payer_state.html", _page_values(await _payer_page(request, public_id), request, public_id))
 
 
 @get("/pagar/{public_id:str}/estado")
 async def show_state(request: Request[Any, Any, Any], public_id: FromPath[str]) -> dict[str, str | int]:
-    found = await _found(request, public_id)
-    return {"status": found.status.value, "version": found.version}
+    charge = await _payer_page(request, public_id)
+    return {"status": charge.status.value, "version": charge.version}
 
 
 @get("/pagar/{public_id:str}/boleto.pdf")
@@ -132,9 +132,9 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
         boleto = await boleto_of_link(
             conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
         )
-        found = await payer_page(conn, public_id, now=state.now()) if boleto is None or boleto.void else None
-    if found is not None and (words := _words_of_void(found, printed=boleto is not None)):
-        return _boleto_over(request, public_id, found, words)
+        charge = await payer_page(conn, public_id, now=state.now()) if boleto is None or boleto.void else None
+    if charge is not None and (words := _void_texts(charge, printed=boleto is not None)):
+        return _void_boleto_page(request, public_id, charge, words)
     if boleto is None or boleto.void is not None:
         raise NotFoundException
     # ASCII without blanks or quotes: RFC 6266's plain form is enough.
@@ -142,21 +142,21 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
     return Response(await state.printer.printed(boleto), headers=headers, media_type="application/pdf")
 
 
-def _words_of_void(found: PayerPage, *, printed: bool) -> tuple[str, str] | None:
+def _void_texts(charge: PayerPage, *, printed: bool) -> tuple[str, str] | None:
     """Why there is no PDF to pay with; None for a charge that is no boleto. `printed`: whether the charge has a
     boleto that could be printed."""
     if printed:
-        return BOLETO_WORDS.get(found.status)
-    return SUSPENDED_BOLETO if found.suspended and found.due_date is not None else None
+        return BOLETO_WORDS.get(charge.status)
+    return SUSPENDED_BOLETO if charge.suspended and charge.due_date is not None else None
 
 
-def _boleto_over(
-    request: Request[Any, Any, Any], public_id: str, found: PayerPage, told: tuple[str, str]
+def _void_boleto_page(
+    request: Request[Any, Any, Any], public_id: str, charge: PayerPage, texts: tuple[str, str]
 ) -> Response[str]:
     words = language_of(parameter_in(request.scope, "lang"))
-    title, text = map(words.say, told)
+    title, text = map(words.say, texts)
     values = {
-        "charge": found, "words": words, "languages": tuple(LANGUAGES.values()), "title": title, "text": text,
+        "charge": charge, "words": words, "languages": tuple(LANGUAGES.values()), "title": title, "text": text,
         "path": f"/pagar/{public_id}/boleto.pdf", "charge_page": f"/pagar/{public_id}{words.query}",
         "charge_page_text": words.say(_CHARGE_PAGE),
     }  # fmt: skip
@@ -168,13 +168,13 @@ async def ask_again(request: Request[Any, Any, Any], public_id: FromPath[str]) -
     """Tells the merchant that a payer wants a new boleto. The page shows whether the merchant was told; a request that
     is not allowed now gets no other answer. Any holder of the link may ask, because the form takes no input and the
     request issues nothing."""
-    found = await _found(request, public_id)
+    charge = await _payer_page(request, public_id)
     spend(request, "second_copies_per_min")
     state = request.app.state
-    if found.second_copy is not None and found.second_copy.may_be_asked:
+    if charge.second_copy is not None and charge.second_copy.may_be_asked:
         async with transaction(state.pool) as conn:
             now = to_millisecond(state.now())
-            await ask_second_copy(conn, public_id, today=_today(found), account_now=found.now, now=now)
+            await ask_second_copy(conn, public_id, today=_today(charge), account_now=charge.now, now=now)
     return Redirect(f"/pagar/{public_id}{language_of(parameter_in(request.scope, 'lang')).query}", status_code=303)
 
 
@@ -200,10 +200,10 @@ PAYER_HANDLERS: list[ControllerRouterHandler] = [
 
 
 async def _stream(live: Live, public_id: str, address: str, receive: Receive, send: Send) -> None:
-    async def answer(status: int, *headers: tuple[bytes, bytes]) -> None:
+    async def start_answer(status: int, *headers: tuple[bytes, bytes]) -> None:
         await send({"type": "http.response.start", "status": status, "headers": [*headers]})
 
-    async def say(chunk: bytes, *, more: bool = True) -> None:
+    async def send_chunk(chunk: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": chunk, "more_body": more})
 
     try:
@@ -211,52 +211,52 @@ async def _stream(live: Live, public_id: str, address: str, receive: Receive, se
             if await page.first() is None:
                 raise NotFoundException
             # x-accel-buffering: proxies must pass each event on at once, without buffering the answer.
-            stream = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
-            await answer(200, *stream)
-            leaving = asyncio.create_task(_disconnected(receive))
-            leaving.add_done_callback(lambda _: page.end())
+            stream_headers = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no"))
+            await start_answer(200, *stream_headers)
+            disconnect = asyncio.create_task(_wait_for_disconnect(receive))
+            disconnect.add_done_callback(lambda _: page.end())
             try:
-                await send_events(page, say, settled=_is_settled)
-                await say(b"", more=False)
+                await send_events(page, send_chunk, settled=_is_final_state)
+                await send_chunk(b"", more=False)
             except TimeoutError:
                 return  # the client stopped reading; the server closes the unfinished answer
             finally:
-                leaving.cancel()
+                disconnect.cancel()
     except TooManyStreams:
-        await answer(503, (b"retry-after", b"%d" % LOOK_S_MAX), (b"content-length", b"0"))
-        await say(b"", more=False)
+        await start_answer(503, (b"retry-after", b"%d" % LOOK_S_MAX), (b"content-length", b"0"))
+        await send_chunk(b"", more=False)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Returns when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _is_settled(seen: PageState) -> bool:
-    return _settled(seen.status)
+def _is_final_state(seen: PageState) -> bool:
+    return _is_final(seen.status)
 
 
-async def _found(request: Request[Any, Any, Any], public_id: str) -> PayerPage:
+async def _payer_page(request: Request[Any, Any, Any], public_id: str) -> PayerPage:
     spend(request, "pages_per_min")
     state = request.app.state
     async with session(state.pool) as conn:
-        found = await payer_page(conn, public_id, now=state.now())
-    if found is None:
+        charge = await payer_page(conn, public_id, now=state.now())
+    if charge is None:
         raise NotFoundException
-    return found
+    return charge
 
 
-def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -> dict[str, object]:
+def _page_values(charge: PayerPage, request: Request[Any, Any, Any], public_id: str) -> dict[str, object]:
     words = language_of(parameter_in(request.scope, "lang"))
-    heading, announcement = map(words.say, SUSPENDED if found.suspended else WORDS[found.status])
-    payable = found.status is Status.PENDING and not found.suspended
+    heading, announcement = map(words.say, SUSPENDED if charge.suspended else WORDS[charge.status])
+    payable = charge.status is Status.PENDING and not charge.suspended
     path = f"/pagar/{public_id}"
     # One amount for the page, its title, its preview and the shared text of a receipt.
-    shown_cents = found.asked.total_cents if payable else _amount_of_outcome(found)
-    named = words.say(_TO).format(amount=brl(shown_cents), merchant=found.merchant)
+    shown_cents = charge.asked.total_cents if payable else _outcome_cents(charge)
+    amount_title = words.say(_AMOUNT_TO_MERCHANT).format(amount=brl(shown_cents), merchant=charge.merchant)
     return {
-        "charge": found,
+        "charge": charge,
         "words": words,
         "languages": tuple(LANGUAGES.values()),
         "script_words": {name: words.say(text) for name, text in SCRIPT_WORDS.items()},
@@ -265,109 +265,111 @@ def _values(found: PayerPage, request: Request[Any, Any, Any], public_id: str) -
         # Printed on a receipt, as the address where it can be checked.
         "address": f"{request.app.state.settings.app_url}{path}",
         "origin": request.app.state.settings.app_url,
-        "preview_title": named,
-        "preview_text": _preview(found, heading, words),
-        "anomaly_words": _anomaly_words(found, words),
+        "preview_title": amount_title,
+        "preview_text": _preview(charge, heading, words),
+        "anomaly_words": _anomaly_words(charge, words),
         "heading": heading,
         "announcement": announcement,
-        "title": f"{heading} – {named}",
-        "settled": _settled(found.status),
+        "title": f"{heading} – {amount_title}",
+        "settled": _is_final(charge.status),
         # A code that can no longer be paid is not shown.
-        "qr_image": png_data_uri(found.qr_code) if payable and found.qr_code else None,
-        # Every second part is a match of _JOINED, within which no line may end.
-        "code_parts": _JOINED.split(found.qr_code) if payable and found.qr_code else [],
-        "qr_side": side(found.qr_code) if payable and found.qr_code else 0,
-        "bars": _drawn(found.codigo_barras) if payable and found.codigo_barras else None,
-        "closed": _closed(found, words),
-        "ended_on": _ended_on(found),
+        "qr_image": png_data_uri(charge.qr_code) if payable and charge.qr_code else None,
+        # Every second part is a match of _UNBREAKABLE, within which no line may end.
+        "code_parts": _UNBREAKABLE.split(charge.qr_code) if payable and charge.qr_code else [],
+        "qr_side": side(charge.qr_code) if payable and charge.qr_code else 0,
+        "bars": _barcode_drawing(charge.codigo_barras) if payable and charge.codigo_barras else None,
+        "closed": _bank_closure(charge, words),
+        "ended_on": _ended_on(charge),
         "shown_cents": shown_cents,
-        "parts": _parts(found.amount_cents, found.asked, words) if payable else [],
-        "conditions": _conditions(found, words) if payable else [],
-        "pay_until": _late(found),
-        "pix_until": words.moment_near(found.pix_expires_at, now=found.now) if found.pix_expires_at else None,
-        "nosso_numero": _printed_number(found, request),
-        "expires_text": words.moment_near(found.expires_at, now=found.now) if found.expires_at else None,
-        "expires_iso": iso(found.expires_at) if found.expires_at else None,
-        "now_iso": iso(found.now),
+        "parts": _amount_parts(charge.amount_cents, charge.asked, words) if payable else [],
+        "conditions": _condition_sentences(charge, words) if payable else [],
+        "pay_until": _last_day_when_late(charge),
+        "pix_until": words.moment_near(charge.pix_expires_at, now=charge.now) if charge.pix_expires_at else None,
+        "nosso_numero": _printed_number(charge, request),
+        "expires_text": words.moment_near(charge.expires_at, now=charge.now) if charge.expires_at else None,
+        "expires_iso": iso(charge.expires_at) if charge.expires_at else None,
+        "now_iso": iso(charge.now),
         # When the page changes although the charge does not: the PIX expires before the boleto, or the amount changes.
-        "changes_iso": _changes(found) if payable else None,
+        "changes_iso": _next_change_iso(charge) if payable else None,
     }
 
 
-def _amount_of_outcome(found: PayerPage) -> int:
-    paid_cents = found.payment.amount_cents if found.payment else None
-    return paid_cents or found.amount_cents
+def _outcome_cents(charge: PayerPage) -> int:
+    paid_cents = charge.payment.amount_cents if charge.payment else None
+    return paid_cents or charge.amount_cents
 
 
-def _anomaly_words(found: PayerPage, words: PayerLanguage) -> str:
-    if found.anomaly is None:
+def _anomaly_words(charge: PayerPage, words: PayerLanguage) -> str:
+    if charge.anomaly is None:
         return ""
-    said = EXCESS_WORDS if found.excess else ANOMALY_WORDS[found.anomaly]
-    return words.say(said).format(merchant=found.merchant)
+    text = EXCESS_WORDS if charge.excess else ANOMALY_WORDS[charge.anomaly]
+    return words.say(text).format(merchant=charge.merchant)
 
 
-def _changes(found: PayerPage) -> str | None:
-    if found.terms is not None:
-        return iso(day_ends(_today(found)))  # the amount to pay depends on the day
-    return iso(found.pix_expires_at) if found.qr_code and found.pix_expires_at else None
+def _next_change_iso(charge: PayerPage) -> str | None:
+    if charge.terms is not None:
+        return iso(day_ends(_today(charge)))  # the amount to pay depends on the day
+    return iso(charge.pix_expires_at) if charge.qr_code and charge.pix_expires_at else None
 
 
-def _printed_number(found: PayerPage, request: Request[Any, Any, Any]) -> str | None:
+def _printed_number(charge: PayerPage, request: Request[Any, Any, Any]) -> str | None:
     """The nosso numero of the paid boleto, as printed on it and on the receipt of the payer's bank."""
-    if found.payment is None or found.payment.nosso_numero is None or found.paid_bank is None:
+    if charge.payment is None or charge.payment.nosso_numero is None or charge.paid_bank is None:
         return None
-    return agreement_of(request.app.state.settings, found.paid_bank).printed_number(found.payment.nosso_numero)
+    return agreement_of(request.app.state.settings, charge.paid_bank).printed_number(charge.payment.nosso_numero)
 
 
-def _parts(amount_cents: int, asked: AmountDue, words: PayerLanguage) -> list[tuple[str, str]]:
+def _amount_parts(amount_cents: int, owed: AmountDue, words: PayerLanguage) -> list[tuple[str, str]]:
     """The parts of today's amount; empty when it equals the charge's amount."""
-    if asked.total_cents == amount_cents:
+    if owed.total_cents == amount_cents:
         return []
-    cents = (amount_cents, asked.fine_cents, asked.interest_cents, -asked.discount_cents)
-    until = "" if asked.discount_until is None else words.day(asked.discount_until)
+    cents = (amount_cents, owed.fine_cents, owed.interest_cents, -owed.discount_cents)
+    until = "" if owed.discount_until is None else words.day(owed.discount_until)
     return [
-        (words.say(name).format(day=until), signed_brl(each)) for name, each in zip(_PARTS, cents, strict=True) if each
+        (words.say(name).format(day=until), signed_brl(each))
+        for name, each in zip(_AMOUNT_PARTS, cents, strict=True)
+        if each
     ]
 
 
-def _conditions(found: PayerPage, words: PayerLanguage) -> list[str]:
-    if found.terms is None or found.due_date is None:
+def _condition_sentences(charge: PayerPage, words: PayerLanguage) -> list[str]:
+    if charge.terms is None or charge.due_date is None:
         return []
-    told = conditions(found.terms, amount_cents=found.amount_cents, due=found.due_date, on=_today(found))
+    applicable = conditions(charge.terms, amount_cents=charge.amount_cents, due=charge.due_date, on=_today(charge))
     return [
         each.said(words.say(each.text), day=words.day(each.day), percent=words.percent(each.percent_bps))
-        for each in told
+        for each in applicable
     ]
 
 
-def _today(found: PayerPage) -> date:
-    return found.now.astimezone(SAO_PAULO).date()
+def _today(charge: PayerPage) -> date:
+    return charge.now.astimezone(SAO_PAULO).date()
 
 
-def _late(found: PayerPage) -> date | None:
+def _last_day_when_late(charge: PayerPage) -> date | None:
     """The last day to pay, once the due date has passed."""
-    if found.due_date is None or found.effective_due_date is None or _today(found) <= found.effective_due_date:
+    if charge.due_date is None or charge.effective_due_date is None or _today(charge) <= charge.effective_due_date:
         return None
-    return last_day(found.terms, found.due_date)
+    return last_day(charge.terms, charge.due_date)
 
 
-def _ended_on(found: PayerPage) -> date | None:
+def _ended_on(charge: PayerPage) -> date | None:
     """The last day on which a boleto could be paid."""
-    if found.due_date is None or found.expires_at is None:
-        return found.effective_due_date
-    return (found.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
+    if charge.due_date is None or charge.expires_at is None:
+        return charge.effective_due_date
+    return (charge.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
 
 
-def _preview(found: PayerPage, heading: str, words: PayerLanguage) -> str:
+def _preview(charge: PayerPage, heading: str, words: PayerLanguage) -> str:
     """The preview text of a link: how the charge can be paid and until when, or its outcome."""
-    if found.status is not Status.PENDING or found.suspended:
+    if charge.status is not Status.PENDING or charge.suspended:
         return f"{heading}."
-    ways = [name for name, there in (("Pix", found.qr_code), ("boleto", found.codigo_barras)) if there]
+    ways = [name for name, code in (("Pix", charge.qr_code), ("boleto", charge.codigo_barras)) if code]
     way = words.say(_OR).join(ways)
-    if found.due_date is not None:
-        return words.say(_PAY_UNTIL).format(way=way, until=words.day(_late(found) or found.due_date))
-    if found.expires_at is not None:
-        return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(found.expires_at, now=found.now))
+    if charge.due_date is not None:
+        return words.say(_PAY_UNTIL).format(way=way, until=words.day(_last_day_when_late(charge) or charge.due_date))
+    if charge.expires_at is not None:
+        return words.say(_PAY_UNTIL).format(way=way, until=words.moment_near(charge.expires_at, now=charge.now))
     return words.say(_PAY).format(way=way)
 
 
@@ -378,14 +380,14 @@ class Drawing(Struct, frozen=True):
     path: str
 
 
-def _drawn(barcode: str) -> Drawing:
-    found, modules = bars(barcode)
-    path = "".join(f"M{QUIET_MODULES + at} 0h{width}v1h-{width}z" for at, width in found)
+def _barcode_drawing(barcode: str) -> Drawing:
+    bar_spans, modules = bars(barcode)
+    path = "".join(f"M{QUIET_MODULES + offset} 0h{width}v1h-{width}z" for offset, width in bar_spans)
     return Drawing(modules + 2 * QUIET_MODULES, path)
 
 
-def _closed(found: PayerPage, words: PayerLanguage) -> str | None:
+def _bank_closure(charge: PayerPage, words: PayerLanguage) -> str | None:
     """The kind of day the due date is, if banks are closed on it as decided when the boleto was issued; else None."""
-    if found.due_date is None or found.effective_due_date in (None, found.due_date):
+    if charge.due_date is None or charge.effective_due_date in (None, charge.due_date):
         return None
-    return words.say(_CLOSED.get(found.due_date.weekday(), _HOLIDAY))
+    return words.say(_WEEKEND_DAYS.get(charge.due_date.weekday(), _HOLIDAY))

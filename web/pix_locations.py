@@ -28,26 +28,26 @@ from web.context import spend
 @get("/pix/v2/{token:str}")
 async def location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
     spend(request, "pages_per_min")
-    cob = await _bank(request).booked_at(token) if _is_token(token) else None
+    cob = await _simulated_bank(request).booked_at(token) if _is_token(token) else None
     if cob is None:
-        return await _answer(request, None)
+        return await _signed_answer(request, None)
     state = request.app.state
     async with session(state.pool) as conn:
         now = await clock_of_charge(conn, UUID(cob.txid), now=state.now())
-    return await _answer(request, payload(cob, now=now))
+    return await _signed_answer(request, payload(cob, now=now))
 
 
 @get("/pix/v2/cobv/{token:str}")
 async def boleto_location(request: Request[Any, Any, Any], token: FromPath[str]) -> Response[bytes]:
     """The PIX side of a hybrid boleto: a charge with a due date."""
     spend(request, "pages_per_min")
-    boleto = await _bank(request).boletos.booked_at(token) if _is_token(token) else None
+    boleto = await _simulated_bank(request).boletos.booked_at(token) if _is_token(token) else None
     if boleto is None:
-        return await _answer(request, None)
+        return await _signed_answer(request, None)
     state = request.app.state
     async with session(state.pool) as conn:
         now = await clock_of_boleto(conn, boleto.number, now=state.now())
-    return await _answer(request, boleto_payload(boleto, now=now))
+    return await _signed_answer(request, boleto_payload(boleto, now=now))
 
 
 @get(JWKS_PATH)
@@ -64,14 +64,14 @@ def _is_token(token: str) -> bool:
     return token.isascii() and token.isprintable()
 
 
-def _bank(request: Request[Any, Any, Any]) -> SimulatedBank:
+def _simulated_bank(request: Request[Any, Any, Any]) -> SimulatedBank:
     state = request.app.state
     return SimulatedBank(
         state.pool, Seal(state.settings.secret_key), world=SANDBOX, url=state.settings.app_url, now=state.now
     )
 
 
-async def _answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Response[bytes]:
+async def _signed_answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Response[bytes]:
     if unsigned is None:
         body = problem("CobPayloadNaoEncontrado", 404, "Não encontrado", "Não há cobrança nesta location.")
         return Response(body, status_code=404, media_type=PROBLEM_TYPE)
@@ -81,13 +81,13 @@ async def _answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Re
 async def _signer(request: Request[Any, Any, Any]) -> Signer:
     """This application's signer, opened on first use."""
     state = request.app.state
-    found: Signer | None = state.get("location_signer")
-    if found is None:
-        found = await open_signer(
+    signer: Signer | None = state.get("location_signer")
+    if signer is None:
+        signer = await open_signer(
             state.pool,
             Seal(state.settings.secret_key),
             jku=state.settings.app_url + JWKS_PATH,
             now=state.now(),
         )
-        state.location_signer = found
-    return found
+        state.location_signer = signer
+    return signer

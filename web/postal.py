@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 
 ANSWER_S: Final = 2.0
-_AT_ONCE: Final = 8
+_CALLS_AT_ONCE_MAX: Final = 8
 _BYTES_MAX: Final = 16_384
-_KEPT_MAX: Final = 5_000
-_KEPT_S: Final = 86_400.0
-_LENGTH_MAX: Final = 200
+_CACHE_MAX: Final = 5_000
+_CACHE_S: Final = 86_400.0
+_FIELD_CHARS_MAX: Final = 200
 
 
 class PostalAddress(Struct, frozen=True):
@@ -56,29 +56,29 @@ class PostalCodes:
         self.on = bool(url)
         self._url = url
         self._clock = clock
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._kept: dict[str, tuple[float, PostalAddress | None]] = {}
+        self._room = asyncio.Semaphore(_CALLS_AT_ONCE_MAX)
+        self._cache: dict[str, tuple[float, PostalAddress | None]] = {}
         self._http: aiohttp.ClientSession | None = None
 
     async def find(self, digits: str) -> PostalAddress | None:
         """The address of a code, or None for an unknown code. Raises PostalServiceAway."""
-        until, known = self._kept.get(digits, (0.0, None))
-        if until > self._clock():
-            return known
+        valid_until, cached = self._cache.get(digits, (0.0, None))
+        if valid_until > self._clock():
+            return cached
         if self._room.locked():
             raise PostalServiceAway
         async with self._room:
-            found = await self._ask(digits)
-        if len(self._kept) >= _KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
-        self._kept[digits] = (self._clock() + _KEPT_S, found)
-        return found
+            address = await self._fetch(digits)
+        if len(self._cache) >= _CACHE_MAX:
+            del self._cache[next(iter(self._cache))]
+        self._cache[digits] = (self._clock() + _CACHE_S, address)
+        return address
 
     async def close(self) -> None:
         if self._http is not None:
             await self._http.close()
 
-    async def _ask(self, digits: str) -> PostalAddress | None:
+    async def _fetch(self, digits: str) -> PostalAddress | None:
         if self._http is None:
             self._http = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=ANSWER_S), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
@@ -89,13 +89,13 @@ class PostalCodes:
                     return None
                 if answer.status != 200:
                     raise PostalServiceAway
-                given = msgspec.json.decode(await _read(answer), type=_Answer)
+                decoded = msgspec.json.decode(await _read_body(answer), type=_Answer)
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError):
             raise PostalServiceAway from None
-        return _address(given)
+        return _address_from_answer(decoded)
 
 
-async def _read(answer: aiohttp.ClientResponse) -> bytes:
+async def _read_body(answer: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for part in answer.content.iter_any():
         body += part
@@ -104,16 +104,16 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _address(given: _Answer) -> PostalAddress | None:
-    if given.erro:
+def _address_from_answer(answer: _Answer) -> PostalAddress | None:
+    if answer.erro:
         return None
     street, district, city, state = (
-        next((_text(each) for each in names if each), "")
-        for names in (
-            (given.logradouro, given.street),
-            (given.bairro, given.neighborhood),
-            (given.localidade, given.city),
-            (given.uf, given.state),
+        next((_one_line(each) for each in candidates if each), "")
+        for candidates in (
+            (answer.logradouro, answer.street),
+            (answer.bairro, answer.neighborhood),
+            (answer.localidade, answer.city),
+            (answer.uf, answer.state),
         )
     )
     if not city or len(state) != 2:
@@ -121,6 +121,6 @@ def _address(given: _Answer) -> PostalAddress | None:
     return PostalAddress(street, district, city, state.upper())
 
 
-def _text(given: str) -> str:
+def _one_line(text: str) -> str:
     """The text on one line and of bounded length, because it fills a form field that is sent back."""
-    return " ".join(given.split())[:_LENGTH_MAX]
+    return " ".join(text.split())[:_FIELD_CHARS_MAX]

@@ -50,9 +50,9 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
             scope = {**scope, "method": "GET"}
         request_id = new_token()
         scope["state"]["request_id"] = request_id
-        wanted = [*_HEADERS, *([_ONLY_TLS] if tls() else ()), (b"x-request-id", request_id.encode())]
+        added = [*_HEADERS, *([_ONLY_TLS] if tls() else ()), (b"x-request-id", request_id.encode())]
         if scope["path"] != "/" and not scope["path"].startswith("/docs"):
-            wanted.append(_NO_INDEX)
+            added.append(_NO_INDEX)
 
         body_sent = False
 
@@ -60,8 +60,8 @@ def with_security_headers(app: ASGIApp, *, tls: Callable[[], bool]) -> ASGIApp:
             nonlocal body_sent
             if message["type"] == "http.response.start":
                 headers = [_allowing_head(each) for each in message["headers"]]
-                given = {name.lower() for name, _ in headers}
-                headers.extend(each for each in wanted if each[0] not in given)
+                present = {name.lower() for name, _ in headers}
+                headers.extend(each for each in added if each[0] not in present)
                 message["headers"] = headers
             elif head and message["type"] == "http.response.body":
                 if body_sent:

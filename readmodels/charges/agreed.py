@@ -59,52 +59,62 @@ def told_terms(
     if terms is None or due_date is None:
         return {}
     due, today = parse_day(due_date), now.astimezone(SAO_PAULO).date()
-    told: dict[str, Any] = {"payable_until": last_day(terms, due).isoformat(), **_charges(terms.fine, terms.interest)}
+    fields: dict[str, Any] = {
+        "payable_until": last_day(terms, due).isoformat(),
+        **_fine_and_interest(terms.fine, terms.interest),
+    }
     if terms.discounts:
-        told["discounts"] = [
+        fields["discounts"] = [
             DiscountAgreed(
-                until=each.until.isoformat(), percent=_shown(each.percent_bps), amount=_shown(each.amount_cents)
+                until=each.until.isoformat(),
+                percent=_decimal_or_unset(each.percent_bps),
+                amount=_decimal_or_unset(each.amount_cents),
             )
             for each in terms.discounts
         ]
     if status == Status.PENDING:
-        asked = amount_due(terms, amount_cents=amount_cents, due=due, on=today)
-        told["amount_due"] = AmountDueToday(
+        owed = amount_due(terms, amount_cents=amount_cents, due=due, on=today)
+        fields["amount_due"] = AmountDueToday(
             date=today.isoformat(),
-            amount=reais(asked.total_cents),
-            fine=reais(asked.fine_cents),
-            interest=reais(asked.interest_cents),
-            discount=reais(asked.discount_cents),
+            amount=reais(owed.total_cents),
+            fine=reais(owed.fine_cents),
+            interest=reais(owed.interest_cents),
+            discount=reais(owed.discount_cents),
         )
-    return told
+    return fields
 
 
 def told_schedule_terms(terms: ScheduleTerms | None) -> dict[str, Any]:
     """The fields of a schedule's answer that describe the terms its charges are issued with; empty without terms."""
     if terms is None:
         return {}
-    told = _charges(terms.fine, terms.interest)
+    fields = _fine_and_interest(terms.fine, terms.interest)
     if terms.discounts:
-        told["discounts"] = [
+        fields["discounts"] = [
             ScheduledDiscountAgreed(
-                days_before_due=each.days_before, percent=_shown(each.percent_bps), amount=_shown(each.amount_cents)
+                days_before_due=each.days_before,
+                percent=_decimal_or_unset(each.percent_bps),
+                amount=_decimal_or_unset(each.amount_cents),
             )
             for each in terms.discounts
         ]
-    return told | {"payable_days_after_due": terms.payable_days}
+    return fields | {"payable_days_after_due": terms.payable_days}
 
 
-def _charges(fine: Fine | None, interest: Interest | None) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _fine_and_interest(fine: Fine | None, interest: Interest | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if fine is not None:
-        told["fine"] = FineAgreed(percent=_shown(fine.percent_bps), amount=_shown(fine.amount_cents))
-    if interest is not None:
-        told["interest"] = InterestAgreed(
-            percent_per_month=_shown(interest.month_bps), amount_per_day=_shown(interest.day_cents)
+        fields["fine"] = FineAgreed(
+            percent=_decimal_or_unset(fine.percent_bps), amount=_decimal_or_unset(fine.amount_cents)
         )
-    return told
+    if interest is not None:
+        fields["interest"] = InterestAgreed(
+            percent_per_month=_decimal_or_unset(interest.month_bps),
+            amount_per_day=_decimal_or_unset(interest.day_cents),
+        )
+    return fields
 
 
-def _shown(hundredths: int) -> str | UnsetType:
+def _decimal_or_unset(hundredths: int) -> str | UnsetType:
     """Cents as reais, or basis points as percent, with two decimals; UNSET for 0."""
     return reais(hundredths) if hundredths else UNSET

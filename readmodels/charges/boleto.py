@@ -29,7 +29,7 @@ from runtime.seal import CHARGE_PAYER, Seal
 from runtime.settings import Settings
 from sql import Connection
 
-_ERASED = "Dados do pagador apagados"
+_PAYER_ERASED = "Dados do pagador apagados"
 
 
 class _Address(Struct, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ class _Row(Struct, frozen=True):
     logo_height: int
 
 
-_of_owner = sql.maybe("boleto_print.of_owner", _Row)
-_by_public_id = sql.maybe("boleto_print.by_public_id", _Row)
+_find_of_owner = sql.maybe("boleto_print.of_owner", _Row)
+_find_by_public_id = sql.maybe("boleto_print.by_public_id", _Row)
 _read_payer = msgspec.json.Decoder(BoletoPayer).decode
 _read_address = msgspec.json.Decoder(_Address).decode
 
@@ -67,8 +67,8 @@ async def boleto_to_print(
 ) -> PrintedBoleto | None:
     """The owner's boleto as it is at the real instant `now`; None for a charge that is no boleto, or that belongs to
     another owner."""
-    row = await _of_owner(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    return None if row is None else _boleto(row, seal, settings, now)
+    row = await _find_of_owner(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
+    return None if row is None else _printed_boleto(row, seal, settings, now)
 
 
 async def boleto_of_link(
@@ -78,45 +78,45 @@ async def boleto_of_link(
     is no boleto."""
     if not is_public_id(public_id):
         return None
-    row = await _by_public_id(conn, public_id=public_id)
-    return None if row is None else _boleto(row, seal, settings, now)
+    row = await _find_by_public_id(conn, public_id=public_id)
+    return None if row is None else _printed_boleto(row, seal, settings, now)
 
 
-def _boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> PrintedBoleto:
+def _printed_boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) -> PrintedBoleto:
     doc = read_doc(row.doc)
     boleto = doc.boleto
     assert boleto is not None, "what has a nosso numero is a boleto"
     assert row.address is not None, "no boleto is made for a merchant without an address (MERCHANT_ADDRESS_REQUIRED)"
     address = _read_address(row.address)
     # No bank registers a boleto without a payer: a missing payer was erased (commands/payers/erase.py).
-    opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, doc.charge_id)
-    payer = None if opened is None else _read_payer(opened)
+    payer_json = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, doc.charge_id)
+    payer = None if payer_json is None else _read_payer(payer_json)
     now = on_clock(now, row.ahead_s)
     issued_on, today = _day_of(doc.created_at), now.astimezone(SAO_PAULO).date()
     due = parse_day(boleto.data_vencimento)
-    effective = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
+    effective_due = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
     agreement = agreement_of(settings, row.bank)
     return PrintedBoleto(
         beneficiary_name=row.name,
         beneficiary_document=row.document,
-        beneficiary_address=_on_one_line(
+        beneficiary_address=_address_line(
             address.street, address.number, address.district, address.city, address.state, address.zip_code
         ),
         logo=None if row.logo is None else Logo(row.logo_width, row.logo_height, row.logo),
         bank_name=agreement.bank_name,
         bank_code=agreement.printed_bank_code,
         agency_code=agreement.printed_account,
-        payer_name=_ERASED if payer is None else payer.name,
+        payer_name=_PAYER_ERASED if payer is None else payer.name,
         payer_document="" if payer is None else payer.document,
         payer_address=""
         if payer is None
-        else _on_one_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
+        else _address_line(payer.street, payer.number, "", payer.city, payer.state, payer.zip_code),
         nosso_numero=agreement.printed_number(boleto.nosso_numero),
         seu_numero=boleto.seu_numero,
         document_date=issued_on,
         processing_date=issued_on,
         due_date=due,
-        effective_due_date=effective,
+        effective_due_date=effective_due,
         amount_cents=doc.amount_cents,
         asked_cents=amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today).total_cents
         if doc.terms is not None
@@ -148,18 +148,18 @@ def _void(doc: ChargeDoc, last: date, now: datetime) -> Void | None:
                 "VENCIDO", f"Pagável até {day(last)}. Não pode mais ser pago: peça um novo boleto a quem o emitiu."
             )
         case Status.PAID:
-            return Void("PAGO", f"Pago{_on(doc.paid_at)}. Não pague de novo.")
+            return Void("PAGO", f"Pago{_on_day(doc.paid_at)}. Não pague de novo.")
         case Status.REFUNDED:
             return Void("DEVOLVIDO", "O pagamento deste boleto foi devolvido. Não pague de novo.")
         case Status.CANCELLED if doc.cancel_reason == CancelReason.PAID_EXTERNALLY:
-            return Void("CANCELADO", f"Cancelado{_on(doc.cancelled_at)}: já foi pago de outra forma. Não pague.")
+            return Void("CANCELADO", f"Cancelado{_on_day(doc.cancelled_at)}: já foi pago de outra forma. Não pague.")
         case Status.CANCELLED:
-            return Void("CANCELADO", f"Cancelado{_on(doc.cancelled_at)}. Não pague este boleto.")
+            return Void("CANCELADO", f"Cancelado{_on_day(doc.cancelled_at)}. Não pague este boleto.")
         case Status.FAILED:
             return Void("SEM REGISTRO", "O banco não registrou este boleto. Não pague.")
 
 
-def _on(at: str | None) -> str:
+def _on_day(at: str | None) -> str:
     return "" if at is None else f" em {day(_day_of(at))}"
 
 
@@ -167,6 +167,6 @@ def _day_of(instant: str) -> date:
     return datetime.fromisoformat(instant).astimezone(SAO_PAULO).date()
 
 
-def _on_one_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:
-    place = ", ".join(part for part in (street, number, district, f"{city} - {state}") if part)
-    return f"{place}, CEP {zip_code[:5]}-{zip_code[5:]}"
+def _address_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:
+    address = ", ".join(part for part in (street, number, district, f"{city} - {state}") if part)
+    return f"{address}, CEP {zip_code[:5]}-{zip_code[5:]}"

@@ -231,7 +231,7 @@ class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
     warnings: tuple[str, ...] | UnsetType = UNSET
 
 
-class _Found(Struct, frozen=True, gc=False):
+class _ChargeRow(Struct, frozen=True, gc=False):
     charge_id: UUID
     doc: bytes
     ahead_s: int
@@ -249,14 +249,14 @@ class CurrentCharge(Struct, frozen=True, gc=False):
         return self.doc.overdue(iso(on_clock(now, self.ahead_s)))
 
 
-find_charges = sql.many("read_charge.find", _Found)
+find_charges = sql.many("read_charge.find", _ChargeRow)
 read_doc = msgspec.json.Decoder(ChargeDoc).decode
 _read_payer = msgspec.json.Decoder(Payer).decode
 
 
 async def charges_by_id(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -> list[ChargeDoc | None]:
     """The charge of each (charge_id, owner), or None where the account has no such charge in that mode."""
-    return [None if found is None else found.doc for found in await current_charges(conn, asked)]
+    return [None if charge is None else charge.doc for charge in await current_charges(conn, asked)]
 
 
 async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]]) -> list[CurrentCharge | None]:
@@ -267,13 +267,13 @@ async def current_charges(conn: Connection, asked: Sequence[tuple[UUID, Owner]])
         account_ids=[owner.account_id for _, owner in asked],
         tests=[owner.test for _, owner in asked],
     )
-    found = {row.charge_id: CurrentCharge(read_doc(row.doc), row.ahead_s) for row in rows}
+    charges = {row.charge_id: CurrentCharge(read_doc(row.doc), row.ahead_s) for row in rows}
     # Two accounts may ask for one id in the same batch: the document says which account owns the charge.
     return [
-        here
-        if (here := found.get(charge_id)) is not None
-        and here.doc.account_id == str(owner.account_id)
-        and here.doc.test == owner.test
+        charge
+        if (charge := charges.get(charge_id)) is not None
+        and charge.doc.account_id == str(owner.account_id)
+        and charge.doc.test == owner.test
         else None
         for charge_id, owner in asked
     ]
@@ -364,5 +364,5 @@ def present_payment(doc: PaymentDoc, seal: Seal) -> PaymentBlock:
 def open_payer(doc: PaymentDoc, seal: Seal) -> Payer:
     if doc.payer_sealed is None:
         return Payer(None, None)
-    opened = seal.opened(b64decode(doc.payer_sealed), PAYMENT_PAYER, doc.payment_id)
-    return Payer(None, None) if opened is None else _read_payer(opened)
+    payer_json = seal.opened(b64decode(doc.payer_sealed), PAYMENT_PAYER, doc.payment_id)
+    return Payer(None, None) if payer_json is None else _read_payer(payer_json)

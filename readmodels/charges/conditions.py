@@ -61,16 +61,18 @@ def conditions(
 
 def told_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
     """The conditions in Portuguese, for payers and merchants."""
-    return tuple(_portuguese(each, each.text) for each in conditions(terms, amount_cents=amount_cents, due=due))
+    return tuple(
+        _portuguese_sentence(each, each.text) for each in conditions(terms, amount_cents=amount_cents, due=due)
+    )
 
 
 def printed_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
     """The conditions in Portuguese, as printed on the boleto."""
     return tuple(
-        _portuguese(each, _LIMIT_IN_PRINT if each.text == _LIMIT else each.text)
+        _portuguese_sentence(each, _LIMIT_IN_PRINT if each.text == _LIMIT else each.text)
         for each in conditions(terms, amount_cents=amount_cents, due=due)
     )
 
 
-def _portuguese(condition: Condition, text: str) -> str:
+def _portuguese_sentence(condition: Condition, text: str) -> str:
     return condition.said(text, day=brazilian.day(condition.day), percent=brazilian.amount(condition.percent_bps))

@@ -33,13 +33,13 @@ from sql import Connection
 _PENDING, _EXPIRED = str(Status.PENDING), str(Status.EXPIRED)
 
 
-class _Sum(Struct, frozen=True):
+class _OverdueSum(Struct, frozen=True):
     count: int
     amount_cents: int
 
 
 first_overdue = sql.maybe("read_charge.first_overdue", UUID)
-overdue_sum = sql.list_of("read_charge.overdue_sum", _Sum)
+overdue_sum = sql.list_of("read_charge.overdue_sum", _OverdueSum)
 
 
 async def current_page(
@@ -51,8 +51,8 @@ async def current_page(
     if _EXPIRED in statuses and _PENDING not in statuses and await any_overdue(conn, owner, now):
         filters = replace(filters, statuses=(*statuses, _PENDING))
     docs, last = await charge_page(conn, owner, filters, after, limit)
-    shown = [doc.at(iso(now)) for doc in docs]
-    return [doc for doc in shown if doc.status in (statuses or STATUSES)], last
+    current = [doc.at(iso(now)) for doc in docs]
+    return [doc for doc in current if doc.status in (statuses or STATUSES)], last
 
 
 async def current_summary(

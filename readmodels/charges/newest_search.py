@@ -30,14 +30,14 @@ class _SealedPayer(Struct, frozen=True):
     payer_sealed: bytes
 
 
-class _Reached(Struct, frozen=True):
+class _PayerContact(Struct, frozen=True):
     name: str | None = None
     email: str | None = None
 
 
-_of_amount = sql.many("found_charge.newest_of_amount", UUID)
-_with_payer = sql.many("found_charge.newest_with_payer", _SealedPayer)
-_read = msgspec.json.Decoder(_Reached).decode
+_find_of_amount = sql.many("found_charge.newest_of_amount", UUID)
+_find_with_payer = sql.many("found_charge.newest_with_payer", _SealedPayer)
+_read_contact = msgspec.json.Decoder(_PayerContact).decode
 
 
 def typed_amount(text: str) -> int | None:
@@ -50,37 +50,43 @@ def typed_amount(text: str) -> int | None:
 
 async def newest_of_amount(conn: Connection, owner: Owner, amount_cents: int) -> list[ChargeDoc]:
     """Charges of this amount, or with a payment of this amount, the newest first; at most FOUND_MAX."""
-    whose = {"account_id": owner.account_id, "test": owner.test}
-    found = await _of_amount(conn, **whose, amount_cents=amount_cents, looked=LOOKED_MAX, limit=FOUND_MAX)
-    return await _charges(conn, owner, found)
+    owner_parameters = {"account_id": owner.account_id, "test": owner.test}
+    charge_ids = await _find_of_amount(
+        conn, **owner_parameters, amount_cents=amount_cents, looked=LOOKED_MAX, limit=FOUND_MAX
+    )
+    return await _read_charges(conn, owner, charge_ids)
 
 
 async def newest_of_payer(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[ChargeDoc]:
     """Charges whose payer's name or e-mail contains each word of `text`, whatever the accents, the newest first; at
     most FOUND_MAX."""
     words = folded(text).split()
-    rows = await _with_payer(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
-    found: list[UUID] = []
+    rows = await _find_with_payer(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
+    charge_ids: list[UUID] = []
     for start in range(0, len(rows), OPENED_AT_ONCE):
-        found += [row.charge_id for row in rows[start : start + OPENED_AT_ONCE] if _has(_opened(row, seal), words)]
-        if len(found) >= FOUND_MAX:
+        charge_ids += [
+            row.charge_id
+            for row in rows[start : start + OPENED_AT_ONCE]
+            if _has_words(_searchable_text(row, seal), words)
+        ]
+        if len(charge_ids) >= FOUND_MAX:
             break
         await asyncio.sleep(0)
-    return await _charges(conn, owner, found[:FOUND_MAX])
+    return await _read_charges(conn, owner, charge_ids[:FOUND_MAX])
 
 
-def _opened(row: _SealedPayer, seal: Seal) -> str:
-    opened = seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
-    if opened is None:
+def _searchable_text(row: _SealedPayer, seal: Seal) -> str:
+    payer_json = seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
+    if payer_json is None:
         return ""
-    payer = _read(opened)
+    payer = _read_contact(payer_json)
     return folded(f"{payer.name or ''} {payer.email or ''}")
 
 
-def _has(payer: str, words: Sequence[str]) -> bool:
-    return all(word in payer for word in words)
+def _has_words(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
 
 
-async def _charges(conn: Connection, owner: Owner, charge_ids: Sequence[UUID]) -> list[ChargeDoc]:
+async def _read_charges(conn: Connection, owner: Owner, charge_ids: Sequence[UUID]) -> list[ChargeDoc]:
     docs = await charges_by_id(conn, [(charge_id, owner) for charge_id in charge_ids])
     return [doc for doc in docs if doc is not None]

@@ -50,7 +50,7 @@ class _Boleto(Struct, frozen=True):
     qr_code: str | None = None
 
 
-class _Told(Struct, frozen=True):
+class _PageDoc(Struct, frozen=True):
     """The fields of the charge's document that the page uses; the others are skipped."""
 
     external_id: str | None = None
@@ -173,13 +173,13 @@ class _State(Struct, frozen=True):
     expires_at: datetime | None
 
 
-def is_public_id(given: str) -> bool:
-    return _PUBLIC_ID.fullmatch(given) is not None
+def is_public_id(text: str) -> bool:
+    return _PUBLIC_ID.fullmatch(text) is not None
 
 
 _find = sql.maybe("payer_page.by_public_id", _Row)
-_states = sql.many("payer_page.states", _State)
-_told = msgspec.json.Decoder(_Told)
+_find_states = sql.many("payer_page.states", _State)
+_doc_decoder = msgspec.json.Decoder(_PageDoc)
 
 
 async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> PayerPage | None:
@@ -194,18 +194,18 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     if row is None:
         return None
     now = on_clock(now, row.ahead_s)
-    told = _told.decode(row.doc)
-    status = _status(row.status, told.expires_at, now=now)
-    pix_expires_at = told.pix_expires_at
-    if pix_expires_at is not None and told.expires_at is not None and pix_expires_at >= told.expires_at:
+    doc = _doc_decoder.decode(row.doc)
+    status = _status_at(row.status, doc.expires_at, now=now)
+    pix_expires_at = doc.pix_expires_at
+    if pix_expires_at is not None and doc.expires_at is not None and pix_expires_at >= doc.expires_at:
         pix_expires_at = None
-    qr_code = told.boleto.qr_code if told.qr_code is None and told.boleto is not None else told.qr_code
+    qr_code = doc.boleto.qr_code if doc.qr_code is None and doc.boleto is not None else doc.qr_code
     if pix_expires_at is not None and pix_expires_at <= now:
         qr_code = None
     suspended = row.suspended and status is Status.PENDING
     if suspended:
         qr_code = None
-    slip = None if suspended else told.boleto
+    boleto = None if suspended else doc.boleto
     return PayerPage(
         now=now,
         merchant=row.name,
@@ -219,28 +219,28 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         suspended=suspended,
         payment_method=row.payment_method,
         amount_cents=row.amount_cents,
-        refunded_cents=told.refunded_cents,
+        refunded_cents=doc.refunded_cents,
         due_date=row.due_date,
-        effective_due_date=told.effective_due_date or row.due_date,
-        terms=told.terms,
-        asked=_asked(row, told.terms, now=now),
-        redated=told.redated,
+        effective_due_date=doc.effective_due_date or row.due_date,
+        terms=doc.terms,
+        asked=_amount_due_now(row, doc.terms, now=now),
+        redated=doc.redated,
         version=-row.version if suspended else row.version,
-        external_id=told.external_id,
-        description=told.description,
+        external_id=doc.external_id,
+        description=doc.description,
         anomaly=_anomaly(row),
         excess=row.anomalies == [_EXCESS],
         qr_code=qr_code,
         pix_expires_at=pix_expires_at,
-        linha_digitavel=slip.linha_digitavel if slip is not None else None,
-        codigo_barras=slip.codigo_barras if slip is not None else None,
-        expires_at=told.expires_at,
-        paid_at=told.payment.paid_at if told.payment and told.payment.paid_at else told.paid_at,
-        cancelled_at=told.cancelled_at,
-        cancel_reason=told.cancel_reason,
-        payment=told.payment,
+        linha_digitavel=boleto.linha_digitavel if boleto is not None else None,
+        codigo_barras=boleto.codigo_barras if boleto is not None else None,
+        expires_at=doc.expires_at,
+        paid_at=doc.payment.paid_at if doc.payment and doc.payment.paid_at else doc.paid_at,
+        cancelled_at=doc.cancelled_at,
+        cancel_reason=doc.cancel_reason,
+        payment=doc.payment,
         paid_bank=row.paid_bank,
-        second_copy=_second_copy(row, told, status, now=now),
+        second_copy=_second_copy(row, doc, status, now=now),
     )
 
 
@@ -250,30 +250,30 @@ def _anomaly(row: _Row) -> Anomaly | None:
     return Anomaly(row.anomalies[-1]) if row.anomalies else None
 
 
-def _second_copy(row: _Row, told: _Told, status: Status, *, now: datetime) -> SecondCopy | None:
-    if status is not Status.EXPIRED or told.boleto is None or row.suspended:
+def _second_copy(row: _Row, doc: _PageDoc, status: Status, *, now: datetime) -> SecondCopy | None:
+    if status is not Status.EXPIRED or doc.boleto is None or row.suspended:
         return None
     today = now.astimezone(SAO_PAULO).date()
-    may = row.answered_by is None and may_be_asked(row.asked_on, row.asked_times, today=today)
-    return SecondCopy(may, row.asked_on, row.answered_by)
+    may_ask = row.answered_by is None and may_be_asked(row.asked_on, row.asked_times, today=today)
+    return SecondCopy(may_ask, row.asked_on, row.answered_by)
 
 
-def _asked(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue:
-    on = now.astimezone(SAO_PAULO).date()
-    return amount_due(terms, amount_cents=row.amount_cents, due=row.due_date or on, on=on)
+def _amount_due_now(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue:
+    today = now.astimezone(SAO_PAULO).date()
+    return amount_due(terms, amount_cents=row.amount_cents, due=row.due_date or today, on=today)
 
 
 async def page_states(conn: Connection, public_ids: list[str], *, now: datetime) -> dict[str, PageState]:
     """The state of many links at once, at most a thousand a call; unknown links are left out."""
-    rows = await _states(conn, public_ids=public_ids)
-    return {row.public_id: _state(row, now=now) for row in rows}
+    rows = await _find_states(conn, public_ids=public_ids)
+    return {row.public_id: _page_state(row, now=now) for row in rows}
 
 
-def _state(row: _State, *, now: datetime) -> PageState:
-    status = _status(row.status, row.expires_at, now=now)
+def _page_state(row: _State, *, now: datetime) -> PageState:
+    status = _status_at(row.status, row.expires_at, now=now)
     return PageState(status, -row.version if row.suspended and status is Status.PENDING else row.version)
 
 
-def _status(status: str, expires_at: datetime | None, *, now: datetime) -> Status:
-    known = Status(status)
-    return Status.EXPIRED if known is Status.PENDING and expires_at is not None and expires_at <= now else known
+def _status_at(status: str, expires_at: datetime | None, *, now: datetime) -> Status:
+    stored = Status(status)
+    return Status.EXPIRED if stored is Status.PENDING and expires_at is not None and expires_at <= now else stored

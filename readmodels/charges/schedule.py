@@ -125,13 +125,13 @@ _read_terms = msgspec.json.Decoder(ScheduleTerms).decode
 _read_metadata = msgspec.json.Decoder(dict[str, str]).decode
 _find = sql.maybe("schedule.find", _Row)
 _page = sql.list_of("schedule.page", _Row)
-_charges = sql.list_of("schedule.charges", _ChargeRow)
+_charges_page = sql.list_of("schedule.charges", _ChargeRow)
 
 
 async def schedule_by_id(conn: Connection, schedule_id: UUID, account_id: UUID) -> ScheduleProjection | None:
     """The schedule, or None when the account has no such schedule."""
     row = await _find(conn, schedule_id=schedule_id, account_id=account_id)
-    return None if row is None else _present(row, account_id)
+    return None if row is None else _schedule_projection(row, account_id)
 
 
 async def schedule_page(
@@ -148,7 +148,7 @@ async def schedule_page(
         statuses=filters.statuses or None,
         external_id=filters.external_id,
     )
-    return [_present(row, owner.account_id) for row in rows], last
+    return [_schedule_projection(row, owner.account_id) for row in rows], last
 
 
 async def scheduled_charges(
@@ -164,7 +164,7 @@ async def scheduled_charges(
 ) -> tuple[list[ScheduledCharge], SequencePosition | None]:
     """One page of a schedule's numbers, each with its charge or the reason why there is none."""
     rows, last = await sequence_page(
-        _charges,
+        _charges_page,
         conn,
         filters.order,
         after,
@@ -173,14 +173,14 @@ async def scheduled_charges(
         schedule_id=filters.schedule_id,
         account_id=owner.account_id,
     )
-    return [_present_charge(row, seal, app_url, now) for row in rows], last
+    return [_scheduled_charge(row, seal, app_url, now) for row in rows], last
 
 
-def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
+def _schedule_projection(row: _Row, account_id: UUID) -> ScheduleProjection:
     failure = None
     if row.failure_code is not None and row.failed_at is not None and row.next_number is not None:
         failure = ScheduleFailure(row.next_number, row.failure_code, Code[row.failure_code].message, iso(row.failed_at))
-    waiting = row.status == "active" and row.next_due_date is not None
+    has_next_issue = row.status == "active" and row.next_due_date is not None
     return ScheduleProjection(
         schedule_id=str(row.id),
         account_id=str(account_id),
@@ -203,7 +203,7 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
         ),
         next_issue_at=(
             iso(issue_at(row.next_due_date, days_before=row.issue_days_before))
-            if waiting and row.next_due_date is not None
+            if has_next_issue and row.next_due_date is not None
             else None
         ),
         failure=failure,
@@ -212,7 +212,7 @@ def _present(row: _Row, account_id: UUID) -> ScheduleProjection:
     )
 
 
-def _present_charge(row: _ChargeRow, seal: Seal, app_url: str, now: datetime) -> ScheduledCharge:
+def _scheduled_charge(row: _ChargeRow, seal: Seal, app_url: str, now: datetime) -> ScheduledCharge:
     return ScheduledCharge(
         number=row.sequence,
         due_date=row.due_date.isoformat(),

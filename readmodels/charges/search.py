@@ -25,10 +25,10 @@ _TXID: Final = re.compile(r"[0-9a-f]{32}")
 REFUNDS_LOOKED_MAX: Final = 2_000
 _LINK: Final = re.compile(r"/pagar/([A-Za-z0-9_-]{1,64})")
 
-_by_id = sql.maybe("found_charge.by_id", UUID)
-_by_payment = sql.maybe("found_charge.by_payment", UUID)
-_by_refund = sql.maybe("found_charge.by_refund", UUID)
-_by_link = sql.maybe("found_charge.by_link", UUID)
+_find_by_id = sql.maybe("found_charge.by_id", UUID)
+_find_by_payment = sql.maybe("found_charge.by_payment", UUID)
+_find_by_refund = sql.maybe("found_charge.by_refund", UUID)
+_find_by_link = sql.maybe("found_charge.by_link", UUID)
 
 
 class Typed(Struct, frozen=True):
@@ -70,28 +70,30 @@ async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Cal
     """The result of the first look-up that finds anything; look-ups of a single charge come before those of a list.
     `blind` makes the fingerprint by which a payer's document is found."""
     typed = read_typed(text)
-    if charge_id := await _one(conn, owner, typed):
+    if charge_id := await _find_single(conn, owner, typed):
         return Found(charge_id)
-    for parameter, value, filters in _filters(text, typed, blind):
+    for parameter, value, filters in _list_filters(text, typed, blind):
         charges, _ = await charge_page(conn, owner, filters, None, 1)
         if charges:
             return Found(None, parameter, value)
     return None
 
 
-async def _one(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
-    whose = {"account_id": owner.account_id, "test": owner.test}
+async def _find_single(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
+    owner_parameters = {"account_id": owner.account_id, "test": owner.test}
     if typed.id_:
-        return await _by_id(conn, id=typed.id_, **whose)
+        return await _find_by_id(conn, id=typed.id_, **owner_parameters)
     if typed.end_to_end_id:
-        asked = {"end_to_end_id": typed.end_to_end_id, **whose}
-        return await _by_payment(conn, **asked) or await _by_refund(conn, looked=REFUNDS_LOOKED_MAX, **asked)
+        parameters = {"end_to_end_id": typed.end_to_end_id, **owner_parameters}
+        return await _find_by_payment(conn, **parameters) or await _find_by_refund(
+            conn, looked=REFUNDS_LOOKED_MAX, **parameters
+        )
     if typed.public_id:
-        return await _by_link(conn, public_id=typed.public_id, **whose)
+        return await _find_by_link(conn, public_id=typed.public_id, **owner_parameters)
     return None
 
 
-def _filters(text: str, typed: Typed, blind: Callable[[str], str]) -> Iterator[tuple[str, str, ChargeFilters]]:
+def _list_filters(text: str, typed: Typed, blind: Callable[[str], str]) -> Iterator[tuple[str, str, ChargeFilters]]:
     yield "external_id", text, ChargeFilters(external_id=text)
     for number in typed.numbers:
         yield "nosso_numero", number, ChargeFilters(nosso_numero=number)

@@ -37,18 +37,18 @@ class _Row(Struct, frozen=True):
     doc: bytes
 
 
-_of_charge = sql.maybe("second_copy.of_charge", SecondCopyRequest)
-_open = sql.many("second_copy.open", _Row)
+_find_of_charge = sql.maybe("second_copy.of_charge", SecondCopyRequest)
+_find_open = sql.many("second_copy.open", _Row)
 _count_open = sql.one("second_copy.count_open", int)
 
 
 async def second_copy_of(conn: Connection, charge_id: UUID, owner: Owner) -> SecondCopyRequest | None:
-    return await _of_charge(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
+    return await _find_of_charge(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
 
 
 async def open_second_copies(conn: Connection, owner: Owner, limit: int) -> list[OpenRequest]:
     """The open requests for charges that are still expired, the newest first."""
-    rows = await _open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
+    rows = await _find_open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
     return [OpenRequest(row.asked_at, row.times, read_doc(row.doc)) for row in rows]
 
 

@@ -39,7 +39,7 @@ class AuditRow(Struct, frozen=True):
 
 
 _page = sql.list_of("audit.page", _Row)
-_on_subject = sql.many("audit.on_subject", _Row)
+_find_on_subject = sql.many("audit.on_subject", _Row)
 
 
 async def audit_page(
@@ -47,16 +47,16 @@ async def audit_page(
 ) -> tuple[list[AuditRow], TimePosition | None]:
     """One page of the actions of the account's people, and the position after which the next page begins."""
     rows, last = await time_page(_page, conn, filters.order, after, limit, account_id=owner.account_id)
-    return [_present(row) for row in rows], last
+    return [_audit_row(row) for row in rows], last
 
 
 async def audit_of_merchant(conn: Connection, account_id: UUID) -> list[AuditRow]:
     """Actions of staff on the merchant, newest first."""
-    rows = await _on_subject(conn, account_id=PLATFORM, subject=str(account_id), limit=ON_SUBJECT_MAX)
-    return [_present(row) for row in rows]
+    rows = await _find_on_subject(conn, account_id=PLATFORM, subject=str(account_id), limit=ON_SUBJECT_MAX)
+    return [_audit_row(row) for row in rows]
 
 
-def _present(row: _Row) -> AuditRow:
+def _audit_row(row: _Row) -> AuditRow:
     facts = msgspec.json.decode(row.facts, type=dict[str, object])
-    said = {name: str(value) for name, value in facts.items()}
-    return AuditRow(row.at, row.id, row.email, row.action, row.subject, said, row.address_hash[:8])
+    texts = {name: str(value) for name, value in facts.items()}
+    return AuditRow(row.at, row.id, row.email, row.action, row.subject, texts, row.address_hash[:8])

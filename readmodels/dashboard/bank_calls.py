@@ -45,28 +45,33 @@ class CallsOf(BankCalls, frozen=True):
     operation: str
 
 
-_by_time = sql.many("bank_call.by_time", CallsAt)
-_by_operation = sql.many("bank_call.by_operation", CallsOf)
+_count_by_time = sql.many("bank_call.by_time", CallsAt)
+_count_by_operation = sql.many("bank_call.by_operation", CallsOf)
 
 
 async def calls_by_time(conn: Connection, length: timedelta, *, now: datetime) -> list[CallsAt]:
     """The calls of every hour, or day, until now; hours and days without calls are included."""
-    hours = length <= HOURS_MAX
-    steps = _steps(length, hours=hours, now=now)
-    found = {row.at: row for row in await _by_time(conn, since=steps[0], by="hour" if hours else "day")}
+    hourly = length <= HOURS_MAX
+    starts = _step_starts(length, hourly=hourly, now=now)
+    calls_by_start = {
+        row.at: row for row in await _count_by_time(conn, since=starts[0], by="hour" if hourly else "day")
+    }
     # The database returns instants in UTC; the rows carry São Paulo time, so that a day has its São Paulo date.
-    return [replace(found[at], at=at) if at in found else CallsAt(0, 0, 0, 0, 0, at) for at in steps]
+    return [
+        replace(calls_by_start[start], at=start) if start in calls_by_start else CallsAt(0, 0, 0, 0, 0, start)
+        for start in starts
+    ]
 
 
 async def calls_by_operation(conn: Connection, length: timedelta, *, now: datetime) -> list[CallsOf]:
-    since = _steps(length, hours=length <= HOURS_MAX, now=now)[0]
-    return await _by_operation(conn, since=since)
+    since = _step_starts(length, hourly=length <= HOURS_MAX, now=now)[0]
+    return await _count_by_operation(conn, since=since)
 
 
-def _steps(length: timedelta, *, hours: bool, now: datetime) -> Sequence[datetime]:
+def _step_starts(length: timedelta, *, hourly: bool, now: datetime) -> Sequence[datetime]:
     """The beginnings of the hours or days. São Paulo has had no daylight saving time since 2019, so all days have 24
     hours."""
     local = now.astimezone(SAO_PAULO).replace(minute=0, second=0, microsecond=0)
-    last, step = (local, timedelta(hours=1)) if hours else (local.replace(hour=0), timedelta(days=1))
+    last, step = (local, timedelta(hours=1)) if hourly else (local.replace(hour=0), timedelta(days=1))
     count = length // step
     return [last - step * (count - 1 - number) for number in range(count)]

@@ -42,7 +42,7 @@ class Written(Struct, frozen=True):
     sent_at: datetime | None
 
 
-class _Mail(Struct, frozen=True):
+class _MailRow(Struct, frozen=True):
     mail_id: UUID
     kind: str
     state: str
@@ -52,27 +52,27 @@ class _Mail(Struct, frozen=True):
     sent_at: datetime | None
 
 
-class _SealedOf(Struct, frozen=True):
+class _SealedPayer(Struct, frozen=True):
     charge_id: UUID
     payer_sealed: bytes
 
 
-class _SealedOfSchedule(Struct, frozen=True):
+class _SealedSchedulePayer(Struct, frozen=True):
     schedule_id: UUID
     payer_sealed: bytes
 
 
-class _Who(Struct, frozen=True):
+class _ActorEmail(Struct, frozen=True):
     audit_id: UUID
     email: str
 
 
-_payers = sql.many("dashboard.payers", _SealedOf)
-_schedule_payers = sql.many("dashboard.schedule_payers", _SealedOfSchedule)
-_life = sql.many("dashboard.life", Happening)
-_who = sql.many("audit.who", _Who)
-_mails = sql.many("dashboard.mails", _Mail)
-_payments = sql.many("dashboard.payments", bytes)
+_find_payers = sql.many("dashboard.payers", _SealedPayer)
+_find_schedule_payers = sql.many("dashboard.schedule_payers", _SealedSchedulePayer)
+_find_journal_rows = sql.many("dashboard.life", Happening)
+_find_actor_emails = sql.many("audit.who", _ActorEmail)
+_find_mails = sql.many("dashboard.mails", _MailRow)
+_find_payments = sql.many("dashboard.payments", bytes)
 read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
 
 
@@ -83,9 +83,9 @@ async def payers_of(
     or whose payer was erased, are left out."""
     if not charge_ids:
         return {}
-    rows = await _payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
-    opened = {row.charge_id: seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id) for row in rows}
-    return {charge_id: read_payer(payer) for charge_id, payer in opened.items() if payer is not None}
+    rows = await _find_payers(conn, charge_ids=charge_ids, account_id=owner.account_id, test=owner.test)
+    payers_json = {row.charge_id: seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id) for row in rows}
+    return {charge_id: read_payer(payer) for charge_id, payer in payers_json.items() if payer is not None}
 
 
 async def payers_of_schedules(
@@ -95,25 +95,29 @@ async def payers_of_schedules(
     payer was erased, as happens some time after a schedule's end, are left out."""
     if not schedule_ids:
         return {}
-    rows = await _schedule_payers(conn, schedule_ids=schedule_ids, account_id=account_id)
-    opened = {row.schedule_id: seal.opened(row.payer_sealed, SCHEDULE_PAYER, row.schedule_id) for row in rows}
-    return {schedule_id: read_payer(payer) for schedule_id, payer in opened.items() if payer is not None}
+    rows = await _find_schedule_payers(conn, schedule_ids=schedule_ids, account_id=account_id)
+    payers_json = {row.schedule_id: seal.opened(row.payer_sealed, SCHEDULE_PAYER, row.schedule_id) for row in rows}
+    return {schedule_id: read_payer(payer) for schedule_id, payer in payers_json.items() if payer is not None}
 
 
 async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
     """The latest LIFE_MAX journal rows of the account's charge after its creation, oldest first."""
-    return await _life(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=LIFE_MAX)
+    return await _find_journal_rows(
+        conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=LIFE_MAX
+    )
 
 
 async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[PaymentDoc]:
     """The charge's payments, anomalous payments included, newest first; at most PAYMENTS_MAX."""
-    docs = await _payments(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX)
+    docs = await _find_payments(
+        conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=PAYMENTS_MAX
+    )
     return [read_payment_doc(doc) for doc in docs]
 
 
 async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
     """The e-mails about the charge, oldest first; at most LIFE_MAX."""
-    rows = await _mails(conn, charge_id=charge_id, account_id=account_id, limit=LIFE_MAX)
+    rows = await _find_mails(conn, charge_id=charge_id, account_id=account_id, limit=LIFE_MAX)
     return [
         Written(
             kind=row.kind,
@@ -129,7 +133,10 @@ async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal:
 
 async def people_of(conn: Connection, account_id: UUID, life: Sequence[Happening]) -> dict[str, str]:
     """The e-mail of each actor who acted in the dashboard."""
-    asked = [UUID(each.actor.removeprefix(ACTOR)) for each in life if each.actor.startswith(ACTOR)]
-    if not asked:
+    audit_ids = [UUID(each.actor.removeprefix(ACTOR)) for each in life if each.actor.startswith(ACTOR)]
+    if not audit_ids:
         return {}
-    return {f"{ACTOR}{row.audit_id}": row.email for row in await _who(conn, audit_ids=asked, account_id=account_id)}
+    return {
+        f"{ACTOR}{row.audit_id}": row.email
+        for row in await _find_actor_emails(conn, audit_ids=audit_ids, account_id=account_id)
+    }

@@ -37,19 +37,19 @@ class Company(Struct, frozen=True):
     @property
     def parts(self) -> dict[str, str]:
         """The address by part; a missing part is empty."""
-        given = {} if self.address is None else msgspec.json.decode(self.address, type=dict[str, object])
-        return {part: str(given.get(part) or "") for part in ADDRESS_PARTS}
+        stored = {} if self.address is None else msgspec.json.decode(self.address, type=dict[str, object])
+        return {part: str(stored.get(part) or "") for part in ADDRESS_PARTS}
 
     @property
     def missing(self) -> list[str]:
         """The items still missing of those that production needs: document, address, payout_key, owner."""
-        have = {
+        holds_by_item = {
             "document": check_digits_hold(self.document),
             "address": is_complete(self.address),
             "payout_key": is_pix_key(self.pix_key),
             "owner": self.owners > 0,
         }
-        return [name for name, there in have.items() if not there]
+        return [name for name, holds in holds_by_item.items() if not holds]
 
 
 find_company = sql.maybe("account.company", Company)

@@ -29,7 +29,7 @@ class CredentialRow(Struct, frozen=True):
     rotated_by: str | None
 
 
-_of_account = sql.many("credential_admin.of_account", CredentialRow)
+_find_of_account = sql.many("credential_admin.of_account", CredentialRow)
 credentials_of_person = sql.many("credential_admin.of_person", CredentialRow)
 """The active credentials whose secret this person was shown, because they created it, rotated it last, or rotated it
 before that and the old secret is still accepted. Takes `account_id, email, now`."""
@@ -39,4 +39,4 @@ find_credential = sql.maybe("credential_admin.find", CredentialRow)
 
 async def credentials_of(conn: Connection, account_id: UUID) -> list[CredentialRow]:
     """The credentials of both modes: the active ones, newest first, then the most recently revoked."""
-    return await _of_account(conn, account_id=account_id, limit=_CREDENTIALS_MAX, revoked_limit=_REVOKED_MAX)
+    return await _find_of_account(conn, account_id=account_id, limit=_CREDENTIALS_MAX, revoked_limit=_REVOKED_MAX)

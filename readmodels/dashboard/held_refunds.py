@@ -96,15 +96,15 @@ async def find_held_refund(conn: Connection, refund_id: UUID, *, seal: Seal) -> 
 
 
 def shown(row: HeldRow, seal: Seal) -> HeldRefund:
-    sealed = _read_request(row.request).destination_sealed
-    opened = None if sealed is None else seal.opened(b64decode(sealed), DESTINATION, row.id)
-    to = None if opened is None else _read_destination(opened)
+    destination_sealed = _read_request(row.request).destination_sealed
+    opened = None if destination_sealed is None else seal.opened(b64decode(destination_sealed), DESTINATION, row.id)
+    destination = None if opened is None else _read_destination(opened)
     opened = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, row.charge_id)
     payer = _Payer() if opened is None else _read_payer(opened)
     return HeldRefund(
         row,
-        pix_key=None if to is None else masked_key(to.pix_key),
-        document=None if to is None else masked(to.document),
+        pix_key=None if destination is None else masked_key(destination.pix_key),
+        document=None if destination is None else masked(destination.document),
         payer_name=payer.name,
         payer_document=masked(payer.document) if payer.document else None,
     )

@@ -42,49 +42,49 @@ class PayerChoice(Struct, frozen=True, kw_only=True):
     city: str = ""
 
 
-class _Sealed(Struct, frozen=True):
+class _PayerRow(Struct, frozen=True):
     payer_sealed: bytes | None
 
 
-class _SealedOf(Struct, frozen=True):
+class _ChargePayerRow(Struct, frozen=True):
     charge_id: UUID
     payer_sealed: bytes | None
 
 
-_payer = sql.maybe("dashboard.payer", _Sealed)
-_charges_of_payer = sql.many("dashboard.charges_of_payer", _SealedOf)
-_newest_payers = sql.many("dashboard.newest_payers", _SealedOf)
+_find_payer = sql.maybe("dashboard.payer", _PayerRow)
+_find_charges_of_payer = sql.many("dashboard.charges_of_payer", _ChargePayerRow)
+_find_newest_payers = sql.many("dashboard.newest_payers", _ChargePayerRow)
 read_payer = msgspec.json.Decoder(KnownPayer).decode
 
 
 async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> KnownPayer | None:
     """The payer of a charge; None when this account and mode has no such charge, when the charge has no payer, and
     after the payer was erased."""
-    row = await _payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    return None if row is None else _opened(row.payer_sealed, charge_id, seal)
+    row = await _find_payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
+    return None if row is None else _open_payer(row.payer_sealed, charge_id, seal)
 
 
 async def payer_with_document(conn: Connection, document: str, owner: Owner, *, seal: Seal) -> KnownPayer | None:
     """The payer with this document, as in their newest charge of this account and mode, with the address of their
     newest charge that has one, among the last CHARGES_MAX."""
-    rows = await _charges_of_payer(
+    rows = await _find_charges_of_payer(
         conn,
         account_id=owner.account_id,
         test=owner.test,
         document_hash=seal.blind(document),
         limit=CHARGES_MAX,
     )
-    found = [payer for row in rows if (payer := _opened(row.payer_sealed, row.charge_id, seal)) is not None]
-    if not found:
+    payers = [payer for row in rows if (payer := _open_payer(row.payer_sealed, row.charge_id, seal)) is not None]
+    if not payers:
         return None
-    placed = next((each for each in found if each.street), found[0])
+    with_address = next((each for each in payers if each.street), payers[0])
     return msgspec.structs.replace(
-        found[0],
-        zip_code=placed.zip_code,
-        street=placed.street,
-        number=placed.number,
-        city=placed.city,
-        state=placed.state,
+        payers[0],
+        zip_code=with_address.zip_code,
+        street=with_address.street,
+        number=with_address.number,
+        city=with_address.city,
+        state=with_address.state,
     )
 
 
@@ -92,35 +92,35 @@ async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal)
     """The payers of the newest LOOKED_MAX charges whose name contains each word of `text`, whatever the accents, newest
     first; at most CHOICES_MAX. Without a word, every payer matches."""
     words = folded(text).split()
-    rows = await _newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
-    found: list[PayerChoice] = []
+    rows = await _find_newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
+    choices: list[PayerChoice] = []
     for start in range(0, len(rows), OPENED_AT_ONCE):
-        part = rows[start : start + OPENED_AT_ONCE]
-        named = [choice for row in part if (choice := _choice(row, seal)) is not None]
-        found += [each for each in named if all(word in folded(each.name) for word in words)]
-        if len(found) >= CHOICES_MAX:
+        batch = rows[start : start + OPENED_AT_ONCE]
+        candidates = [choice for row in batch if (choice := _payer_choice(row, seal)) is not None]
+        choices += [each for each in candidates if all(word in folded(each.name) for word in words)]
+        if len(choices) >= CHOICES_MAX:
             break
         await asyncio.sleep(0)
-    return found[:CHOICES_MAX]
+    return choices[:CHOICES_MAX]
 
 
 async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
     """The payer with this document, as in the newest of their charges that names them; empty if there is none."""
-    rows = await _charges_of_payer(
+    rows = await _find_charges_of_payer(
         conn, account_id=owner.account_id, test=owner.test, document_hash=seal.blind(document), limit=CHARGES_MAX
     )
-    return [choice for row in rows if (choice := _choice(row, seal)) is not None][:1]
+    return [choice for row in rows if (choice := _payer_choice(row, seal)) is not None][:1]
 
 
-def _opened(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> KnownPayer | None:
+def _open_payer(payer_sealed: bytes | None, charge_id: UUID, seal: Seal) -> KnownPayer | None:
     """None if the payer was erased, or if the sealing key was lost."""
-    opened = None if payer_sealed is None else seal.opened(payer_sealed, CHARGE_PAYER, charge_id)
-    return None if opened is None else read_payer(opened)
+    payer_json = None if payer_sealed is None else seal.opened(payer_sealed, CHARGE_PAYER, charge_id)
+    return None if payer_json is None else read_payer(payer_json)
 
 
-def _choice(row: _SealedOf, seal: Seal) -> PayerChoice | None:
+def _payer_choice(row: _ChargePayerRow, seal: Seal) -> PayerChoice | None:
     """None if the payer was erased, or if name or document is not known."""
-    payer = _opened(row.payer_sealed, row.charge_id, seal)
+    payer = _open_payer(row.payer_sealed, row.charge_id, seal)
     if payer is None or not payer.name or not payer.document:
         return None
     return PayerChoice(charge_id=row.charge_id, name=payer.name, document=payer.document, city=payer.city or "")

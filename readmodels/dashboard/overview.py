@@ -71,20 +71,20 @@ made_with = sql.maybe("idempotency.made", Made)
 """Takes `account_id, test, key`."""
 made_of = sql.many("idempotency.made_of", MadeOf)
 """Takes `account_id, test, keys`."""
-_days = sql.many("dashboard.days", Day)
+_find_days = sql.many("dashboard.days", Day)
 
 
 async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
     """The last DAYS days, today included, oldest first."""
     today = now.astimezone(SAO_PAULO).date()
-    return await closings(conn, owner, [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)])
+    return await closings(conn, owner, [today - timedelta(days=days_ago) for days_ago in range(DAYS - 1, -1, -1)])
 
 
 async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list[Day]:
     """The statement of these consecutive days, at most CLOSINGS_MAX."""
     assert 0 < len(days) <= CLOSINGS_MAX
     edges = [day_begins(each) for each in (*days, days[-1] + timedelta(days=1))]
-    return await _days(
+    return await _find_days(
         conn,
         account_id=owner.account_id,
         test=owner.test,
@@ -99,10 +99,12 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
     balance_cents = await find_balance(conn, account_id=owner.account_id, test=owner.test)
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
     overdue = await any_overdue(conn, owner, now)
-    recent = ChargeFilters(statuses=(expired,), created_from=since)
-    opened = await current_sums(conn, owner, ChargeFilters(statuses=(pending,)), now=now, overdue=overdue)
-    lapsed = await current_sums(conn, owner, recent, now=now, overdue=overdue)
-    return DashboardTotals(balance_cents, opened[pending], lapsed[expired], await count_open_anomalies(conn, owner))
+    recently_expired = ChargeFilters(statuses=(expired,), created_from=since)
+    open_sums = await current_sums(conn, owner, ChargeFilters(statuses=(pending,)), now=now, overdue=overdue)
+    expired_sums = await current_sums(conn, owner, recently_expired, now=now, overdue=overdue)
+    return DashboardTotals(
+        balance_cents, open_sums[pending], expired_sums[expired], await count_open_anomalies(conn, owner)
+    )
 
 
 def received_in(days: Sequence[Day], last: int) -> int:

@@ -29,15 +29,15 @@ class OwnFactor(Struct, frozen=True):
     recovery_codes: int
 
 
-_of_account = sql.many("people.of_account", PersonRow)
-_staff = sql.many("people.staff", PersonRow)
+_find_of_account = sql.many("people.of_account", PersonRow)
+_find_staff = sql.many("people.staff", PersonRow)
 own_factor = sql.one("people.own", OwnFactor)
 """Takes `email`."""
 
 
 async def people_of_account(conn: Connection, account_id: UUID) -> list[PersonRow]:
-    return await _of_account(conn, account_id=account_id, limit=SHOWN_MAX)
+    return await _find_of_account(conn, account_id=account_id, limit=SHOWN_MAX)
 
 
 async def staff(conn: Connection) -> list[PersonRow]:
-    return await _staff(conn, limit=SHOWN_MAX)
+    return await _find_staff(conn, limit=SHOWN_MAX)

@@ -95,19 +95,19 @@ class Suspension(Struct, frozen=True):
     suspended_at: datetime | None
 
 
-_merchants = sql.list_of("platform.merchants", MerchantRow)
-_named = sql.many("platform.merchants_named", MerchantRow)
-_of_document = sql.many("platform.merchants_of_document", MerchantRow)
-_of_person = sql.many("platform.merchants_of_person", MerchantRow)
-_of_id = sql.many("platform.merchants_of_id", MerchantRow)
+_page_of_merchants = sql.list_of("platform.merchants", MerchantRow)
+_find_named = sql.many("platform.merchants_named", MerchantRow)
+_find_of_document = sql.many("platform.merchants_of_document", MerchantRow)
+_find_of_person = sql.many("platform.merchants_of_person", MerchantRow)
+_find_of_id = sql.many("platform.merchants_of_id", MerchantRow)
 find_merchant = sql.maybe("platform.merchant", Merchant)
 """Takes `account_id`."""
 names_of_merchants = sql.many("platform.merchant_names", str)
 """Merchants' names, the first `limit` in alphabetical order. Takes `limit`."""
-_kyc_counts = sql.many("platform.kyc_counts", KycCount)
+_count_by_kyc = sql.many("platform.kyc_counts", KycCount)
 suspension = sql.one("platform.suspension", Suspension)
-_queues = sql.many("platform.queues", Queue)
-_bank = sql.one("platform.bank", BankState)
+_find_queues = sql.many("platform.queues", Queue)
+_find_bank_state = sql.one("platform.bank", BankState)
 lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 
 
@@ -118,31 +118,31 @@ async def merchant_page(
     returns all it finds on one page."""
     if filters.text is not None:
         return await merchants_like(conn, filters.text), None
-    return await time_page(_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
+    return await time_page(_page_of_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
 
 
 async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
     """The merchants that the text names, at most FOUND_MAX."""
     if (account_id := parse_id(text)) is not None:
-        return await _of_id(conn, account_id=account_id)
+        return await _find_of_id(conn, account_id=account_id)
     if "@" in text:
-        return await _of_person(conn, email=text.lower())
-    plain = without_marks(text)
-    if plain.isascii() and plain.isdigit():
-        found = await _of_document(conn, document=plain, limit=FOUND_MAX)
-        if found:
-            return found
-    low = text.lower()
-    return await _named(conn, low=low, high=low + "\U0010ffff", limit=FOUND_MAX)
+        return await _find_of_person(conn, email=text.lower())
+    digits = without_marks(text)
+    if digits.isascii() and digits.isdigit():
+        merchants = await _find_of_document(conn, document=digits, limit=FOUND_MAX)
+        if merchants:
+            return merchants
+    prefix = text.lower()
+    return await _find_named(conn, low=prefix, high=prefix + "\U0010ffff", limit=FOUND_MAX)
 
 
 async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
-    return await _kyc_counts(conn, states=list(states), limit=COUNT_MAX)
+    return await _count_by_kyc(conn, states=list(states), limit=COUNT_MAX)
 
 
 async def queues(conn: Connection) -> list[Queue]:
-    return await _queues(conn, limit=COUNT_MAX)
+    return await _find_queues(conn, limit=COUNT_MAX)
 
 
 async def bank_state(conn: Connection) -> BankState:
-    return await _bank(conn, limit=COUNT_MAX)
+    return await _find_bank_state(conn, limit=COUNT_MAX)

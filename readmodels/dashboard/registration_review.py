@@ -43,7 +43,7 @@ class ReviewedItem(Struct, frozen=True):
         return self.checked_at is not None and self.stands
 
 
-class _Check(Struct, frozen=True):
+class _CheckRow(Struct, frozen=True):
     item: str
     seen: bytes
     checked_by: str
@@ -56,30 +56,30 @@ class AccountNote(Struct, frozen=True):
     text: str
 
 
-_checks = sql.many("registration_review.checks", _Check)
-_notes = sql.many("registration_review.notes", AccountNote)
+_find_checks = sql.many("registration_review.checks", _CheckRow)
+_find_notes = sql.many("registration_review.notes", AccountNote)
 
 
 async def review_of(conn: Connection, company: Company, people: Sequence[PersonRow]) -> list[ReviewedItem]:
     """Every item, checked or not."""
-    checks = {each.item: each for each in await _checks(conn, account_id=company.account_id)}
-    found = []
-    for item, facts in _facts(company, people).items():
+    checks = {each.item: each for each in await _find_checks(conn, account_id=company.account_id)}
+    reviewed = []
+    for item, facts in _facts_by_item(company, people).items():
         seen = sha256(msgspec.json.encode(facts)).digest()
         check = checks.get(item)
         if check is None:
-            found.append(ReviewedItem(item, seen.hex()))
+            reviewed.append(ReviewedItem(item, seen.hex()))
         else:
-            found.append(ReviewedItem(item, seen.hex(), check.checked_by, check.checked_at, check.seen == seen))
-    return found
+            reviewed.append(ReviewedItem(item, seen.hex(), check.checked_by, check.checked_at, check.seen == seen))
+    return reviewed
 
 
 async def notes_of(conn: Connection, account_id: UUID) -> list[AccountNote]:
     """The notes about the account, latest first, at most NOTES_MAX."""
-    return await _notes(conn, account_id=account_id, limit=NOTES_MAX)
+    return await _find_notes(conn, account_id=account_id, limit=NOTES_MAX)
 
 
-def _facts(company: Company, people: Sequence[PersonRow]) -> dict[ReviewItem, object]:
+def _facts_by_item(company: Company, people: Sequence[PersonRow]) -> dict[ReviewItem, object]:
     """The data that each item covers. A company's activity is not stored, so its check holds for the company's name and
     document."""
     return {

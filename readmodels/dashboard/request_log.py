@@ -79,13 +79,13 @@ class RequestDetail(RequestRow, frozen=True):
     answered: str | None
 
 
-class _Looked(RequestRow, frozen=True):
+class _ScannedRow(RequestRow, frozen=True):
     last: bool
     fits: bool
 
 
 _read_refusal = msgspec.json.Decoder(LoggedRefusal).decode
-_page = sql.list_of("request_log.page", _Looked)
+_page = sql.list_of("request_log.page", _ScannedRow)
 find_request = sql.maybe("request_log.one", RequestDetail)
 """Takes `request_id, account_id, test`."""
 
@@ -101,16 +101,16 @@ async def request_page(
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
     """One page and the position after which the next page begins. The page may be short, even empty, when LOOK requests
     held no more matches. Without a `from_at` the search goes back to `since`."""
-    begins, ends = filters.from_at or since, filters.to_at or END
-    looked = await _page(
+    begins_at, ends_at = filters.from_at or since, filters.to_at or END
+    scanned = await _page(
         conn,
         order=filters.order,
         account_id=owner.account_id,
         test=owner.test,
-        at=after.at if after else begins if filters.order is SortOrder.ASC else ends,
+        at=after.at if after else begins_at if filters.order is SortOrder.ASC else ends_at,
         id=after.request_id if after else "",
-        from_at=begins,
-        to_at=ends,
+        from_at=begins_at,
+        to_at=ends_at,
         refused=filters.status is StatusClass.REFUSED or None,
         broken=filters.status is StatusClass.BROKEN or None,
         path=filters.path,
@@ -120,9 +120,9 @@ async def request_page(
         look=LOOK,
         limit=limit + 2,  # the page, one more match, and the last request scanned
     )
-    fitting = [each for each in looked if each.fits]
-    rows = fitting[:limit]
-    if len(fitting) > limit:
+    matches = [each for each in scanned if each.fits]
+    rows = matches[:limit]
+    if len(matches) > limit:
         return rows, RequestPosition(rows[-1].at, rows[-1].request_id)
-    ended = next((each for each in looked if each.last), None)
-    return rows, None if ended is None else RequestPosition(ended.at, ended.request_id)
+    last_scanned = next((each for each in scanned if each.last), None)
+    return rows, None if last_scanned is None else RequestPosition(last_scanned.at, last_scanned.request_id)

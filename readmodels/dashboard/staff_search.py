@@ -54,66 +54,66 @@ class Results(Struct, frozen=True):
     merchants: tuple[MerchantRow, ...] = ()
 
 
-class _Place(Struct, frozen=True):
+class _ChargeHit(Struct, frozen=True):
     charge_id: UUID
     account_id: UUID
     test: bool
     merchant: str
 
 
-class _Paid(Struct, frozen=True):
+class _PaymentRow(Struct, frozen=True):
     charge_id: UUID
     doc: bytes
 
 
-_by_id = sql.many("staff_search.by_id", _Place)
-_by_number = sql.many("staff_search.by_number", _Place)
-_by_link = sql.many("staff_search.by_link", _Place)
-_by_payment = sql.many("staff_search.by_payment", _Place)
-_by_reference = sql.many("staff_search.by_reference", _Place)
-_by_payer = sql.many("staff_search.by_payer", _Place)
-_request = sql.maybe("staff_search.request", FoundRequest)
-_payments = sql.many("staff_search.payments", _Paid)
+_find_by_id = sql.many("staff_search.by_id", _ChargeHit)
+_find_by_number = sql.many("staff_search.by_number", _ChargeHit)
+_find_by_link = sql.many("staff_search.by_link", _ChargeHit)
+_find_by_payment = sql.many("staff_search.by_payment", _ChargeHit)
+_find_by_reference = sql.many("staff_search.by_reference", _ChargeHit)
+_find_by_payer = sql.many("staff_search.by_payer", _ChargeHit)
+_find_request = sql.maybe("staff_search.request", FoundRequest)
+_find_payments = sql.many("staff_search.payments", _PaymentRow)
 
 
 async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str], str]) -> Results:
     """The results of the first look-up that finds anything, of those that suit the text; at most FOUND_MAX charges,
     newest first. `blind` makes the fingerprint by which payers' documents are found."""
-    by, places = await _places(conn, text, blind)
+    by, hits = await _find_hits(conn, text, blind)
     merchants = tuple(await merchants_like(conn, text))[:FOUND_MAX]
-    if places:
-        return Results(by, await _charges(conn, places[:FOUND_MAX]), None, merchants)
-    if _REQUEST.fullmatch(text) and (request := await _request(conn, request_id=text)):
+    if hits:
+        return Results(by, await _found_charges(conn, hits[:FOUND_MAX]), None, merchants)
+    if _REQUEST.fullmatch(text) and (request := await _find_request(conn, request_id=text)):
         return Results("request", (), request, merchants)
     return Results("merchant" if merchants else "", merchants=merchants)
 
 
-async def _places(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_Place]]:
+async def _find_hits(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_ChargeHit]]:
     typed = read_typed(text)
     if typed.id_:
-        if found := await _by_id(conn, id=typed.id_):
-            return "charge", found
+        if hits := await _find_by_id(conn, id=typed.id_):
+            return "charge", hits
     elif typed.end_to_end_id:
-        if found := await _by_payment(conn, end_to_end_id=typed.end_to_end_id, limit=FOUND_MAX):
-            return "payment", found
+        if hits := await _find_by_payment(conn, end_to_end_id=typed.end_to_end_id, limit=FOUND_MAX):
+            return "payment", hits
     elif typed.public_id:
-        return "link", await _by_link(conn, public_id=typed.public_id)
+        return "link", await _find_by_link(conn, public_id=typed.public_id)
     for number in typed.numbers:
-        if found := await _by_number(conn, number=number):
-            return "number", found
-    if typed.document and (found := await _by_payer(conn, document_hash=blind(typed.document), limit=FOUND_MAX)):
-        return "payer", found
-    return "reference", await _by_reference(conn, reference=text, limit=FOUND_MAX)
+        if hits := await _find_by_number(conn, number=number):
+            return "number", hits
+    if typed.document and (hits := await _find_by_payer(conn, document_hash=blind(typed.document), limit=FOUND_MAX)):
+        return "payer", hits
+    return "reference", await _find_by_reference(conn, reference=text, limit=FOUND_MAX)
 
 
-async def _charges(conn: Connection, places: list[_Place]) -> tuple[FoundCharge, ...]:
-    asked = [(place.charge_id, Owner.of(place.account_id, place.test)) for place in places]
-    docs = await charges_by_id(conn, asked)
-    payments: dict[UUID, list[PaymentDoc]] = {place.charge_id: [] for place in places}
-    for paid in await _payments(conn, charge_ids=list(payments), limit=PAYMENTS_MAX):
-        payments[paid.charge_id].append(read_payment_doc(paid.doc))
+async def _found_charges(conn: Connection, hits: list[_ChargeHit]) -> tuple[FoundCharge, ...]:
+    ids_and_owners = [(hit.charge_id, Owner.of(hit.account_id, hit.test)) for hit in hits]
+    docs = await charges_by_id(conn, ids_and_owners)
+    payments: dict[UUID, list[PaymentDoc]] = {hit.charge_id: [] for hit in hits}
+    for row in await _find_payments(conn, charge_ids=list(payments), limit=PAYMENTS_MAX):
+        payments[row.charge_id].append(read_payment_doc(row.doc))
     return tuple(
-        FoundCharge(place.merchant, doc, payments[place.charge_id])
-        for place, doc in zip(places, docs, strict=True)
+        FoundCharge(hit.merchant, doc, payments[hit.charge_id])
+        for hit, doc in zip(hits, docs, strict=True)
         if doc is not None
     )

@@ -15,7 +15,7 @@ HELD_MAX: Final = 1_000
 """Deliveries held for one endpoint are counted up to this number."""
 AFTER: Final = timedelta(minutes=10)
 """An order that is open for longer is shown as stuck: a bank that answers at all has answered by then."""
-_LOOK_MAX: Final = 5_000
+_SCANNED_MAX: Final = 5_000
 
 
 class StuckOrder(Struct, frozen=True):
@@ -71,24 +71,24 @@ class FailingLane(Struct, frozen=True):
     held: int
 
 
-_orders = sql.many("stuck.orders", StuckOrder)
-_given_up = sql.many("stuck.given_up", GivenUp)
-_deliveries = sql.many("stuck.deliveries", StuckDelivery)
-_lanes = sql.many("stuck.lanes", FailingLane)
+_find_stuck_orders = sql.many("stuck.orders", StuckOrder)
+_find_given_up = sql.many("stuck.given_up", GivenUp)
+_find_stuck_deliveries = sql.many("stuck.deliveries", StuckDelivery)
+_find_failing_lanes = sql.many("stuck.lanes", FailingLane)
 
 
 async def stuck_orders(conn: Connection, *, now: datetime) -> list[StuckOrder]:
-    return await _orders(conn, before=now - AFTER, look=_LOOK_MAX, limit=SHOWN_MAX)
+    return await _find_stuck_orders(conn, before=now - AFTER, look=_SCANNED_MAX, limit=SHOWN_MAX)
 
 
 async def orders_given_up(conn: Connection) -> list[GivenUp]:
     """The newest orders that were refused or abandoned, among the latest that ended."""
-    return await _given_up(conn, look=_LOOK_MAX, limit=SHOWN_MAX)
+    return await _find_given_up(conn, look=_SCANNED_MAX, limit=SHOWN_MAX)
 
 
 async def stuck_deliveries(conn: Connection) -> list[StuckDelivery]:
-    return await _deliveries(conn, limit=SHOWN_MAX)
+    return await _find_stuck_deliveries(conn, limit=SHOWN_MAX)
 
 
 async def failing_lanes(conn: Connection) -> list[FailingLane]:
-    return await _lanes(conn, limit=SHOWN_MAX, count_max=HELD_MAX)
+    return await _find_failing_lanes(conn, limit=SHOWN_MAX, count_max=HELD_MAX)

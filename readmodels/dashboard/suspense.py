@@ -61,7 +61,7 @@ find_suspense = sql.maybe("suspense.find", SuspenseRow)
 """Takes `suspense_id`."""
 suspense_totals = sql.many("suspense.totals", SuspenseTotal)
 """The totals of open rows, by kind. All open rows are read, because few wait for a person at a time."""
-_unreadable = sql.many("reconciled.unreadable", Unreadable)
+_find_unreadable = sql.many("reconciled.unreadable", Unreadable)
 
 
 async def suspense_page(
@@ -73,4 +73,4 @@ async def suspense_page(
 
 
 async def unreadable_items(conn: Connection) -> list[Unreadable]:
-    return await _unreadable(conn, limit=UNREADABLE_MAX)
+    return await _find_unreadable(conn, limit=UNREADABLE_MAX)

@@ -28,19 +28,19 @@ from readmodels.documents.content_stream import FONTS, LOGO, PAGE_MM, Box
 from readmodels.documents.forms import KINDS, Form, Kind, Layout
 from readmodels.documents.typeface import BOLD, TEXT, Face
 
-_TEMPLATE = Path(__file__).with_name("boleto_form.html")
+_TEMPLATE_FILE = Path(__file__).with_name("boleto_form.html")
 _BLACK = "#14201b"
 _SHADE = "#eaeeec"
 _WATERMARK = "#e3e7e5"
-_STAND_INS = {"/Helvetica": TEXT.name, "/Helvetica-Bold": BOLD.name}
-_STEMS = {TEXT.name: 88, BOLD.name: 140}
+_FACE_OF_FONT = {"/Helvetica": TEXT.name, "/Helvetica-Bold": BOLD.name}
+_STEM_WIDTHS = {TEXT.name: 88, BOLD.name: 140}
 """The width of vertical stems, which a PDF font descriptor requires: Helvetica's (Adobe's AFM), which Arimo
 resembles."""
-_SUBSET = "QUITAA"
+_SUBSET_TAG = "QUITAA"
 """The tag that marks a font as a subset (ISO 32000-1, 9.6.4)."""
 _NONSYMBOLIC = 32
-_FIRST = 32
-_FILLED = {b"/CONTENT": b"%(content)d 0 R", b"/IMAGE": b"%(image)d 0 R", b"/ALT": b"<%(alt)b>"}
+_FIRST_CHARACTER = 32
+_PLACEHOLDERS = {b"/CONTENT": b"%(content)d 0 R", b"/IMAGE": b"%(image)d 0 R", b"/ALT": b"<%(alt)b>"}
 
 
 def render(kind: Kind) -> Form:
@@ -63,17 +63,17 @@ def render(kind: Kind) -> Form:
         labels[name] = label
         return frame.replace("; }", "; -pdf-frame-border: 1; border-width: 0.4pt; border-color: " + _BLACK + "; }")
 
-    html = _compiled().render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
-    printed = io.BytesIO()
-    outcome = pisa.CreatePDF(html, dest=printed, encoding="utf-8")
+    html = _compiled_template().render(layout=kind.layout.value, test=kind.test, area=area, box=box, labels=labels)
+    pdf = io.BytesIO()
+    outcome = pisa.CreatePDF(html, dest=pdf, encoding="utf-8")
     assert not outcome.err, "xhtml2pdf refuses our own template"
-    return _form_of(boxes, printed.getvalue(), _background(boxes, kind), kind)
+    return _finished_form(boxes, pdf.getvalue(), _background(boxes, kind), kind)
 
 
 @cache
-def _compiled() -> Template:
+def _compiled_template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_TEMPLATE.read_text("utf-8"))
+    return environment.from_string(_TEMPLATE_FILE.read_text("utf-8"))
 
 
 def _background(boxes: dict[str, Box], kind: Kind) -> bytes:
@@ -114,26 +114,26 @@ def _draw_scissors(canvas: Canvas, box: Box) -> None:
         canvas.line(left + 2.8, middle + up * 1.4, left + 10, middle - up * 2.4)
 
 
-def _form_of(boxes: dict[str, Box], printed: bytes, background: bytes, kind: Kind) -> Form:
+def _finished_form(boxes: dict[str, Box], form_pdf: bytes, background: bytes, kind: Kind) -> Form:
     """The form as a file that is the same in every process: without dates, with one compressed stream and our fonts."""
     writer = PdfWriter()
     writer.pdf_header = "%PDF-1.7"
     writer.metadata = None
-    paper = PdfReader(io.BytesIO(printed)).pages[0]
-    content, said = mark_texts(paper, boxes, DRAWN)
+    paper = PdfReader(io.BytesIO(form_pdf)).pages[0]
+    content, marked_boxes = mark_texts(paper, boxes, DRAWN)
     _set_content(paper, content)
     page = writer.add_page(paper)
-    beneath: Any = PdfReader(io.BytesIO(background)).pages[0]
-    _set_content(beneath, b"/Artifact BMC\n" + beneath.get_contents().get_data() + b"\nEMC\n")
-    page.merge_page(beneath, over=False)
+    backdrop: Any = PdfReader(io.BytesIO(background)).pages[0]
+    _set_content(backdrop, b"/Artifact BMC\n" + backdrop.get_contents().get_data() + b"\nEMC\n")
+    page.merge_page(backdrop, over=False)
     for unused in ("/Trans", "/Rotate"):
         page.pop(NameObject(unused), None)
     _set_fonts(writer, page)
     page.compress_content_streams()
-    marks = {name: number for number, name in enumerate(filled_boxes(boxes), len(said))}
+    marks = {name: number for number, name in enumerate(filled_boxes(boxes), len(marked_boxes))}
     # A void boleto has words in place of its QR Code and barcode.
     figures = {} if kind.layout is Layout.VOID else FIGURES
-    logo = add_structure(writer, page, boxes, said, marks, figures)
+    logo = add_structure(writer, page, boxes, marked_boxes, marks, figures)
     writer.compress_identical_objects()
     file = io.BytesIO()
     writer.write(file)
@@ -146,7 +146,7 @@ def _read_form(boxes: dict[str, Box], marks: dict[str, int], file: bytes, logo: 
     trailer: Any = reader.trailer
     assert len(reader.pages) == 1, "the form is one page"
     page[NameObject("/Contents")] = ArrayObject([page.raw_get("/Contents"), NameObject("/CONTENT")])
-    plain = _template(page)
+    page_template = _object_template(page)
     page["/Resources"][NameObject("/XObject")] = _dictionary({LOGO.decode(): NameObject("/IMAGE")})
     element = as_figure(reader.get_object(logo), boxes["logo"], NameObject("/ALT"))
     xref_at = re.search(rb"startxref\s+(\d+)\s+%%EOF\s*$", file)
@@ -155,10 +155,10 @@ def _read_form(boxes: dict[str, Box], marks: dict[str, int], file: bytes, logo: 
         boxes=boxes,
         marks=marks,
         file=file if file.endswith(b"\n") else file + b"\n",
-        page=plain,
-        page_with_logo=_template(page),
+        page=page_template,
+        page_with_logo=_object_template(page),
         page_number=int(page.indirect_reference.idnum),
-        logo=_template(element),
+        logo=_object_template(element),
         logo_number=logo,
         next_number=int(trailer["/Size"]),
         root_number=int(trailer.raw_get("/Root").idnum),
@@ -166,13 +166,13 @@ def _read_form(boxes: dict[str, Box], marks: dict[str, int], file: bytes, logo: 
     )
 
 
-def _template(value: Any) -> bytes:
-    """An object of the file as a template: each name of _FILLED becomes the placeholder that an update fills in."""
-    written = io.BytesIO()
-    value.write_to_stream(written)
-    text = written.getvalue().replace(b"%", b"%%")
-    for name, filled in _FILLED.items():
-        text = text.replace(name, filled)
+def _object_template(value: Any) -> bytes:
+    """An object of the file as a template: each name of _PLACEHOLDERS becomes a placeholder that an update fills in."""
+    buffer = io.BytesIO()
+    value.write_to_stream(buffer)
+    text = buffer.getvalue().replace(b"%", b"%%")
+    for name, placeholder in _PLACEHOLDERS.items():
+        text = text.replace(name, placeholder)
     return b"%d 0 obj\n%b\nendobj\n" % (value.indirect_reference.idnum, text)
 
 
@@ -185,41 +185,41 @@ def _set_content(page: Any, content: bytes) -> None:
 def _set_fonts(writer: PdfWriter, page: Any) -> None:
     """Embeds our fonts: under their own names for the texts of each boleto, and in place of the form's Helvetica, whose
     characters have the same widths."""
-    ours = {face.name: _embedded(writer, face) for face in (TEXT, BOLD)}
+    embedded_fonts = {face.name: _embed_font(writer, face) for face in (TEXT, BOLD)}
     fonts = page["/Resources"]["/Font"]
     for name, font in list(fonts.items()):
-        fonts[NameObject(name)] = ours[_STAND_INS[font.get_object()["/BaseFont"]]]
+        fonts[NameObject(name)] = embedded_fonts[_FACE_OF_FONT[font.get_object()["/BaseFont"]]]
     for face, name in FONTS.items():
-        fonts[NameObject(name.decode())] = ours[face]
+        fonts[NameObject(name.decode())] = embedded_fonts[face]
 
 
-def _embedded(writer: PdfWriter, face: Face) -> IndirectObject:
+def _embed_font(writer: PdfWriter, face: Face) -> IndirectObject:
     """The font as a page resource: the whole file embedded, encoded as cp1252 (ISO 32000-1, 9.6.3)."""
     file = StreamObject()
     file.set_data(face.file)
-    packed = file.flate_encode(9)
-    packed[NameObject("/Length1")] = NumberObject(len(face.file))
-    described = {
+    compressed = file.flate_encode(9)
+    compressed[NameObject("/Length1")] = NumberObject(len(face.file))
+    descriptor = {
         "/Type": NameObject("/FontDescriptor"),
-        "/FontName": NameObject(f"/{_SUBSET}+{face.name}"),
+        "/FontName": NameObject(f"/{_SUBSET_TAG}+{face.name}"),
         "/Flags": NumberObject(_NONSYMBOLIC),
         "/FontBBox": ArrayObject(map(NumberObject, face.bounds)),
         "/ItalicAngle": NumberObject(0),
         "/Ascent": NumberObject(face.ascent),
         "/Descent": NumberObject(face.descent),
         "/CapHeight": NumberObject(face.cap_height),
-        "/StemV": NumberObject(_STEMS[face.name]),
-        "/FontFile2": writer._add_object(packed),
+        "/StemV": NumberObject(_STEM_WIDTHS[face.name]),
+        "/FontFile2": writer._add_object(compressed),
     }
     font = {
         "/Type": NameObject("/Font"),
         "/Subtype": NameObject("/TrueType"),
-        "/BaseFont": NameObject(f"/{_SUBSET}+{face.name}"),
-        "/FirstChar": NumberObject(_FIRST),
+        "/BaseFont": NameObject(f"/{_SUBSET_TAG}+{face.name}"),
+        "/FirstChar": NumberObject(_FIRST_CHARACTER),
         "/LastChar": NumberObject(255),
-        "/Widths": ArrayObject(map(NumberObject, face.widths[_FIRST:])),
+        "/Widths": ArrayObject(map(NumberObject, face.widths[_FIRST_CHARACTER:])),
         "/Encoding": NameObject("/WinAnsiEncoding"),
-        "/FontDescriptor": writer._add_object(_dictionary(described)),
+        "/FontDescriptor": writer._add_object(_dictionary(descriptor)),
     }
     return writer._add_object(_dictionary(font))
 

@@ -107,7 +107,7 @@ class BoletoPrinter:
         content = ContentStream(form.boxes, form.marks)
         _write_ficha(content, boleto)
         _write_recibo(content, boleto)
-        return _updated(form, content.written(), boleto)
+        return _with_update(form, content.written(), boleto)
 
 
 # -- The boxes and their contents -----------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def _write_ficha(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("ficha_bank", boleto.bank_name, 11, bold=True, up=2.2, inset=0)
     content.text("ficha_code", boleto.bank_code, 16, bold=True, up=1.7, align="center")
     # At 13.85 pt digits are 3.5 mm high. The widest linha digitavel at this size takes 137 mm of the box's 140.
-    content.text("ficha_line", _line(boleto), 13.85, bold=True, up=2.2, align="right", inset=0)
+    content.text("ficha_line", _line_or_void(boleto), 13.85, bold=True, up=2.2, align="right", inset=0)
     content.text("ficha_due", day(boleto.due_date), 10, bold=True, align="right")
     _write_grace(content, "ficha_grace", boleto)
     content.party(
@@ -164,7 +164,7 @@ def _write_recibo(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("recibo_document_date", day(boleto.document_date), 9)
     content.text("recibo_processing_date", day(boleto.processing_date), 9)
     content.text("recibo_agency", boleto.agency_code, 9, align="right")
-    content.text("recibo_line", _line(boleto), 13.85, bold=True, up=2.6, align="center")
+    content.text("recibo_line", _line_or_void(boleto), 13.85, bold=True, up=2.6, align="center")
     if boleto.logo is not None:
         content.logo("logo", boleto.logo.width, boleto.logo.height)
     # Text that does not fit is cut from the end. The description comes last, so that it is cut before the terms.
@@ -205,7 +205,7 @@ def _pix_amount(boleto: PrintedBoleto) -> str:
     return f"R$ {amount(boleto.asked_cents)} em {day(boleto.asked_on)}"
 
 
-def _line(boleto: PrintedBoleto) -> str:
+def _line_or_void(boleto: PrintedBoleto) -> str:
     return printed_line(boleto.line) if boleto.void is None else boleto.void.word
 
 
@@ -215,12 +215,12 @@ def _layout(boleto: PrintedBoleto) -> Layout:
     return Layout.PLAIN if boleto.qr_code is None else Layout.HYBRID
 
 
-def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
+def _with_update(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
     """The form's file with the boleto's incremental update appended: its content stream, the page that shows the
     stream, the file's title and, for a merchant with a logo, the image and its alternative text in the structure."""
     content, info, image = range(form.next_number, form.next_number + 3)
     stream = zlib.compress(ops, 5)
-    added = {
+    objects = {
         form.page_number: (form.page if boleto.logo is None else form.page_with_logo)
         % {b"content": content, b"image": image},
         content: b"%d 0 obj\n<</Filter/FlateDecode/Length %d>>stream\n%b\nendstream\nendobj\n"
@@ -228,29 +228,29 @@ def _updated(form: Form, ops: bytes, boleto: PrintedBoleto) -> bytes:
         info: b"%d 0 obj\n<</Title<%b>/Producer(quita)/CreationDate(D:%04d%02d%02d)>>\nendobj\n"
         % (
             info,
-            _text(f"Boleto {boleto.nosso_numero} - {boleto.beneficiary_name}"),
+            _hex_text(f"Boleto {boleto.nosso_numero} - {boleto.beneficiary_name}"),
             *boleto.processing_date.timetuple()[:3],
         ),
     }
     if boleto.logo is not None:
-        added[form.logo_number] = form.logo % {b"alt": _text(f"Logotipo de {boleto.beneficiary_name}")}
-        added[image] = image_object(image, boleto.logo.image)
-    at, table = len(form.file), [b"xref\n0 1\n0000000000 65535 f \n"]
-    for number in sorted(added):
-        table.append(b"%d 1\n%010d 00000 n \n" % (number, at))
-        at += len(added[number])
+        objects[form.logo_number] = form.logo % {b"alt": _hex_text(f"Logotipo de {boleto.beneficiary_name}")}
+        objects[image] = image_object(image, boleto.logo.image)
+    offset, xref_table = len(form.file), [b"xref\n0 1\n0000000000 65535 f \n"]
+    for number in sorted(objects):
+        xref_table.append(b"%d 1\n%010d 00000 n \n" % (number, offset))
+        offset += len(objects[number])
     identity = blake2b(ops, digest_size=16).hexdigest().encode("ascii")
     return b"".join(
         (
             form.file,
-            *(added[number] for number in sorted(added)),
-            *table,
+            *(objects[number] for number in sorted(objects)),
+            *xref_table,
             b"trailer\n<</Size %d/Root %d 0 R/Info %d 0 R/Prev %d/ID[<%b><%b>]>>\nstartxref\n%d\n%%%%EOF\n"
-            % (max(added) + 1, form.root_number, info, form.xref_at, identity, identity, at),
+            % (max(objects) + 1, form.root_number, info, form.xref_at, identity, identity, offset),
         )
     )
 
 
-def _text(text: str) -> bytes:
+def _hex_text(text: str) -> bytes:
     """The text as UTF-16 in hexadecimal: PDF reads titles in another 8-bit encoding than the page's texts."""
     return f"\ufeff{text}".encode("utf-16-be", "replace").hex().encode("ascii")

@@ -111,43 +111,43 @@ def add_structure(
     boleto writes into; `figures` has the alternative text of the boxes with a drawing instead of text.
     """
     tree, document, elements = DictionaryObject(), DictionaryObject(), ArrayObject()
-    tree_at, document_at = writer._add_object(tree), writer._add_object(document)
+    tree_ref, document_ref = writer._add_object(tree), writer._add_object(document)
     parents: dict[int, IndirectObject] = {}
     logo = None
     for kind, names in READING:
         marks = [mark for name in names for mark in _marks_of(name, printed, filled)]
         if not marks:
             continue
-        said = figures.get(names[0])
+        alternative_text = figures.get(names[0])
         element = _dictionary(
-            S=NameObject("/P" if kind == "Figure" and said is None else f"/{kind}"),
-            P=document_at,
+            S=NameObject("/P" if kind == "Figure" and alternative_text is None else f"/{kind}"),
+            P=document_ref,
             Pg=page.indirect_reference,
             K=ArrayObject(map(NumberObject, marks)),
         )
-        if said is not None:
-            as_figure(element, boxes[names[0]], TextStringObject(said))
-        at = writer._add_object(element)
-        elements.append(at)
-        parents |= dict.fromkeys(marks, at)
+        if alternative_text is not None:
+            as_figure(element, boxes[names[0]], TextStringObject(alternative_text))
+        element_ref = writer._add_object(element)
+        elements.append(element_ref)
+        parents |= dict.fromkeys(marks, element_ref)
         if names == ("logo",):
-            logo = at
+            logo = element_ref
     assert parents.keys() == set(range(len(printed) + len(filled))), "every mark is somewhere in what is read"
     assert logo is not None, "each form has room for one"
-    document.update(_dictionary(S=NameObject("/Document"), P=tree_at, K=elements))
-    in_order = ArrayObject(parents[mark] for mark in sorted(parents))
+    document.update(_dictionary(S=NameObject("/Document"), P=tree_ref, K=elements))
+    parent_array = ArrayObject(parents[mark] for mark in sorted(parents))
     tree.update(
         _dictionary(
             Type=NameObject("/StructTreeRoot"),
-            K=document_at,
-            ParentTree=_dictionary(Nums=ArrayObject([NumberObject(0), in_order])),
+            K=document_ref,
+            ParentTree=_dictionary(Nums=ArrayObject([NumberObject(0), parent_array])),
             ParentTreeNextKey=NumberObject(1),
         )
     )
     page.update(_dictionary(StructParents=NumberObject(0), Tabs=NameObject("/S")))
     writer.root_object.update(
         _dictionary(
-            StructTreeRoot=tree_at,
+            StructTreeRoot=tree_ref,
             MarkInfo=_dictionary(Marked=BooleanObject(True)),
             ViewerPreferences=_dictionary(DisplayDocTitle=BooleanObject(True)),
             Lang=TextStringObject("pt-BR"),
@@ -156,11 +156,13 @@ def add_structure(
     return logo
 
 
-def as_figure(element: Any, box: Box, said: Any) -> Any:
-    """Turn the element into a figure in the box, with `said` as its alternative text."""
+def as_figure(element: Any, box: Box, alternative_text: Any) -> Any:
+    """Turn the element into a figure in the box, with this alternative text."""
     left, bottom, width, height = box.corners
     bounds = ArrayObject(FloatObject(round(each, 2)) for each in (left, bottom, left + width, bottom + height))
-    element.update(_dictionary(S=NameObject("/Figure"), Alt=said, A=_dictionary(O=NameObject("/Layout"), BBox=bounds)))
+    element.update(
+        _dictionary(S=NameObject("/Figure"), Alt=alternative_text, A=_dictionary(O=NameObject("/Layout"), BBox=bounds))
+    )
     return element
 
 

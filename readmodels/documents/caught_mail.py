@@ -47,37 +47,37 @@ _find = sql.maybe("mail.caught_one", _Row)
 
 async def caught_mails(conn: Connection, *, seal: Seal) -> list[CaughtMail]:
     """The SHOWN_MAX newest caught mails, newest first."""
-    return [_read(row, seal) for row in await _find_all(conn, limit=SHOWN_MAX)]
+    return [_open_mail(row, seal) for row in await _find_all(conn, limit=SHOWN_MAX)]
 
 
 async def caught_mail(conn: Connection, mail_id: UUID, *, seal: Seal) -> CaughtMail | None:
     row = await _find(conn, mail_id=mail_id)
-    return None if row is None else _read(row, seal)
+    return None if row is None else _open_mail(row, seal)
 
 
-def _read(row: _Row, seal: Seal) -> CaughtMail:
+def _open_mail(row: _Row, seal: Seal) -> CaughtMail:
     message = message_from_bytes(seal.open(row.message_sealed, CAUGHT_MAIL, row.mail_id), policy=SMTP)
     assert isinstance(message, EmailMessage), "the policy makes these"
-    stop = message["List-Unsubscribe"]
+    unsubscribe = message["List-Unsubscribe"]
     return CaughtMail(
         mail_id=row.mail_id,
         caught_at=row.caught_at,
         sender=str(message["From"]),
         to=str(message["To"]),
         subject=str(message["Subject"]),
-        text=_part(message, "plain"),
-        html=_with_images(message),
+        text=_body_text(message, "plain"),
+        html=_html_with_images(message),
         files=tuple(
             File(part.get_filename() or "", part.get_content_type(), part.get_content())
             for part in message.iter_attachments()
         ),
-        stop_url=None if stop is None else str(stop).strip("<>"),
+        stop_url=None if unsubscribe is None else str(unsubscribe).strip("<>"),
     )
 
 
-def _with_images(message: EmailMessage) -> str:
+def _html_with_images(message: EmailMessage) -> str:
     """The mail's HTML with its attached images in place, as data URIs."""
-    page = _part(message, "html")
+    page = _body_text(message, "html")
     for part in message.walk():
         name = part["Content-ID"]
         if name is not None:
@@ -88,7 +88,7 @@ def _with_images(message: EmailMessage) -> str:
     return page
 
 
-def _part(message: EmailMessage, kind: str) -> str:
+def _body_text(message: EmailMessage, kind: str) -> str:
     part = message.get_body((kind,))
     if part is None:
         return ""

@@ -47,9 +47,9 @@ class Form(NamedTuple):
 
 
 KINDS: Final = tuple(Kind(layout, test) for layout in Layout for test in (False, True))
-_read = msgspec.msgpack.Decoder(list[tuple[Kind, Form]]).decode
-_made: dict[Kind, Form] = {}
-_making = threading.Lock()
+_decode_forms = msgspec.msgpack.Decoder(list[tuple[Kind, Form]]).decode
+_forms: dict[Kind, Form] = {}
+_render_lock = threading.Lock()
 
 
 def form_of(kind: Kind) -> Form:
@@ -58,17 +58,17 @@ def form_of(kind: Kind) -> Form:
 
     Raises CalledProcessError or TimeoutExpired when the forms cannot be rendered; the next call tries again.
     """
-    if not _made:
-        with _making:
-            if not _made:
-                _made.update(_rendered())
-    return _made[kind]
+    if not _forms:
+        with _render_lock:
+            if not _forms:
+                _forms.update(_render_forms())
+    return _forms[kind]
 
 
-def _rendered() -> dict[Kind, Form]:
+def _render_forms() -> dict[Kind, Form]:
     command = [sys.executable, "-m", "readmodels.documents.boleto_form"]
     root = Path(__file__).parents[2]
     rendering = subprocess.run(  # noqa: S603
         command, cwd=root, capture_output=True, timeout=_RENDERED_S_MAX, check=True
     )
-    return dict(_read(rendering.stdout))
+    return dict(_decode_forms(rendering.stdout))

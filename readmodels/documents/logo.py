@@ -11,7 +11,7 @@ from domain.merchants.logo import PAGE_ROOM, fitted_pixels
 from runtime.cells.number import current_cell
 from sql import Connection
 
-_NAME: Final = re.compile(r"[0-9a-f]{3}([0-9a-f]{32})(-previa)?\.png")
+_FILE_NAME: Final = re.compile(r"[0-9a-f]{3}([0-9a-f]{32})(-previa)?\.png")
 
 
 class LogoOnPage(Struct, frozen=True):
@@ -23,19 +23,19 @@ class LogoOnPage(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        return f"/logo/{self._name}.png"
+        return f"/logo/{self._file_stem}.png"
 
     @property
     def preview_path(self) -> str:
         """The image that messengers show as a link's preview."""
-        return f"/logo/{self._name}-previa.png"
+        return f"/logo/{self._file_stem}-previa.png"
 
     @property
     def room(self) -> tuple[int, int]:
         return fitted_pixels(self.width, self.height, PAGE_ROOM)
 
     @property
-    def _name(self) -> str:
+    def _file_stem(self) -> str:
         # The name begins with the cell's number, as tokens do, so that a request for the file is routed to that cell.
         return f"{current_cell():03x}{self.digest.hex()}"
 
@@ -65,7 +65,7 @@ _find_file = sql.maybe("account.logo_file", bytes)
 
 async def logo_file(conn: Connection, name: str) -> bytes | None:
     """The PNG with this file name, the last part of a path of LogoOnPage; None if there is none."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    parsed = _FILE_NAME.fullmatch(name)
+    if parsed is None:
         return None
-    return await _find_file(conn, digest=bytes.fromhex(found[1]), preview=found[2] is not None)
+    return await _find_file(conn, digest=bytes.fromhex(parsed[1]), preview=parsed[2] is not None)

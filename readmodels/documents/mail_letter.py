@@ -61,7 +61,7 @@ def charge_letter(
         return _receipt(doc, merchant=merchant, link=link, note=note) if kind in ("receipt", "asked") else None
     if status is not Status.PENDING or doc.overdue(iso(now)) or kind == "receipt":
         return None
-    due = _due(doc)
+    due = _due_date(doc)
     days_left = (due - now.astimezone(SAO_PAULO).date()).days
     # The charge has got another due date meanwhile, which has its own reminders, or the mail server was down too long.
     missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
@@ -77,9 +77,9 @@ def _invitation(
     after that the amount to pay today."""
     today = now.astimezone(SAO_PAULO).date()
     days_left = (due - today).days
-    late = doc.terms if doc.boleto is not None and today > _effective(doc, due) else None
-    asked = amount_due(late, amount_cents=doc.amount_cents, due=due, on=today)
-    amount, due_text = brl(asked.total_cents), day(due)
+    late_terms = doc.terms if doc.boleto is not None and today > _effective_due(doc, due) else None
+    owed = amount_due(late_terms, amount_cents=doc.amount_cents, due=due, on=today)
+    amount, due_text = brl(owed.total_cents), day(due)
     subject, heading = {
         "before_due": (
             f"Lembrete: {amount} para {merchant} vence em {due_text}",
@@ -87,7 +87,7 @@ def _invitation(
         ),
         "due_day": (f"Vence hoje: {amount} para {merchant}", "Sua cobrança vence hoje"),
     }.get(kind, (f"Cobrança de {merchant}: {amount}, vence em {due_text}", "Você recebeu uma cobrança"))
-    if late is not None:
+    if late_terms is not None:
         subject = f"Cobrança de {merchant}: {amount}, venceu em {due_text}"
         heading = "Sua cobrança venceu e ainda pode ser paga"
     return Letter(
@@ -95,8 +95,8 @@ def _invitation(
         heading=heading,
         lead=f"{merchant} enviou a você esta cobrança. Se já pagou, desconsidere esta mensagem.",
         amount=amount,
-        facts=(("Para", merchant), *_until(doc, due, late, asked, today), *_described(doc)),
-        codes=_codes(doc, now),
+        facts=(("Para", merchant), *_due_facts(doc, due, late_terms, owed, today), *_merchant_texts(doc)),
+        codes=_payable_codes(doc, now),
         link=("Ver e pagar", link),
         note=note,
         merchant=merchant,
@@ -104,41 +104,41 @@ def _invitation(
     )
 
 
-def _until(
-    doc: ChargeDoc, due: date, late: PaymentTerms | None, asked: AmountDue, today: date
+def _due_facts(
+    doc: ChargeDoc, due: date, late_terms: PaymentTerms | None, owed: AmountDue, today: date
 ) -> Iterator[tuple[str, str]]:
-    """The facts on when the charge is to be paid and at what amount; with `late` terms, the parts of today's amount."""
+    """The facts on when the charge is to be paid and at what amount; with `late_terms`, the parts of today's amount."""
     if doc.boleto is None:
         if doc.expires_at is not None:
             yield "Pagável até", f"{moment(datetime.fromisoformat(doc.expires_at))} (horário de Brasília)"
         return
-    effective = _effective(doc, due)
+    effective_due = _effective_due(doc, due)
     yield "Vencimento", day(due)
-    if late is not None:
-        yield "Pagável até", day(last_day(late, due))
+    if late_terms is not None:
+        yield "Pagável até", day(last_day(late_terms, due))
         yield "Valor do documento", brl(doc.amount_cents)
-        parts = (("Multa", asked.fine_cents), ("Juros", asked.interest_cents))
-        yield from ((name, brl(cents)) for name, cents in parts if cents)
+        additions = (("Multa", owed.fine_cents), ("Juros", owed.interest_cents))
+        yield from ((name, brl(cents)) for name, cents in additions if cents)
         yield "Valor calculado para", day(today)
-    elif effective != due:
-        yield "Pagável até", f"{day(effective)}, porque no vencimento os bancos não abrem"
+    elif effective_due != due:
+        yield "Pagável até", f"{day(effective_due)}, porque no vencimento os bancos não abrem"
     if doc.terms is not None:
         yield "Condições", " ".join(told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due))
 
 
-def _codes(doc: ChargeDoc, now: datetime) -> tuple[PixCode, ...]:
+def _payable_codes(doc: ChargeDoc, now: datetime) -> tuple[PixCode, ...]:
     """The codes that can be paid now: the PIX of a dual charge may expire before its boleto."""
     codes = []
-    over = doc.pix_ends_at is not None and doc.pix_ends_at <= iso(now)
+    pix_expired = doc.pix_ends_at is not None and doc.pix_ends_at <= iso(now)
     qr_code = doc.qr_code or (doc.boleto.qr_code if doc.boleto is not None else None)
-    if qr_code is not None and not over:
+    if qr_code is not None and not pix_expired:
         codes.append(PixCode("Pix copia e cola", qr_code))
     if doc.boleto is not None:
         codes.append(PixCode("Linha digitável do boleto", printed_line(doc.boleto.linha_digitavel)))
     return tuple(codes)
 
 
-def _effective(doc: ChargeDoc, due: date) -> date:
+def _effective_due(doc: ChargeDoc, due: date) -> date:
     return due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
 
 
@@ -155,7 +155,7 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
             facts.append(("ID da transação", payment.end_to_end_id))
     if doc.refunded_cents:
         facts.append(("Devolvido", brl(doc.refunded_cents)))
-    facts += _described(doc)
+    facts += _merchant_texts(doc)
     return Letter(
         subject=f"Pagamento recebido: {amount} para {merchant}",
         heading="Pagamento recebido",
@@ -190,7 +190,7 @@ _NOTICES: Final[dict[str, tuple[str, str]]] = {
                           "Seu endereço confirma eventos de novo. O que estava pendente está sendo entregue."),
 }
 # fmt: on
-_LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois aparece no painel."
+_LAST_NOTICE: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois aparece no painel."
 
 
 class _Facts(Struct, frozen=True):
@@ -213,51 +213,51 @@ def notice_letter(
 ) -> Letter:
     """A notice for the people of an account. `event_type` already carries the prefix of test events; `held_s` is how
     long deliveries to a paused endpoint are held."""
-    given = msgspec.json.decode(facts, type=_Facts)
+    decoded = msgspec.json.decode(facts, type=_Facts)
     heading, lead = _NOTICES.get(kind, ("Aviso sobre a sua conta", "Veja os detalhes no painel."))
-    shown = [("Evento", event_type)] if event_type else []
-    shown.append(("Quando", moment(at)))
-    if given.due_date is not None:
-        shown += [("Valor", brl(given.amount_cents)), ("Vencimento", day(given.due_date))]
-    if given.reference:
-        shown.append(("Sua referência", given.reference))
-    if given.url:
-        shown.append(("Endereço", given.url))
-    if given.failing_since is not None:
-        shown.append(("Falhando desde", moment(given.failing_since)))
-    if given.failures:
-        shown.append(("Falhas seguidas", str(given.failures)))
-    if given.status is not None or given.outcome is not None:
-        shown.append(
+    shown_facts = [("Evento", event_type)] if event_type else []
+    shown_facts.append(("Quando", moment(at)))
+    if decoded.due_date is not None:
+        shown_facts += [("Valor", brl(decoded.amount_cents)), ("Vencimento", day(decoded.due_date))]
+    if decoded.reference:
+        shown_facts.append(("Sua referência", decoded.reference))
+    if decoded.url:
+        shown_facts.append(("Endereço", decoded.url))
+    if decoded.failing_since is not None:
+        shown_facts.append(("Falhando desde", moment(decoded.failing_since)))
+    if decoded.failures:
+        shown_facts.append(("Falhas seguidas", str(decoded.failures)))
+    if decoded.status is not None or decoded.outcome is not None:
+        shown_facts.append(
             (
                 "Última resposta",
-                f"HTTP {given.status}"
-                if given.status is not None
-                else OUTCOMES.get(str(given.outcome), str(given.outcome)),
+                f"HTTP {decoded.status}"
+                if decoded.status is not None
+                else OUTCOMES.get(str(decoded.outcome), str(decoded.outcome)),
             )
         )
     test = event_type.startswith(_TEST_MARK)
     path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
-    if given.charge_id:
-        path = f"/painel/cobrancas/{given.charge_id}"
+    if decoded.charge_id:
+        path = f"/painel/cobrancas/{decoded.charge_id}"
     return Letter(
         subject=f"{_TEST_MARK} {heading}" if test else heading,
         heading=heading,
         lead=lead.format(held=span(timedelta(seconds=held_s))),
-        facts=tuple(shown),
-        link=("Abrir a cobrança" if given.charge_id else "Abrir o painel", app_url + path),
+        facts=tuple(shown_facts),
+        link=("Abrir a cobrança" if decoded.charge_id else "Abrir o painel", app_url + path),
         merchant=merchant,
-        closing=(_LAST,) if given.last else (),
+        closing=(_LAST_NOTICE,) if decoded.last else (),
     )
 
 
-def _described(doc: ChargeDoc) -> list[tuple[str, str]]:
+def _merchant_texts(doc: ChargeDoc) -> list[tuple[str, str]]:
     """The merchant's own texts about the charge. A text with a link is left out: the payer's page shows it as text, but
     mail programs make links clickable, and the mail is sent in our name."""
-    own = (("Descrição", doc.description), ("Referência", doc.external_id))
-    return [(name, text[:_DESCRIPTION_MAX]) for name, text in own if text and not holds_link(text)]
+    texts = (("Descrição", doc.description), ("Referência", doc.external_id))
+    return [(name, text[:_DESCRIPTION_MAX]) for name, text in texts if text and not holds_link(text)]
 
 
-def _due(doc: ChargeDoc) -> date:
+def _due_date(doc: ChargeDoc) -> date:
     assert doc.expires_at is not None, "every pending charge has an end"
     return due_day(None if doc.due_date is None else parse_day(doc.due_date), datetime.fromisoformat(doc.expires_at))

@@ -16,12 +16,12 @@ from readmodels.documents.logo import Logo
 from readmodels.documents.mail_letter import Letter
 
 _SUBJECT_MAX: Final = 200
-_WIDTH: Final = 72
+_RULE_CHARS: Final = 72
 LOGO_ID: Final = "logo"
 """The Content-ID by which a message's HTML refers to the attached image (RFC 2392). Nothing is loaded from a server, so
 opening a mail is not reported to anyone."""
 
-_page = Environment(
+_html_template = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     undefined=StrictUndefined,
@@ -76,7 +76,7 @@ def message_bytes(
         message["List-Unsubscribe"] = f"<{stop_url}>"
         message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     message.set_content(plain_text(letter, stop_url))
-    page = _page.render(letter=letter, stop_url=stop_url, logo=logo, logo_id=f"{LOGO_ID}@{domain}")
+    page = _html_template.render(letter=letter, stop_url=stop_url, logo=logo, logo_id=f"{LOGO_ID}@{domain}")
     message.add_alternative(page, subtype="html")
     if logo is not None:
         html = message.get_payload(1)
@@ -100,10 +100,10 @@ def plain_text(letter: Letter, stop_url: str | None) -> str:
         parts.append(f"{letter.link[0]}: {letter.link[1]}")
     parts += [f"{code.label}:\n{code.text}" for code in letter.codes]
     parts += letter.closing
-    parts.append("-" * _WIDTH)
+    parts.append("-" * _RULE_CHARS)
     if stop_url is None:
-        to = f"às pessoas da conta {letter.merchant}" if letter.merchant else "à equipe da plataforma"
-        parts.append(f"Enviado pela Quita {to}.")
+        recipients = f"às pessoas da conta {letter.merchant}" if letter.merchant else "à equipe da plataforma"
+        parts.append(f"Enviado pela Quita {recipients}.")
     else:
         parts.append(
             f"Enviado pela Quita a pedido de {letter.merchant}. Nunca pedimos senha nem código por telefone.\n"

@@ -12,7 +12,7 @@ ROLES: Final = {
     "admin": "Administração", "operations": "Operações",
 }  # fmt: skip
 _NOT_ASKED: Final = "Se não foi você quem pediu, ignore este e-mail: nada muda e o link deixa de valer sozinho."
-_NEVER: Final = "Nunca pedimos a senha, nem este link, por telefone ou mensagem."
+_NEVER_ASKED: Final = "Nunca pedimos a senha, nem este link, por telefone ou mensagem."
 
 
 def link_letter(
@@ -32,9 +32,9 @@ def link_letter(
     if invited_by is not None:
         facts.append(("Convite de", invited_by))
     if fresh:
-        where, another = "ao painel da Quita", "peça outro em “Esqueceu a senha?”, na página de entrada"
+        where, how_to_renew = "ao painel da Quita", "peça outro em “Esqueceu a senha?”, na página de entrada"
         if staff:
-            where, another = "à plataforma da Quita", "peça outro a quem administra a equipe"
+            where, how_to_renew = "à plataforma da Quita", "peça outro a quem administra a equipe"
         return Letter(
             subject="Seu acesso à plataforma da Quita" if staff else f"Seu acesso a {account} na Quita",
             heading="Escolha a sua senha",
@@ -42,7 +42,9 @@ def link_letter(
             facts=tuple(facts),
             link=("Escolher a senha", link),
             merchant="" if staff else account,
-            closing=(f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, {another}.", _NEVER),
+            closing=(
+                f"O link vale por {minutes} minutos e uma única vez. Se passar do tempo, {how_to_renew}.", _NEVER_ASKED,
+            ),
         )  # fmt: skip
     return Letter(
         subject="Escolha uma senha nova na Quita",
@@ -55,7 +57,7 @@ def link_letter(
             f"O link vale por {minutes} minutos e uma única vez. Ao trocar a senha, todas as suas sessões terminam; os "
             "dois fatores continuam ligados.",
             _NOT_ASKED,
-            _NEVER,
+            _NEVER_ASKED,
         ),
     )
 
@@ -75,7 +77,7 @@ def elsewhere_letter(*, account: str, app_url: str) -> Letter:
 
 
 # Heading and lead by kind of action. A new kind of action that is notified needs its words here.
-_WORDS: Final[dict[str, tuple[str, str]]] = {
+_NOTICE_TEXTS: Final[dict[str, tuple[str, str]]] = {
     "person.invited": (
         "Uma pessoa foi convidada para a sua conta", "Quem aceitar o convite abre o painel com o perfil abaixo."),
     "person.joined": (
@@ -158,7 +160,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "session.new_device": (
         "Entrada em um aparelho novo", "Alguém entrou no painel com a sua senha em um navegador que não conhecíamos."),
 }  # fmt: skip
-_FACTS: Final = {
+_FACT_LABELS: Final = {
     "person": "Pessoa", "name": "Nome", "role": "Perfil", "cell": "Célula", "reason": "Motivo",
     "browser": "Navegador", "count": "Quantidade", "amount": "Valor", "since": "Desde", "kept": "Fica no saldo",
     "fees": "Tarifas", "fee_pix": "Tarifa por Pix", "fee_boleto": "Tarifa por boleto",
@@ -174,23 +176,23 @@ _CLOSING_OF_STAFF: Final = (
     "Se não reconhece isto, fale já com quem administra a plataforma, e encerre as suas sessões em “Seu acesso”."
 )
 _LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois fica na auditoria."
-TOLD_KINDS: Final = frozenset(_WORDS)
+TOLD_KINDS: Final = frozenset(_NOTICE_TEXTS)
 
 
 def security_letter(
     *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool, last: bool = False
 ) -> Letter:
-    """The notice of an action: what, when, by whom and from where. Facts are shown in the order of _FACTS."""
-    heading, lead = _WORDS[kind]
-    shown = [("Quando", moment(at))] if staff else [("Conta", account), ("Quando", moment(at))]
-    for name, label in _FACTS.items():
+    """The notice of an action: what, when, by whom and from where. Facts are shown in the order of _FACT_LABELS."""
+    heading, lead = _NOTICE_TEXTS[kind]
+    shown_facts = [("Quando", moment(at))] if staff else [("Conta", account), ("Quando", moment(at))]
+    for name, label in _FACT_LABELS.items():
         if facts.get(name):
-            shown.append((label, ROLES.get(facts[name], facts[name]) if name == "role" else facts[name]))
+            shown_facts.append((label, ROLES.get(facts[name], facts[name]) if name == "role" else facts[name]))
     return Letter(
         subject=heading,
         heading=heading,
         lead=lead,
-        facts=tuple(shown),
+        facts=tuple(shown_facts),
         link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
         merchant="" if staff else account,
         closing=(_CLOSING_OF_STAFF if staff else _CLOSING, *((_LAST,) if last else ())),

@@ -54,28 +54,28 @@ class AnomalyEverywhere(Struct, frozen=True):
     anomaly: str
 
 
-class _Found(Struct, frozen=True):
+class _AnomalyRow(Struct, frozen=True):
     doc: bytes
     resolved_at: datetime | None
     resolved_by: str | None
     note: str | None
 
 
-_count = sql.one("anomaly.count", int)
-_newest = sql.many("anomaly.newest", bytes)
+_count_open = sql.one("anomaly.count", int)
+_newest_open = sql.many("anomaly.newest", bytes)
 _count_everywhere = sql.one("anomaly.count_everywhere", int)
-_everywhere = sql.list_of("anomaly.everywhere", AnomalyEverywhere)
-_open_among = sql.many("anomaly.open_among", OpenAnomaly)
-_find = sql.maybe("anomaly.find", _Found)
+_page_everywhere = sql.list_of("anomaly.everywhere", AnomalyEverywhere)
+_find_open_among = sql.many("anomaly.open_among", OpenAnomaly)
+_find_payment = sql.maybe("anomaly.find", _AnomalyRow)
 
 
 async def count_open_anomalies(conn: Connection, owner: Owner) -> int:
     """The number of the account's open anomalies, at most COUNT_MAX."""
-    return await _count(conn, account_id=owner.account_id, test=owner.test, limit=COUNT_MAX)
+    return await _count_open(conn, account_id=owner.account_id, test=owner.test, limit=COUNT_MAX)
 
 
 async def newest_open_anomalies(conn: Connection, owner: Owner, limit: int, *, seal: Seal) -> list[PaymentItem]:
-    docs = await _newest(conn, account_id=owner.account_id, test=owner.test, limit=limit)
+    docs = await _newest_open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
     return [read_payment(doc, owner, seal) for doc in docs]
 
 
@@ -83,7 +83,7 @@ async def open_anomalies_among(conn: Connection, owner: Owner, payment_ids: Sequ
     """The open anomalies among these payments (one page of a list at most) of the account, by payment_id."""
     if not payment_ids:
         return {}
-    rows = await _open_among(conn, payment_ids=payment_ids, account_id=owner.account_id, test=owner.test)
+    rows = await _find_open_among(conn, payment_ids=payment_ids, account_id=owner.account_id, test=owner.test)
     return {str(row.payment_id): row for row in rows}
 
 
@@ -97,12 +97,12 @@ async def anomalies_everywhere(
 ) -> tuple[Sequence[AnomalyEverywhere], TimePosition | None]:
     """One page of the open anomalies in production, over all merchants, and the position after which the next
     begins."""
-    return await time_page(_everywhere, conn, filters.order, after, limit)
+    return await time_page(_page_everywhere, conn, filters.order, after, limit)
 
 
 async def find_anomalous(conn: Connection, owner: Owner, payment_id: UUID, *, seal: Seal) -> AnomalousPayment | None:
     """The payment with its anomaly, open, resolved or refunded; None for a payment without an anomaly."""
-    row = await _find(conn, account_id=owner.account_id, test=owner.test, payment_id=payment_id)
+    row = await _find_payment(conn, account_id=owner.account_id, test=owner.test, payment_id=payment_id)
     if row is None:
         return None
     return AnomalousPayment(read_payment(row.doc, owner, seal), row.resolved_at, row.resolved_by, row.note)

@@ -42,18 +42,18 @@ def compare_crossed(
 ) -> dict[int, Difference]:
     """The differences, by receiving cell. The mappings, by the cell that was read, come in the order of reading. A cell
     that could not be read is in none of them, and the shares it sends or receives are not judged."""
-    least = {(cell, each.other): each for cell, found in sent.items() for each in found}
-    most = {(cell, each.other): each for cell, found in sent_after.items() for each in found}
-    there = {(each.other, cell): each for cell, found in received.items() for each in found}
+    least_by_pair = {(cell, each.other): each for cell, totals in sent.items() for each in totals}
+    most_by_pair = {(cell, each.other): each for cell, totals in sent_after.items() for each in totals}
+    received_by_pair = {(each.other, cell): each for cell, totals in received.items() for each in totals}
     differing: dict[int, int] = {}
-    for sender, receiver in least.keys() | most.keys() | there.keys():
+    for sender, receiver in least_by_pair.keys() | most_by_pair.keys() | received_by_pair.keys():
         if sender not in sent or sender not in sent_after or receiver not in received:
             continue
-        low, high = least.get((sender, receiver)), most.get((sender, receiver))
-        found = there.get((sender, receiver), ReceivedFrom(sender, 0, 0))
-        arrived = (low.arrived, low.arrived_cents) if low else (0, 0)
-        whole = (high.shares, high.cents) if high else (0, 0)
-        if not (arrived[0] <= found.shares <= whole[0] and arrived[1] <= found.cents <= whole[1]):
-            apart = max(arrived[0] - found.shares, found.shares - whole[0], 1)
-            differing[receiver] = differing.get(receiver, 0) + apart
+        least, most = least_by_pair.get((sender, receiver)), most_by_pair.get((sender, receiver))
+        total = received_by_pair.get((sender, receiver), ReceivedFrom(sender, 0, 0))
+        arrived = (least.arrived, least.arrived_cents) if least else (0, 0)
+        all_sent = (most.shares, most.cents) if most else (0, 0)
+        if not (arrived[0] <= total.shares <= all_sent[0] and arrived[1] <= total.cents <= all_sent[1]):
+            shares = max(arrived[0] - total.shares, total.shares - all_sent[0], 1)
+            differing[receiver] = differing.get(receiver, 0) + shares
     return {cell: Difference("books", WHAT, rows) for cell, rows in differing.items()}

@@ -86,8 +86,8 @@ find_balance = sql.one("read_ledger.balance", int)
 """The balance in cents. Takes `account_id, test`."""
 find_bounds = sql.one("read_ledger.bounds", Bounds)
 _page = sql.list_of("read_ledger.page", LedgerRow)
-_sums = sql.many("read_ledger.sums", EntrySum)
-_sums_counted = sql.many("read_ledger.sums_counted", EntrySum)
+_sums_from_totals = sql.many("read_ledger.sums", EntrySum)
+_sums_from_lines = sql.many("read_ledger.sums_counted", EntrySum)
 
 
 async def balance(conn: Connection, owner: Owner) -> Balance:
@@ -111,7 +111,7 @@ async def ledger_page(
         test=owner.test,
         type=filters.type,
     )
-    return [_present(row, owner.mode) for row in rows], last
+    return [_ledger_item(row, owner.mode) for row in rows], last
 
 
 async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) -> list[EntrySum]:
@@ -124,20 +124,22 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
         after = date.max if end is None else end.astimezone(SAO_PAULO).date()
         rows = await kept_sums(conn, owner.account_id, first, after)
     else:
-        rows = await _sums_counted(
+        rows = await _sums_from_lines(
             conn, account_id=owner.account_id, created_from=begin or BEGINNING, created_to=end or END
         )
-    wanted = [row for row in rows if filters.type in (None, row.type)]
-    return sorted(wanted, key=lambda row: ENTRY_TYPES.index(row.type))
+    selected = [row for row in rows if filters.type in (None, row.type)]
+    return sorted(selected, key=lambda row: ENTRY_TYPES.index(row.type))
 
 
 async def kept_sums(conn: Connection, account_id: UUID, first: date, after: date) -> list[EntrySum]:
     """Sums of production's lines from `first` on and before `after`, by type: from the stored totals and the journal
     rows not yet in them, however many these are."""
-    return await _sums(conn, account_id=account_id, first=first, after=after, ranges=span_ranges(first, after))
+    return await _sums_from_totals(
+        conn, account_id=account_id, first=first, after=after, ranges=span_ranges(first, after)
+    )
 
 
-def _present(row: LedgerRow, mode: Mode) -> LedgerItem:
+def _ledger_item(row: LedgerRow, mode: Mode) -> LedgerItem:
     return LedgerItem(
         entry_id=str(row.entry_id),
         sequence=row.sequence,
@@ -145,15 +147,15 @@ def _present(row: LedgerRow, mode: Mode) -> LedgerItem:
         direction="credit" if row.amount_cents > 0 else "debit",
         amount=reais(abs(row.amount_cents)),
         balance_after=reais(row.balance_after_cents),
-        charge_id=_text(row.charge_id),
-        payment_id=_text(row.payment_id),
-        refund_id=_text(row.refund_id),
-        withdrawal_id=_text(row.withdrawal_id),
+        charge_id=_id_text(row.charge_id),
+        payment_id=_id_text(row.payment_id),
+        refund_id=_id_text(row.refund_id),
+        withdrawal_id=_id_text(row.withdrawal_id),
         external_id=row.external_id,
         created_at=iso(row.created_at),
         test=mode.test,
     )
 
 
-def _text(value: UUID | None) -> str | None:
+def _id_text(value: UUID | None) -> str | None:
     return None if value is None else str(value)

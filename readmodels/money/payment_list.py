@@ -72,8 +72,8 @@ class PaymentSum(Struct, frozen=True, gc=False):
 
 _page = sql.list_of("read_payment.page", DocRow)
 _sum = sql.list_of("read_payment.sum", PaymentSum)
-_sum_of_all = sql.one("read_payment.sum_of_all", PaymentSum)
-_read = msgspec.json.Decoder(PaymentDoc).decode
+_sum_from_totals = sql.one("read_payment.sum_of_all", PaymentSum)
+_read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
 
 
 async def payment_page(
@@ -88,7 +88,7 @@ async def payment_page(
     """One page in the order (paid_at, payment_id), and the position after which the next page begins."""
     rows, last = await time_page(
         _page, conn, filters.order, after, limit,
-        since=filters.paid_from, before=filters.paid_to, **_given(owner, filters),
+        since=filters.paid_from, before=filters.paid_to, **_filter_parameters(owner, filters),
     )  # fmt: skip
     return [read_payment(row.doc, owner, seal) for row in rows], last
 
@@ -96,15 +96,15 @@ async def payment_page(
 async def payment_sum(conn: Connection, owner: Owner, filters: PaymentFilters) -> PaymentSum:
     """The sum of the payments that the filters select. Totals are stored by the day of the credit, not of the payment.
     So with a range of paid_at, or any filter but `method`, the sum adds up single payments."""
-    chosen = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
-    if not owner.test and all(each is None for each in chosen) and await totals_serve(conn):
+    narrowing = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
+    if not owner.test and all(each is None for each in narrowing) and await totals_serve(conn):
         methods = METHODS if filters.method is None else (filters.method,)
-        return await _sum_of_all(conn, account_id=owner.account_id, methods=methods)
-    (found,) = await _sum(conn, **_given(owner, filters))
-    return found
+        return await _sum_from_totals(conn, account_id=owner.account_id, methods=methods)
+    (total,) = await _sum(conn, **_filter_parameters(owner, filters))
+    return total
 
 
-def _given(owner: Owner, filters: PaymentFilters) -> dict[str, object]:
+def _filter_parameters(owner: Owner, filters: PaymentFilters) -> dict[str, object]:
     return {
         "account_id": owner.account_id,
         "test": owner.test,
@@ -119,7 +119,7 @@ def _given(owner: Owner, filters: PaymentFilters) -> dict[str, object]:
 
 def read_payment(document: bytes, owner: Owner, seal: Seal) -> PaymentItem:
     """One of the account's payments as the list shows it; `document` is as in payment_view."""
-    doc = _read(document)
+    doc = _read_payment_doc(document)
     return PaymentItem(
         **structs.asdict(present_payment(doc, seal)),
         charge_id=doc.charge_id,

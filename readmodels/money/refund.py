@@ -86,11 +86,11 @@ async def refund_by_id(conn: Connection, refund_id: UUID, owner: Owner) -> Refun
 
 
 def present_refund(row: RefundRow) -> RefundProjection:
-    gone_cents = row.refunded_cents + row.refunding_cents
+    refunded_total_cents = row.refunded_cents + row.refunding_cents
     return project_refund(
         read_refund_doc(row.doc),
-        refunded_total_cents=gone_cents,
-        remaining_cents=max(row.paid_cents - gone_cents - row.reversed_cents, 0),
+        refunded_total_cents=refunded_total_cents,
+        remaining_cents=max(row.paid_cents - refunded_total_cents - row.reversed_cents, 0),
     )
 
 

@@ -25,16 +25,16 @@ class RefundFilters(ListFilters, frozen=True, kw_only=True):
 
 
 _page = sql.list_of("read_refund.page", RefundRow)
-_by_status = sql.list_of("read_refund.by_status", RefundRow)
+_page_by_status = sql.list_of("read_refund.by_status", RefundRow)
 
 
 async def refund_page(
     conn: Connection, owner: Owner, filters: RefundFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[RefundProjection], TimePosition | None]:
     """One page in the order (created_at, refund_id), and the position after which the next page begins."""
-    keyed = filters.charge_id or filters.payment_id or filters.external_id is not None
+    has_key = filters.charge_id or filters.payment_id or filters.external_id is not None
     rows, last = await time_page(
-        _by_status if filters.statuses and not keyed else _page,
+        _page_by_status if filters.statuses and not has_key else _page,
         conn,
         filters.order,
         after,

@@ -91,7 +91,7 @@ kept_daily = sql.maybe("read_withdrawal.daily", int)
 """The cents that a daily automatic withdrawal leaves in the balance; None without one. Takes `account_id`."""
 find_withdrawal = sql.maybe("read_withdrawal.find", bytes)
 _page = sql.list_of("read_withdrawal.page", DocRow)
-_by_status = sql.list_of("read_withdrawal.by_status", DocRow)
+_page_by_status = sql.list_of("read_withdrawal.by_status", DocRow)
 read_withdrawal_doc = msgspec.json.Decoder(WithdrawalDoc).decode
 
 
@@ -106,7 +106,7 @@ async def withdrawal_page(
 ) -> tuple[list[WithdrawalDoc], TimePosition | None]:
     """One page in the order (created_at, withdrawal_id), and the position after which the next page begins."""
     rows, last = await time_page(
-        _by_status if filters.statuses and filters.external_id is None else _page,
+        _page_by_status if filters.statuses and filters.external_id is None else _page,
         conn,
         filters.order,
         after,

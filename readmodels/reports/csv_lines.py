@@ -13,12 +13,12 @@ from domain.instants import SAO_PAULO
 BOM = b"\xef\xbb\xbf"
 CONTENT_TYPE = "text/csv"  # the answer adds the character set
 # Characters that begin a formula for a spreadsheet, full-width characters included.
-_FORMULA = frozenset("=+-@|%＝＋－＠")
-_QUOTED = frozenset(';",\t\r\n')
+_FORMULA_STARTS = frozenset("=+-@|%＝＋－＠")
+_QUOTED_CHARACTERS = frozenset(';",\t\r\n')
 # Text that a spreadsheet reads as a number or a date: it keeps fifteen digits, drops leading zeros, and reads 1E5 as
 # 100000 and 10-12 as a day of December.
 _NUMBERLIKE = re.compile(r"[0-9][0-9.,:/ -]*([eE][+-]?[0-9]+)?%?")
-_PLAIN = re.compile(r"0|[1-9][0-9]{0,14}")
+_EXACT_NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
 
 
 class Cents(int):
@@ -46,7 +46,7 @@ def _field(value: Field) -> str:
         case None:
             return ""
         case str():
-            return _text(value)
+            return _text_field(value)
         case Cents() | BasisPoints():
             whole, rest = divmod(abs(value), 100)
             return f"{'-' if value < 0 else ''}{whole},{rest:02}"
@@ -58,14 +58,14 @@ def _field(value: Field) -> str:
             return str(int(value))
 
 
-def _text(text: str) -> str:
+def _text_field(text: str) -> str:
     # Some spreadsheets skip a leading space, tab or line break before a formula, so the test skips it too. Some end a
     # field at NUL.
     text = text.replace("\0", "")
-    if text.lstrip()[:1] in _FORMULA:
+    if text.lstrip()[:1] in _FORMULA_STARTS:
         text = "'" + text
-    elif text[:1].isdigit() and _NUMBERLIKE.fullmatch(text) and not _PLAIN.fullmatch(text):
+    elif text[:1].isdigit() and _NUMBERLIKE.fullmatch(text) and not _EXACT_NUMBER.fullmatch(text):
         text = "\t" + text
-    if _QUOTED.isdisjoint(text) and text == text.strip():
+    if _QUOTED_CHARACTERS.isdisjoint(text) and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -12,11 +12,11 @@ import sql
 from readmodels.reports.report import By, Column, ColumnKind, Lend, Report, ReportQuery, Row, Share
 from readmodels.spans import span_ranges
 
-_LONGEST: Final = {By.DAY: "day", By.MONTH: "month", By.PERIOD: "decade"}
+_LONGEST_SPAN: Final = {By.DAY: "day", By.MONTH: "month", By.PERIOD: "decade"}
 """The longest span that may be added up for a row: no longer than the time that the row covers."""
 
 
-class _Fees(Struct, frozen=True, gc=False):
+class _FeeRow(Struct, frozen=True, gc=False):
     """A row of the report, in cents. Fees are net of fees given back."""
 
     day: date
@@ -31,15 +31,17 @@ class _Fees(Struct, frozen=True, gc=False):
     account_id: str
 
 
-_find = sql.many("report.fees", _Fees)
-_find_charged = sql.many("report.charged", UUID)
+_find_fees = sql.many("report.fees", _FeeRow)
+_find_charged_accounts = sql.many("report.charged", UUID)
 
 
-async def _rows(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
-    ranges = span_ranges(asked.first, asked.last + timedelta(days=1), longest=_LONGEST[asked.by])
+async def _fee_rows(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
+    ranges = span_ranges(query.first, query.last + timedelta(days=1), longest=_LONGEST_SPAN[query.by])
     async with lend() as conn:
-        ids = [asked.account_id] if asked.account_id is not None else await _find_charged(conn, ranges=ranges)
-        rows = await _find(conn, account_ids=ids, ranges=ranges, first=asked.first, by=asked.by.value)
+        account_ids = (
+            [query.account_id] if query.account_id is not None else await _find_charged_accounts(conn, ranges=ranges)
+        )
+        rows = await _find_fees(conn, account_ids=account_ids, ranges=ranges, first=query.first, by=query.by.value)
     for row in rows:
         yield astuple(row)
 
@@ -61,7 +63,7 @@ FEES: Final = Report(
         Column("rate", "Do recebido (%)", ColumnKind.RATIO, Share("fees", "amount")),
         Column("account_id", "account_id", ColumnKind.TEXT),
     ),
-    _rows,
+    _fee_rows,
     plotted="fees",
     key=("day", "account", "account_id"),
     by=By.MONTH,

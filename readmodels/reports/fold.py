@@ -55,14 +55,14 @@ position = sql.one("report_fold.position", Position)
 page = sql.many("report_fold.page", int)
 advance = sql.run("report_fold.advance")
 add_attempts = sql.run("report_fold.attempts")
-_RUN: dict[Fold, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for each in Fold}
+_ADD_TO_TOTALS: dict[Fold, Callable[..., Awaitable[str]]] = {each: sql.run(each.value) for each in Fold}
 
 
-async def fold(conn: Connection, journal_ids: Sequence[int], which: Sequence[Fold] = tuple(Fold)) -> None:
+async def fold(conn: Connection, journal_ids: Sequence[int], folds: Sequence[Fold] = tuple(Fold)) -> None:
     """Add these journal rows to the totals. The rows must be in order, and none may have been added before."""
     if journal_ids:
-        for each in which:
-            await _RUN[each](conn, journal_ids=journal_ids)
+        for each in folds:
+            await _ADD_TO_TOTALS[each](conn, journal_ids=journal_ids)
 
 
 async def settled_up_to(conn: Connection) -> Horizon | None:
@@ -72,26 +72,26 @@ async def settled_up_to(conn: Connection) -> Horizon | None:
     None when a transaction that was open at the start has not ended after half a second.
     """
     horizon = await find_horizon(conn)
-    open_then = set(await find_writers(conn))
+    open_writers = set(await find_writers(conn))
     for _ in range(_POLLS_MAX):
-        if not open_then:
+        if not open_writers:
             return horizon
         await asyncio.sleep(_POLL_S)
-        open_then &= set(await find_writers(conn))
+        open_writers &= set(await find_writers(conn))
     return None
 
 
 async def fold_up_to(conn: Connection, horizon: Horizon) -> int | None:
     """Fold the next rows, at most ROWS_MAX, in this transaction. Returns their number, or None while another worker is
     folding."""
-    at = await claim(conn)
-    if at is None:
+    claimed = await claim(conn)
+    if claimed is None:
         return None
     await add_attempts(conn, limit=TOLD_MAX)
-    rows = await page(conn, above=at.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)
-    await fold(conn, rows)
-    if len(rows) == ROWS_MAX:
-        await advance(conn, journal_id=rows[-1], as_of=at.as_of)
+    journal_ids = await page(conn, above=claimed.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)
+    await fold(conn, journal_ids)
+    if len(journal_ids) == ROWS_MAX:
+        await advance(conn, journal_id=journal_ids[-1], as_of=claimed.as_of)
     else:
-        await advance(conn, journal_id=max(at.journal_id, horizon.journal_id), as_of=horizon.as_of)
-    return len(rows)
+        await advance(conn, journal_id=max(claimed.journal_id, horizon.journal_id), as_of=horizon.as_of)
+    return len(journal_ids)

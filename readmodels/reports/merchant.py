@@ -79,7 +79,7 @@ class _AgeRange(Struct, frozen=True):
     after: date
 
 
-class _Kind(Struct, frozen=True, gc=False):
+class _MonthTypeRow(Struct, frozen=True, gc=False):
     month: date
     opening_cents: int
     closing_cents: int
@@ -88,42 +88,42 @@ class _Kind(Struct, frozen=True, gc=False):
     cents: int
 
 
-_begins = sql.one("merchant_report.begins", date)
-_outcomes = sql.many("merchant_report.outcomes", CohortOutcome)
-_outcomes_counted = sql.many("merchant_report.outcomes_counted", CohortOutcome)
-_aging = sql.many("merchant_report.aging", AgeSum)
-_aging_counted = sql.many("merchant_report.aging_counted", AgeSum)
-_months = sql.many("merchant_report.months", _Kind)
+_find_first_day = sql.one("merchant_report.begins", date)
+_outcomes_from_totals = sql.many("merchant_report.outcomes", CohortOutcome)
+_outcomes_from_charges = sql.many("merchant_report.outcomes_counted", CohortOutcome)
+_aging_from_totals = sql.many("merchant_report.aging", AgeSum)
+_aging_from_charges = sql.many("merchant_report.aging_counted", AgeSum)
+_find_months = sql.many("merchant_report.months", _MonthTypeRow)
 
 
 async def first_day(conn: Connection, owner: Owner) -> date:
     """The São Paulo day before which there is nothing to report."""
-    return await _begins(conn, account_id=owner.account_id, test=owner.test)
+    return await _find_first_day(conn, account_id=owner.account_id, test=owner.test)
 
 
 async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: By) -> list[CohortOutcome]:
     """The outcomes by day or month, newest first; days and months without a charge are left out."""
-    of = {"account_id": owner.account_id, "test": owner.test, "by": by.value}
+    parameters = {"account_id": owner.account_id, "test": owner.test, "by": by.value}
     if await totals_serve(conn):
-        return await _outcomes(conn, **of, first=first, last=last)
-    return await _outcomes_counted(conn, **of, created_from=day_begins(first), created_to=day_ends(last))
+        return await _outcomes_from_totals(conn, **parameters, first=first, last=last)
+    return await _outcomes_from_charges(conn, **parameters, created_from=day_begins(first), created_to=day_ends(last))
 
 
 async def ages(conn: Connection, owner: Owner, today: date) -> list[Age]:
     """Open boletos by the days until they are due, and expired boletos by the days since."""
     bounds = age_bounds(today)
-    of = {"account_id": owner.account_id, "test": owner.test}
+    parameters = {"account_id": owner.account_id, "test": owner.test}
     if await totals_serve(conn):
-        rows = await _aging(conn, **of, **bounds, ranges=_age_ranges(**bounds))
+        rows = await _aging_from_totals(conn, **parameters, **bounds, ranges=_age_ranges(**bounds))
     else:
-        rows = await _aging_counted(conn, **of, **bounds)
+        rows = await _aging_from_charges(conn, **parameters, **bounds)
     return [Age(bucket, label, row.boletos, row.amount) for (bucket, label, *_), row in zip(AGES, rows, strict=True)]
 
 
 def _age_ranges(statuses: Sequence[str], firsts: Sequence[date], lasts: Sequence[date]) -> list[_AgeRange]:
     return [
-        _AgeRange(place, status, each.span, each.first, each.after)
-        for place, (status, first, last) in enumerate(zip(statuses, firsts, lasts, strict=True), 1)
+        _AgeRange(bucket, status, each.span, each.first, each.after)
+        for bucket, (status, first, last) in enumerate(zip(statuses, firsts, lasts, strict=True), 1)
         for each in span_ranges(first, last + timedelta(days=1) if last < date.max else last)
     ]
 
@@ -132,17 +132,17 @@ async def settled_months(conn: Connection, account_id: UUID, first: date, today:
     """The settlements of production's months from the month of `first` to the current month, newest first."""
     months = _months_between(first, today)[-MONTHS_MAX:]
     after = _next_month(months[-1])
-    rows = await _months(conn, account_id=account_id, edges=[day_begins(each) for each in (*months, after)])
-    return [_settled(month, [row for row in rows if row.month == month]) for month in reversed(months)]
+    rows = await _find_months(conn, account_id=account_id, edges=[day_begins(each) for each in (*months, after)])
+    return [_settled_month(month, [row for row in rows if row.month == month]) for month in reversed(months)]
 
 
-def _settled(month: date, kinds: Sequence[_Kind]) -> SettledMonth:
+def _settled_month(month: date, rows: Sequence[_MonthTypeRow]) -> SettledMonth:
     return SettledMonth(
         month,
-        kinds[0].opening_cents,
-        kinds[0].closing_cents,
-        sum(each.lines for each in kinds),
-        {each.type: each.cents for each in kinds if each.type is not None},
+        rows[0].opening_cents,
+        rows[0].closing_cents,
+        sum(each.lines for each in rows),
+        {each.type: each.cents for each in rows if each.type is not None},
     )
 
 

@@ -10,11 +10,11 @@ from readmodels.reports.report import Column, ColumnKind, Remade, Row
 from readmodels.reports.totals import totals
 
 _DAY = Column("day", "Dia", ColumnKind.DATE)
-_COUNTED = ("charges", "bucket", "attempts", "duration_ms")
+_COUNT_COLUMNS = ("charges", "bucket", "attempts", "duration_ms")
 
 
-def _columns(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, name, ColumnKind.COUNT if name in _COUNTED else ColumnKind.TEXT) for name in names)
+def _part_columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, name, ColumnKind.COUNT if name in _COUNT_COLUMNS else ColumnKind.TEXT) for name in names)
 
 
 def half_up(part: int, whole: int) -> int:
@@ -30,14 +30,14 @@ def _percentiles(parts: Sequence[Row]) -> Row:
     for bucket, charges in parts:
         histogram[bucket] += charges
     buckets = sorted(histogram)
-    of = histogram.total()
-    reached = list(zip(buckets, accumulate(histogram[each] for each in buckets), strict=True))
+    total = histogram.total()
+    cumulative = list(zip(buckets, accumulate(histogram[each] for each in buckets), strict=True))
 
-    def first(tenths: int) -> int | None:
-        at = next((bucket for bucket, up_to in reached if up_to * 10 >= of * tenths), None)
-        return None if at is None else round(2.0 ** ((at + 0.5) / 8))
+    def percentile(tenths: int) -> int | None:
+        reached_bucket = next((bucket for bucket, up_to in cumulative if up_to * 10 >= total * tenths), None)
+        return None if reached_bucket is None else round(2.0 ** ((reached_bucket + 0.5) / 8))
 
-    return first(5), first(9)
+    return percentile(5), percentile(9)
 
 
 def _mean(parts: Sequence[Row]) -> Row:
@@ -47,7 +47,7 @@ def _mean(parts: Sequence[Row]) -> Row:
 
 WAITED: Final = Remade(
     ("median_seconds", "p90_seconds"),
-    totals("waited", (_DAY, *_columns("method", "bucket", "charges"))),
+    totals("waited", (_DAY, *_part_columns("method", "bucket", "charges"))),
     _percentiles,
 )
-MEAN_MS: Final = Remade(("mean_ms",), totals("took_ms", (_DAY, *_columns("attempts", "duration_ms"))), _mean)
+MEAN_MS: Final = Remade(("mean_ms",), totals("took_ms", (_DAY, *_part_columns("attempts", "duration_ms"))), _mean)

@@ -179,16 +179,16 @@ def ask(
     """
     if report.of_one_account and account_id is None:
         raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "this report is of one account"})
-    least, most = _CALENDAR
-    for name, each in (("from", first), ("to", last)):
-        if each is not None and not least <= each <= most:
-            raise Refused(Code.DATE_RANGE_INVALID, fields={name: f"must be between {least} and {most}"})
-    most_days = days_max(report)
+    earliest, latest = _CALENDAR
+    for name, day in (("from", first), ("to", last)):
+        if day is not None and not earliest <= day <= latest:
+            raise Refused(Code.DATE_RANGE_INVALID, fields={name: f"must be between {earliest} and {latest}"})
+    days_limit = days_max(report)
     last = last or (today - timedelta(days=1) if report.live and first is None else today)
     first = first or (last if report.live else last - timedelta(days=29))
-    if not 0 <= (last - first).days < most_days:
+    if not 0 <= (last - first).days < days_limit:
         raise Refused(
-            Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {most_days - 1} days before the last day"}
+            Code.DATE_RANGE_INVALID, fields={"from": f"must be 0 to {days_limit - 1} days before the last day"}
         )
     return ReportQuery(first=first, last=last, today=today, account_id=account_id, by=by)
 
@@ -215,20 +215,20 @@ def as_csv(report: Report, row: Row) -> list[Field]:
 
 def as_json(report: Report, row: Row) -> dict[str, str | int | None]:
     """The row as JSON: money and ratios (in percent) as decimal strings, instants in UTC."""
-    shown: dict[str, str | int | None] = {}
+    fields: dict[str, str | int | None] = {}
     for column, value in zip(report.columns, row, strict=True):
         match column.kind:
             case _ if value is None:
-                shown[column.name] = None
+                fields[column.name] = None
             case ColumnKind.MONEY | ColumnKind.RATIO:
-                shown[column.name] = reais(value)
+                fields[column.name] = reais(value)
             case ColumnKind.INSTANT:
-                shown[column.name] = iso(value)
+                fields[column.name] = iso(value)
             case ColumnKind.DATE:
-                shown[column.name] = value.isoformat()
+                fields[column.name] = value.isoformat()
             case _:
-                shown[column.name] = value
-    return shown
+                fields[column.name] = value
+    return fields
 
 
 def today_at(now: datetime) -> date:

@@ -51,11 +51,11 @@ find_lanes = sql.many("report.webhook_lanes", _Lane)
 _LAST_ID: Final = UUID(int=2**128 - 1)
 
 
-async def _webhook_lanes(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+async def _lane_rows(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
     """One row for each account with an endpoint. A single account is asked for as the range that holds only this id."""
     after, last = ALL_ACCOUNTS, _LAST_ID
-    if asked.account_id is not None:
-        after, last = UUID(int=max(0, asked.account_id.int - 1)), asked.account_id
+    if query.account_id is not None:
+        after, last = UUID(int=max(0, query.account_id.int - 1)), query.account_id
     while True:
         async with lend() as conn:
             lanes = await find_lanes(conn, after=after, last=last, limit=DELIVERIES_MAX, page=_LANES_PAGE)
@@ -71,7 +71,7 @@ _PAID_BY = Column("method", "Pago por", ColumnKind.TEXT)
 _ISSUED_AS = Column("method", "Cobrança", ColumnKind.TEXT)
 
 
-def _of_totals(
+def _totals_report(
     name: str,
     title: str,
     about: str,
@@ -100,7 +100,7 @@ def _of_totals(
 
 
 _ALL: Sequence[Report] = (
-    _of_totals(
+    _totals_report(
         "receipts",
         "Recebimentos por dia",
         "Pagamentos no dia em que foram creditados, por meio de pagamento.",
@@ -133,7 +133,7 @@ _ALL: Sequence[Report] = (
         named_by="label",
         key=("bucket",),
     ),
-    _of_totals(
+    _totals_report(
         "conversion",
         "Conversão e tempo até o pagamento",
         "Das cobranças emitidas em cada dia, quantas foram pagas e em quanto tempo (mediana e 90%).",
@@ -153,7 +153,7 @@ _ALL: Sequence[Report] = (
         plotted="conversion",
         remade=WAITED,
     ),
-    _of_totals(
+    _totals_report(
         "expiry",
         "Expiração e cancelamento",
         "Das cobranças emitidas em cada dia, quantas expiraram, foram canceladas ou falharam.",
@@ -174,7 +174,7 @@ _ALL: Sequence[Report] = (
         key=("day", "method"),
         plotted="expired_amount",
     ),
-    _of_totals(
+    _totals_report(
         "refunds",
         "Devoluções",
         "Devoluções no dia em que foram pedidas, concluídas ou recusadas.",
@@ -193,7 +193,7 @@ _ALL: Sequence[Report] = (
         plotted="asked_amount",
     ),
     FEES,
-    _of_totals(
+    _totals_report(
         "integrators",
         "Integradores",
         "O que cada parceiro trouxe e recebeu no período.",
@@ -215,7 +215,7 @@ _ALL: Sequence[Report] = (
         # A share is booked, and so counted, in the partner's cell.
         spread=True,
     ),
-    _of_totals(
+    _totals_report(
         "webhooks",
         "Saúde dos webhooks",
         "Tentativas de entrega por dia e seu resultado.",
@@ -249,7 +249,7 @@ _ALL: Sequence[Report] = (
             Column("exhausted", "Esgotadas", ColumnKind.COUNT),
             Column("account_id", "account_id", ColumnKind.TEXT),
         ),
-        _webhook_lanes,
+        _lane_rows,
         dated=False,
         plotted="pending",
         named_by="account",

@@ -20,37 +20,37 @@ from readmodels.reports.report import Lend, ReportQuery, Row
 _LINES_PAGE = 5_000
 
 
-class _Position(Struct, frozen=True, gc=False):
+class _LedgerPosition(Struct, frozen=True, gc=False):
     sequence: int
     balance_after_cents: int
 
 
-find_position = sql.maybe("report.settled_before", _Position)
+find_position = sql.maybe("report.settled_before", _LedgerPosition)
 find_lines = sql.many("report.settlement", LedgerRow)
 
 
-class _Day:
+class _SettlementDay:
     """One day of a settlement: the opening row, its lines, the closing row."""
 
-    def __init__(self, account_id: UUID, day: date, opening: _Position) -> None:
+    def __init__(self, account_id: UUID, day: date, opening: _LedgerPosition) -> None:
         self._day = day
-        self._opening = self._at = opening
+        self._opening = self._reached = opening
         self._lines = 0
         self._moved_cents = 0
         self._received_cents = 0
         self._fee_cents = 0
         self._digest = sha256(f"{account_id};{day};{reais(opening.balance_after_cents)}\n".encode())
 
-    def begin(self) -> Row:
+    def opening_row(self) -> Row:
         return (self._day, "opening", *[None] * 4, self._opening.balance_after_cents, *[None] * 11)
 
-    def take(self, line: LedgerRow) -> Row:
-        assert line.sequence == self._at.sequence + 1, "the numbers of a ledger are dense"
+    def add_line(self, line: LedgerRow) -> Row:
+        assert line.sequence == self._reached.sequence + 1, "the numbers of a ledger are dense"
         amount, balance = reais(line.amount_cents), reais(line.balance_after_cents)
         self._digest.update(
             f"{line.sequence};{line.entry_id};{iso(line.created_at)};{line.type};{amount};{balance}\n".encode()
         )
-        self._at = _Position(line.sequence, line.balance_after_cents)
+        self._reached = _LedgerPosition(line.sequence, line.balance_after_cents)
         self._moved_cents += line.amount_cents
         self._received_cents += line.amount_cents if line.type == "payment" else 0
         self._fee_cents -= line.amount_cents if line.type == "fee" else 0
@@ -62,8 +62,8 @@ class _Day:
             line.external_id, *[None] * 5,
         )  # fmt: skip
 
-    def end(self) -> tuple[Row, _Position]:
-        closing_cents = self._at.balance_after_cents
+    def close(self) -> tuple[Row, _LedgerPosition]:
+        closing_cents = self._reached.balance_after_cents
         assert self._opening.balance_after_cents + self._moved_cents == closing_cents, (
             "a balance is the sum of its lines"
         )
@@ -73,52 +73,52 @@ class _Day:
             self._day, "closing", *[None] * 3, self._moved_cents, closing_cents, *[None] * 6, self._lines,
             self._digest.hexdigest(), self._received_cents, self._fee_cents, net_cents,
         )  # fmt: skip
-        return row, self._at
+        return row, self._reached
 
 
-async def settlement(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+async def settlement(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
     """For each day an opening row, the ledger's lines, and a closing row with the number of lines, the check sum, and
     the sums of payments and fees."""
-    assert asked.account_id is not None, "checked by ask()"
-    day = asked.first
-    begins, ends = day_begins(asked.first), day_ends(asked.last)
+    assert query.account_id is not None, "checked by ask()"
+    day = query.first
+    begins_at, ends_at = day_begins(query.first), day_ends(query.last)
 
     async def page(from_at: datetime, from_sequence: int) -> Sequence[LedgerRow]:
         async with lend() as conn:
             return await find_lines(
                 conn,
-                account_id=asked.account_id,
+                account_id=query.account_id,
                 from_at=from_at,
                 from_sequence=from_sequence,
-                before=ends,
+                before=ends_at,
                 limit=_LINES_PAGE,
             )
 
-    lines = await page(begins, 0)
+    lines = await page(begins_at, 0)
     # The opening position is read after the lines: once a line of the first day is visible, no more lines of the day
     # before can appear.
     async with lend() as conn:
-        before = await find_position(conn, account_id=asked.account_id, at=begins)
-    at = _Day(asked.account_id, day, before or _Position(0, 0))
-    yield at.begin()
+        opening = await find_position(conn, account_id=query.account_id, at=begins_at)
+    open_day = _SettlementDay(query.account_id, day, opening or _LedgerPosition(0, 0))
+    yield open_day.opening_row()
     while True:
         for line in lines:
-            on = line.created_at.astimezone(SAO_PAULO).date()
-            while day < on:
-                closing, position = at.end()
+            line_day = line.created_at.astimezone(SAO_PAULO).date()
+            while day < line_day:
+                closing, position = open_day.close()
                 yield closing
                 day += timedelta(days=1)
-                at = _Day(asked.account_id, day, position)
-                yield at.begin()
-            yield at.take(line)
+                open_day = _SettlementDay(query.account_id, day, position)
+                yield open_day.opening_row()
+            yield open_day.add_line(line)
         if len(lines) < _LINES_PAGE:
             break
         lines = await page(lines[-1].created_at, lines[-1].sequence + 1)
     while True:
-        closing, position = at.end()
+        closing, position = open_day.close()
         yield closing
-        if day == asked.last:
+        if day == query.last:
             return
         day += timedelta(days=1)
-        at = _Day(asked.account_id, day, position)
-        yield at.begin()
+        open_day = _SettlementDay(query.account_id, day, position)
+        yield open_day.opening_row()

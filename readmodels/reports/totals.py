@@ -21,19 +21,23 @@ class AgeSum(Struct, frozen=True, gc=False):
 
 
 find_aging = sql.many("report.aging", AgeSum)
-_TYPES: Final = {ColumnKind.DATE: date, ColumnKind.INSTANT: datetime, ColumnKind.TEXT: str}
+_PYTHON_TYPES: Final = {ColumnKind.DATE: date, ColumnKind.INSTANT: datetime, ColumnKind.TEXT: str}
 """The Python types of column kinds; values of other kinds are whole numbers."""
 
 
 def totals(name: str, columns: Sequence[Column]) -> Rows:
     """Bind the statement report.<name>, which takes a range of days and returns these columns in their order."""
-    row = defstruct(name, [(each.name, _TYPES.get(each.kind, int) | None) for each in columns], frozen=True, gc=False)
+    row = defstruct(
+        name, [(each.name, _PYTHON_TYPES.get(each.kind, int) | None) for each in columns], frozen=True, gc=False
+    )
     find = sql.many(f"report.{name}", row)
 
-    async def rows(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+    async def rows(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
         async with lend() as conn:
-            found = await find(conn, account_id=asked.totals_of, first=asked.first, last=asked.last, by=asked.by.value)
-        for row in found:
+            fetched = await find(
+                conn, account_id=query.totals_of, first=query.first, last=query.last, by=query.by.value
+            )
+        for row in fetched:
             yield astuple(row)
 
     return rows
@@ -57,18 +61,18 @@ AGES: Final = (
 def age_bounds(today: date) -> dict[str, Any]:
     """The parameters of a statement that returns a row for each of AGES."""
 
-    def on(days: int | None, otherwise: date) -> date:
+    def day_in(days: int | None, otherwise: date) -> date:
         return otherwise if days is None else today + timedelta(days=days)
 
     return {
         "statuses": [status for _, _, status, _, _ in AGES],
-        "firsts": [on(first, _LONG_AGO) for _, _, _, first, _ in AGES],
-        "lasts": [on(last, _FAR_OFF) for _, _, _, _, last in AGES],
+        "firsts": [day_in(first, _LONG_AGO) for _, _, _, first, _ in AGES],
+        "lasts": [day_in(last, _FAR_OFF) for _, _, _, _, last in AGES],
     }
 
 
-async def aging(lend: Lend, asked: ReportQuery) -> AsyncIterator[Row]:
+async def aging(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
     async with lend() as conn:
-        rows = await find_aging(conn, account_id=asked.totals_of, **age_bounds(asked.today))
+        rows = await find_aging(conn, account_id=query.totals_of, **age_bounds(query.today))
     for (bucket, label, *_), row in zip(AGES, rows, strict=True):
         yield (bucket, label, row.boletos, row.amount)

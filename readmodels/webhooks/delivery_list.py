@@ -86,7 +86,7 @@ class _Row(Struct, frozen=True, gc=False):
     test: bool
 
 
-class _Attempt(Struct, frozen=True, gc=False):
+class _AttemptRow(Struct, frozen=True, gc=False):
     delivery_id: UUID
     attempt: int
     started_at: datetime
@@ -97,15 +97,15 @@ class _Attempt(Struct, frozen=True, gc=False):
 
 
 find_delivery = sql.maybe("read_delivery.find", _Row)
-find_attempts = sql.many("read_delivery.attempts", _Attempt)
-_LISTS = {path: sql.list_of(f"read_delivery.{path}", _Row) for path in ("page", "by_state", "by_charge")}
-_by_event = sql.list_of("read_delivery.by_event", _Row)
+find_attempts = sql.many("read_delivery.attempts", _AttemptRow)
+_PAGES = {path: sql.list_of(f"read_delivery.{path}", _Row) for path in ("page", "by_state", "by_charge")}
+_find_by_event = sql.list_of("read_delivery.by_event", _Row)
 
 
 async def delivery(conn: Connection, owner: Owner, delivery_id: UUID) -> Delivery | None:
     """The account's delivery as it is now, or None."""
     row = await find_delivery(conn, delivery_id=delivery_id, account_id=owner.account_id, test=owner.test)
-    return None if row is None else (await _shown(conn, [row]))[0]
+    return None if row is None else (await _deliveries_with_attempts(conn, [row]))[0]
 
 
 async def delivery_page(
@@ -113,7 +113,7 @@ async def delivery_page(
 ) -> tuple[list[Delivery], SequencePosition | None]:
     """One page in the order of the events' sequence, and the position after which the next page begins."""
     window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
-    given = {
+    parameters = {
         "account_id": owner.account_id,
         "test": owner.test,
         "charge_id": filters.charge_id,
@@ -121,24 +121,26 @@ async def delivery_page(
         "types": filters.types or KINDS,
     }
     if filters.event_id is not None:
-        found = await _by_event(conn, **given, event_id=filters.event_id, above=window.above, below=window.below)
-        return await _shown(conn, found), None
-    path = "by_charge" if filters.charge_id else "by_state" if filters.states or filters.types else "page"
-    rows, last = await sequence_page(_LISTS[path], conn, filters.order, after, limit, window, **given)
-    return await _shown(conn, rows), last
+        deliveries_of_event = await _find_by_event(
+            conn, **parameters, event_id=filters.event_id, above=window.above, below=window.below
+        )
+        return await _deliveries_with_attempts(conn, deliveries_of_event), None
+    statement = "by_charge" if filters.charge_id else "by_state" if filters.states or filters.types else "page"
+    rows, last = await sequence_page(_PAGES[statement], conn, filters.order, after, limit, window, **parameters)
+    return await _deliveries_with_attempts(conn, rows), last
 
 
-async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
-    made: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
-    asked = [row.delivery_id for row in rows if row.attempt]
+async def _deliveries_with_attempts(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
+    attempts_by_delivery: dict[UUID, list[DeliveryAttempt]] = defaultdict(list)
+    attempted_ids = [row.delivery_id for row in rows if row.attempt]
     # Deliveries are read before attempts. An attempt that ended in between is left out, because it would be shown as
     # finished in a delivery whose state is still `sending`.
     under_way = {(row.delivery_id, row.attempt) for row in rows if row.state == "sending"}
-    if asked:
-        for each in await find_attempts(conn, delivery_ids=asked, limit=ATTEMPTS_MAX):
+    if attempted_ids:
+        for each in await find_attempts(conn, delivery_ids=attempted_ids, limit=ATTEMPTS_MAX):
             if (each.delivery_id, each.attempt) in under_way:
                 continue
-            made[each.delivery_id].append(
+            attempts_by_delivery[each.delivery_id].append(
                 DeliveryAttempt(
                     each.attempt,
                     iso(each.started_at),
@@ -162,7 +164,7 @@ async def _shown(conn: Connection, rows: Sequence[_Row]) -> list[Delivery]:
             created_at=iso(row.created_at),
             delivered_at=None if row.delivered_at is None else iso(row.delivered_at),
             test=row.test,
-            attempts=made[row.delivery_id],
+            attempts=attempts_by_delivery[row.delivery_id],
         )
         for row in rows
     ]

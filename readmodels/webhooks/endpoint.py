@@ -50,14 +50,14 @@ class NoticeRow(Struct, frozen=True):
 
 endpoint_of = sql.maybe("webhook_settings.of_account", Endpoint)
 """Takes `account_id`."""
-_lanes = sql.many("webhook_settings.lanes", LaneHealth)
-_notices = sql.many("webhook_settings.notices", NoticeRow)
+_find_lanes = sql.many("webhook_settings.lanes", LaneHealth)
+_find_notices = sql.many("webhook_settings.notices", NoticeRow)
 
 
 async def lanes_health(conn: Connection, account_id: UUID) -> list[LaneHealth]:
     """The endpoint's health in production, then in test mode; empty without an endpoint."""
-    return await _lanes(conn, account_id=account_id, limit=WAITING_MAX)
+    return await _find_lanes(conn, account_id=account_id, limit=WAITING_MAX)
 
 
 async def latest_notices(conn: Connection, account_id: UUID) -> list[NoticeRow]:
-    return await _notices(conn, account_id=account_id, limit=NOTICES_MAX)
+    return await _find_notices(conn, account_id=account_id, limit=NOTICES_MAX)

@@ -33,7 +33,7 @@ class _Row(Struct, frozen=True, gc=False):
 
 
 _page = sql.list_of("read_event.page", _Row)
-_by_type = sql.list_of("read_event.by_type", _Row)
+_page_by_type = sql.list_of("read_event.by_type", _Row)
 find_bounds = sql.one("read_event.bounds", Bounds)
 
 
@@ -45,9 +45,9 @@ async def event_page(
     window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
     if filters.after_sequence is not None:
         window = Window(max(window.above, filters.after_sequence), window.below)
-    keyed = filters.charge_id or filters.external_id is not None
+    has_key = filters.charge_id or filters.external_id is not None
     rows, last = await sequence_page(
-        _by_type if filters.types and not keyed else _page,
+        _page_by_type if filters.types and not has_key else _page,
         conn,
         filters.order,
         after,

@@ -27,7 +27,7 @@ _RECEIVERS: Final = {
 }
 FILES: Final = (*_RECEIVERS, *(verify for verify, _, _ in _RECEIVERS.values()))
 # A fixed date in every build, so that the download's bytes change only when its files do.
-_WRITTEN: Final = (2026, 1, 1, 0, 0, 0)
+_ZIP_TIMESTAMP: Final = (2026, 1, 1, 0, 0, 0)
 
 
 @cache
@@ -38,9 +38,11 @@ def receiver(name: str) -> bytes:
     text = (_DOCS / "receiver" / name).read_text(encoding="utf-8")
     if name in _RECEIVERS:
         verify, line, left_out = _RECEIVERS[name]
-        whole = re.sub(left_out, "", (_DOCS / "receiver" / verify).read_text(encoding="utf-8"), flags=re.M).strip("\n")
-        text, found = re.subn(line, lambda _: whole, text, flags=re.M)
-        assert found == 1, f"{name} brings {verify} in by one line"
+        verification = re.sub(
+            left_out, "", (_DOCS / "receiver" / verify).read_text(encoding="utf-8"), flags=re.M
+        ).strip("\n")
+        text, replaced = re.subn(line, lambda _: verification, text, flags=re.M)
+        assert replaced == 1, f"{name} brings {verify} in by one line"
     return text.encode()
 
 
@@ -52,7 +54,7 @@ def command_line() -> bytes:
         files = {f"quita_cli/{path.name}": path.read_bytes() for path in (_DOCS / "cli" / "quita_cli").glob("*.py")}
         files["__main__.py"] = b"import sys\n\nfrom quita_cli.main import main\n\nsys.exit(main())\n"
         for name in sorted(files):
-            archive.writestr(zipfile.ZipInfo(name, _WRITTEN), files[name], zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_TIMESTAMP), files[name], zipfile.ZIP_DEFLATED)
     return b"#!/usr/bin/env python3\n" + packed.getvalue()
 
 
@@ -60,15 +62,15 @@ def command_line() -> bytes:
 def download_receiver(name: FromPath[str]) -> Response[bytes]:
     if name not in FILES:
         raise NotFoundException
-    return _file(name, receiver(name), "text/plain")
+    return _attachment(name, receiver(name), "text/plain")
 
 
 @get(f"/docs/{CLI}", sync_to_thread=False)
 def download_command_line() -> Response[bytes]:
-    return _file(CLI, command_line(), "application/zip")
+    return _attachment(CLI, command_line(), "application/zip")
 
 
-def _file(name: str, content: bytes, media_type: str) -> Response[bytes]:
+def _attachment(name: str, content: bytes, media_type: str) -> Response[bytes]:
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "public, max-age=300"}
     return Response(content, headers=headers, media_type=media_type)
 

@@ -42,7 +42,7 @@ _TITLES: Final[dict[str, tuple[str, str]]] = {
 # fmt: on
 
 
-def _read(language: Language) -> dict[str, Guide]:
+def _read_guides(language: Language) -> dict[str, Guide]:
     folder = TEXTS if language == "en" else TEXTS / "pt"
     return {
         name: Guide(
@@ -52,7 +52,7 @@ def _read(language: Language) -> dict[str, Guide]:
     }
 
 
-GUIDES: Final[dict[Language, dict[str, Guide]]] = {"en": _read("en"), "pt": _read("pt")}
+GUIDES: Final[dict[Language, dict[str, Guide]]] = {"en": _read_guides("en"), "pt": _read_guides("pt")}
 
 
 def prefers_portuguese(accepted: str) -> bool:

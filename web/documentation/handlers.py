@@ -36,9 +36,9 @@ from web.security_headers import WITH_FORM
 
 _CODES = sorted(Code, key=lambda code: (code.status, code.name))
 # Long enough for a reader who goes back and forth, short enough for corrections to appear.
-_KEPT = {"Cache-Control": "public, max-age=300"}
+_CACHE_HEADERS = {"Cache-Control": "public, max-age=300"}
 _REMEDIES: Final[dict[Language, dict[Code, str]]] = {"en": REMEDIES, "pt": REMEDIES_PT}
-_DOCUMENTS: Final[dict[Language, str]] = {"en": "/v1/openapi.json", "pt": "/docs/pt/openapi.json"}
+_OPENAPI_PATHS: Final[dict[Language, str]] = {"en": "/v1/openapi.json", "pt": "/docs/pt/openapi.json"}
 Made = tuple[str, dict[str, object]]
 AnyRequest = Request[Any, Any, Any]
 
@@ -78,29 +78,31 @@ class Docs:
         html = self._pages.get(path)
         if html is None:
             html = self._pages[path] = self.made(path, make, language)
-        return Response(html, headers=_KEPT, media_type=MediaType.HTML)
+        return Response(html, headers=_CACHE_HEADERS, media_type=MediaType.HTML)
 
     def made(self, path: str, make: Callable[[], Made], language: Language) -> str:
         """The page at `path`, rendered and not kept."""
         template, values = make()
-        return rendered(template, {**self._around(path, language), **values})
+        return rendered(template, {**self._navigation_values(path, language), **values})
 
-    def _around(self, path: str, language: Language) -> dict[str, object]:
+    def _navigation_values(self, path: str, language: Language) -> dict[str, object]:
         """The values of every page's navigation."""
-        found = self.reference(language)
+        api_reference = self.reference(language)
         return {
             "here": path,
             "lang": "pt-BR" if language == "pt" else "en",
             "t": words_of(language),
             "root": ROOTS[language],
             "start": start_of(language),
-            "other": _other(path, language),
+            "other": _path_in_other_language(path, language),
             "base_url": self.settings.base_url,
             "guides": [each for each in GUIDES[language].values() if each.name != START],
-            "tags": {name: title for name, (title, _) in found.tags.items()} if found is not None else {},
+            "tags": {name: title for name, (title, _) in api_reference.tags.items()}
+            if api_reference is not None
+            else {},
             "sections": [],
-            "document": _DOCUMENTS[language],
-            "code_tabs": _tabs,
+            "document": _OPENAPI_PATHS[language],
+            "code_tabs": _code_tabs,
         }
 
     def text(self, guide: Guide) -> str:
@@ -110,7 +112,7 @@ class Docs:
         return text
 
 
-def _tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> Markup:
+def _code_tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> Markup:
     return Markup(tabs(group, samples, what))  # noqa: S704 - tabs escapes what it is given
 
 
@@ -119,18 +121,18 @@ def start_of(language: Language) -> str:
     return "/docs/en" if language == "en" else ROOTS[language]
 
 
-def _other(path: str, language: Language) -> str:
+def _path_in_other_language(path: str, language: Language) -> str:
     """The address of the same page in the other language."""
     if language == "en":
         return ROOTS["pt"] if path == start_of("en") else path.replace("/docs", ROOTS["pt"], 1)
     return start_of("en") if path == ROOTS["pt"] else path.replace(ROOTS["pt"], "/docs", 1)
 
 
-def _guide_page(docs: Docs, found: Guide, path: str, language: Language) -> Response[str]:
+def _guide_page(docs: Docs, guide: Guide, path: str, language: Language) -> Response[str]:
     def make() -> Made:
-        text = docs.text(found)
+        text = docs.text(guide)
         content = Markup(html_of(text, ROOTS[language]))  # noqa: S704 - html_of lets nothing of the text through as HTML
-        return "docs_text.html", {"title": found.title, "content": content, "sections": headings(text, level=2)}
+        return "docs_text.html", {"title": guide.title, "content": content, "sections": headings(text, level=2)}
 
     return docs.page(path, make, language)
 
@@ -139,7 +141,7 @@ def _guide_page(docs: Docs, found: Guide, path: str, language: Language) -> Resp
 async def first_page(request: AnyRequest) -> Response[Any]:
     """The quick start in the reader's language. The page in each language has an address of its own too."""
     language: Language = "pt" if prefers_portuguese(request.headers.get("accept-language", "")) else "en"
-    headers = {**_KEPT, "Vary": "Accept-Language"}
+    headers = {**_CACHE_HEADERS, "Vary": "Accept-Language"}
     if language == "pt":
         return Redirect(ROOTS["pt"], status_code=302, headers=headers)
     answer = _quick_start(request, "en")
@@ -150,30 +152,30 @@ def _quick_start(request: AnyRequest, language: Language) -> Response[str]:
     return _guide_page(_docs(request), GUIDES[language][START], start_of(language), language)
 
 
-def _named(request: AnyRequest, name: str, language: Language) -> Response[str]:
-    found = GUIDES[language].get(name)
-    if found is None or name == START:
+def _guide(request: AnyRequest, name: str, language: Language) -> Response[str]:
+    guide = GUIDES[language].get(name)
+    if guide is None or name == START:
         raise NotFoundException
-    return _guide_page(_docs(request), found, f"{ROOTS[language]}/{name}", language)
+    return _guide_page(_docs(request), guide, f"{ROOTS[language]}/{name}", language)
 
 
 def _api_index(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
-    found = docs.reference(language)
-    if found is None:
+    api_reference = docs.reference(language)
+    if api_reference is None:
         raise NotFoundException
-    return docs.page(f"{ROOTS[language]}/api", lambda: ("docs_api.html", {"reference": found}), language)
+    return docs.page(f"{ROOTS[language]}/api", lambda: ("docs_api.html", {"reference": api_reference}), language)
 
 
 def _api_part(request: AnyRequest, name: str, language: Language) -> Response[str]:
     docs = _docs(request)
-    found = docs.reference(language)
+    api_reference = docs.reference(language)
     path = f"{ROOTS[language]}/api/{name}"
-    if found is not None and name == SCHEMAS:
-        return docs.page(path, lambda: ("docs_schemas.html", {"schemas": found.schemas}), language)
-    if found is None or name not in found.tags:
+    if api_reference is not None and name == SCHEMAS:
+        return docs.page(path, lambda: ("docs_schemas.html", {"schemas": api_reference.schemas}), language)
+    if api_reference is None or name not in api_reference.tags:
         raise NotFoundException
-    title, operations = found.tags[name]
+    title, operations = api_reference.tags[name]
     sections = [(each.id, each.summary) for each in operations]
     values: dict[str, object] = {"title": title, "operations": operations, "sections": sections}
     return docs.page(path, lambda: ("docs_operations.html", values), language)
@@ -182,21 +184,24 @@ def _api_part(request: AnyRequest, name: str, language: Language) -> Response[st
 @get("/docs/pt/openapi.json")
 async def openapi_pt(request: AnyRequest) -> Response[bytes]:
     """The document of GET /v1/openapi.json, with its texts in Portuguese."""
-    found = _docs(request).openapi_pt
-    if not found:
+    document = _docs(request).openapi_pt
+    if not document:
         raise NotFoundException
-    return Response(found, headers=_KEPT, media_type=MediaType.JSON)
+    return Response(document, headers=_CACHE_HEADERS, media_type=MediaType.JSON)
 
 
 def _events(request: AnyRequest, language: Language) -> Response[str]:
     docs = _docs(request)
-    found = docs.reference(language)
-    if found is None:
+    api_reference = docs.reference(language)
+    if api_reference is None:
         raise NotFoundException
 
     def make() -> Made:
-        told = [(each, each.kind in DEFAULT_KINDS) for each in found.events]
-        return "docs_events.html", {"events": told, "sections": [(each.kind, each.kind) for each in found.events]}
+        events_and_default = [(each, each.kind in DEFAULT_KINDS) for each in api_reference.events]
+        return "docs_events.html", {
+            "events": events_and_default,
+            "sections": [(each.kind, each.kind) for each in api_reference.events],
+        }
 
     return docs.page(f"{ROOTS[language]}/events", make, language)
 
@@ -212,10 +217,10 @@ def _error(request: AnyRequest, name: str, language: Language) -> Response[str]:
     docs = _docs(request)
 
     def make() -> Made:
-        found = docs.reference(language)
+        api_reference = docs.reference(language)
         given_by = [
             (tag, each)
-            for tag, (_, operations) in (found.tags if found is not None else {}).items()
+            for tag, (_, operations) in (api_reference.tags if api_reference is not None else {}).items()
             for each in operations
             if any(refusal.code == name for refusal in each.refusals)
         ]
@@ -229,27 +234,29 @@ def _search(request: AnyRequest, language: Language) -> Response[str]:
     """The search page; with ?q= the entries that hold all its words. Only the page without a query is kept, because the
     number of queries is unbounded."""
     docs, path = _docs(request), f"{ROOTS[language]}/search"
-    asked = (parameter_in(request.scope, "q") or "")[: search.ASKED_MAX].strip()
+    query = (parameter_in(request.scope, "q") or "")[: search.ASKED_MAX].strip()
 
     def make() -> Made:
-        found = docs.index(language).listed(asked)
-        values: dict[str, object] = {"asked": asked, "entries": found, "count": sum(each.found for each in found)}
-        if asked:
-            values["other"] = f"{_other(path, language)}?{urlencode({'q': asked})}"
+        listed = docs.index(language).listed(query)
+        values: dict[str, object] = {"asked": query, "entries": listed, "count": sum(each.found for each in listed)}
+        if query:
+            values["other"] = f"{_path_in_other_language(path, language)}?{urlencode({'q': query})}"
         return "docs_search.html", values
 
-    html = docs.made(path, make, language) if asked else docs.page(path, make, language).content
-    return Response(html, headers={**_KEPT, **WITH_FORM}, media_type=MediaType.HTML)
+    html = docs.made(path, make, language) if query else docs.page(path, make, language).content
+    return Response(html, headers={**_CACHE_HEADERS, **WITH_FORM}, media_type=MediaType.HTML)
 
 
-def _page(path: str, show: Callable[[AnyRequest, Language], Response[str]], language: Language) -> HTTPRouteHandler:
+def _page_handler(
+    path: str, show: Callable[[AnyRequest, Language], Response[str]], language: Language
+) -> HTTPRouteHandler:
     async def handle(request: AnyRequest) -> Response[str]:
         return show(request, language)
 
     return get(path)(handle)
 
 
-def _pages(
+def _named_page_handler(
     path: str, show: Callable[[AnyRequest, str, Language], Response[str]], language: Language
 ) -> HTTPRouteHandler:
     """The handler of one page for each name."""
@@ -260,21 +267,21 @@ def _pages(
     return get(f"{path}/{{name:str}}")(handle)
 
 
-def _of(language: Language) -> list[ControllerRouterHandler]:
+def _handlers_in(language: Language) -> list[ControllerRouterHandler]:
     root = ROOTS[language]
     return [
-        _page(start_of(language), _quick_start, language),
-        _pages(root, _named, language),
-        _page(f"{root}/api", _api_index, language),
-        _pages(f"{root}/api", _api_part, language),
-        _page(f"{root}/events", _events, language),
-        _page(f"{root}/errors", _error_index, language),
-        _pages(f"{root}/errors", _error, language),
-        _page(f"{root}/search", _search, language),
+        _page_handler(start_of(language), _quick_start, language),
+        _named_page_handler(root, _guide, language),
+        _page_handler(f"{root}/api", _api_index, language),
+        _named_page_handler(f"{root}/api", _api_part, language),
+        _page_handler(f"{root}/events", _events, language),
+        _page_handler(f"{root}/errors", _error_index, language),
+        _named_page_handler(f"{root}/errors", _error, language),
+        _page_handler(f"{root}/search", _search, language),
     ]
 
 
-DOCS_HANDLERS: Final[list[ControllerRouterHandler]] = [first_page, openapi_pt, *_of("en"), *_of("pt")]
+DOCS_HANDLERS: Final[list[ControllerRouterHandler]] = [first_page, openapi_pt, *_handlers_in("en"), *_handlers_in("pt")]
 
 
 def _docs(request: AnyRequest) -> Docs:

@@ -17,24 +17,24 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-_GUIDE = re.compile(r"([a-z_]+)\.md(#.*)?")
+_GUIDE_LINK = re.compile(r"([a-z_]+)\.md(#.*)?")
 
 
 # The tab names of an example in several programming languages, by the fence's language.
-_TABS: Final = {"sh": "curl", "python": "Python", "javascript": "Node.js", "php": "PHP"}
+_TAB_NAMES: Final = {"sh": "curl", "python": "Python", "javascript": "Node.js", "php": "PHP"}
 
 
-class _Guides(MarkdownIt):
+class _GuideParser(MarkdownIt):
     root = "/docs"
 
     def normalizeLink(self, url: str) -> str:
-        found = _GUIDE.fullmatch(url)
-        return f"{self.root}/{found[1].replace('_', '-')}{found[2] or ''}" if found else super().normalizeLink(url)
+        link = _GUIDE_LINK.fullmatch(url)
+        return f"{self.root}/{link[1].replace('_', '-')}{link[2] or ''}" if link else super().normalizeLink(url)
 
 
 def html_of(text: str, root: str = "/docs") -> str:
     """A text as HTML. `root` begins the addresses of the texts in this language."""
-    return str(_made(root).render(text))
+    return str(_parser(root).render(text))
 
 
 def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
@@ -54,11 +54,13 @@ def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
 
 def headings(text: str, *, level: int) -> list[tuple[str, str]]:
     """The id and text of each heading of that level."""
-    pairs = pairwise(_made("/docs").parse(text))
-    return [(str(each.attrs["id"]), _words(inline)) for each, inline in pairs if each.tag == f"h{level}" and each.attrs]
+    pairs = pairwise(_parser("/docs").parse(text))
+    return [
+        (str(each.attrs["id"]), _plain_text(inline)) for each, inline in pairs if each.tag == f"h{level}" and each.attrs
+    ]
 
 
-def _words(inline: Token) -> str:
+def _plain_text(inline: Token) -> str:
     return "".join(each.content for each in inline.children or () if each.type != "html_inline")
 
 
@@ -74,7 +76,7 @@ def _name_headings(state: StateCore) -> None:
         name = f"{name}-{seen[name] - 1}" if seen[name] > 1 else name
         opening.attrSet("id", name)
         if opening.tag != "h1" and inline.children is not None:
-            label = escape(_words(inline))
+            label = escape(_plain_text(inline))
             link = f'\u00a0<a class="anchor" href="#{name}" aria-label="Link to “{label}”">#</a>'
             inline.children.append(Token("html_inline", "", 0, content=link))
 
@@ -111,34 +113,34 @@ def _group_tabs(state: StateCore) -> None:
         if not grouped or grouped[-1].type != "tabs":
             groups += 1
             grouped.append(Token("tabs", "", 0, meta={"group": f"example-{groups}", "samples": []}))
-        grouped[-1].meta["samples"].append((_TABS[words[0]], token.content.rstrip("\n")))
+        grouped[-1].meta["samples"].append((_TAB_NAMES[words[0]], token.content.rstrip("\n")))
     state.tokens = grouped
 
 
-def _tabs(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+def _render_tabs(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
     meta: Mapping[str, Any] = tokens[at].meta
     return tabs(meta["group"], meta["samples"], meta["group"].replace("-", " "))
 
 
-_BY_ROOT: MutableMapping[str, _Guides] = {}
+_PARSERS: MutableMapping[str, _GuideParser] = {}
 
 
-def _made(root: str) -> _Guides:
+def _parser(root: str) -> _GuideParser:
     """The parser whose links to other texts begin with `root`; there is one for each language."""
-    if root not in _BY_ROOT:
-        made = _Guides("commonmark", {"html": False})
-        made.enable("table")
-        made.root = root
+    if root not in _PARSERS:
+        parser = _GuideParser("commonmark", {"html": False})
+        parser.enable("table")
+        parser.root = root
         for name, rule in (("name_headings", _name_headings), ("shape_tables", _shape_tables), ("tabs", _group_tabs)):
-            made.core.ruler.push(name, rule)
+            parser.core.ruler.push(name, rule)
         # On a narrow screen tables and code scroll by themselves; the tabindex lets the keyboard scroll them too.
-        made.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
-        made.add_render_rule("table_close", lambda *_: "</table></div>")
-        made.add_render_rule("fence", _fence)
-        made.add_render_rule("tabs", _tabs)
-        _BY_ROOT[root] = made
-    return _BY_ROOT[root]
+        parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
+        parser.add_render_rule("table_close", lambda *_: "</table></div>")
+        parser.add_render_rule("fence", _render_fence)
+        parser.add_render_rule("tabs", _render_tabs)
+        _PARSERS[root] = parser
+    return _PARSERS[root]
 
 
-def _fence(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
+def _render_fence(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
     return f'<pre tabindex="0"><code>{escape(tokens[at].content.rstrip(chr(10)))}</code></pre>\n'

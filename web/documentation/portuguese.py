@@ -11,12 +11,12 @@ from typing import Any, Final
 
 _FILE: Final = Path(__file__).parents[1] / "templates" / "reference.toml"
 TEXTS: Final[dict[str, str]] = {
-    english: said["pt"] for english, said in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+    english: translations["pt"] for english, translations in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
 }
 _REFUSAL: Final = re.compile(r"([A-Z_]+): (.+)")
 _SENTENCE_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
 # Sentences with a variable part.
-_FILLED: Final = (
+_PATTERNS: Final = (
     (re.compile(r"Scope: (.+)\."), "Escopo: {}."),
     (re.compile(r"What every refusal with status (\d+) looks like\."), "A forma de toda recusa com status {}."),
 )
@@ -29,13 +29,13 @@ def in_portuguese(document: Any) -> Any:
         return [in_portuguese(each) for each in document]
     if not isinstance(document, dict):
         return document
-    said = {key: _of_key(key, each) for key, each in document.items()}
-    if isinstance(said.get("tags"), list) and "openapi" in said:
-        said["tags"] = [{**tag, "x-displayName": TEXTS[tag["name"]]} for tag in said["tags"]]
-    return said
+    translated = {key: _translated_value(key, each) for key, each in document.items()}
+    if isinstance(translated.get("tags"), list) and "openapi" in translated:
+        translated["tags"] = [{**tag, "x-displayName": TEXTS[tag["name"]]} for tag in translated["tags"]]
+    return translated
 
 
-def _of_key(key: str, value: Any) -> Any:
+def _translated_value(key: str, value: Any) -> Any:
     if key in ("description", "summary") and isinstance(value, str):
         return say(value)
     # Examples of answers are not translated, because the API answers in English.
@@ -50,12 +50,12 @@ def say(text: str) -> str:
         return ""
     refusals = [_REFUSAL.fullmatch(each) for each in text.split(" | ")]
     if all(refusals):
-        return " | ".join(f"{found[1]}: {say(found[2])}" for found in refusals if found)
-    return " ".join(map(_sentence, _SENTENCE_END.split(text)))
+        return " | ".join(f"{refusal[1]}: {say(refusal[2])}" for refusal in refusals if refusal)
+    return " ".join(map(_translated_sentence, _SENTENCE_END.split(text)))
 
 
-def _sentence(text: str) -> str:
-    for pattern, portuguese in _FILLED:
-        if found := pattern.fullmatch(text):
-            return portuguese.format(found[1].replace(" or ", " ou "))
+def _translated_sentence(text: str) -> str:
+    for pattern, portuguese in _PATTERNS:
+        if matched := pattern.fullmatch(text):
+            return portuguese.format(matched[1].replace(" or ", " ou "))
     return TEXTS[text]

@@ -33,7 +33,7 @@ _EXAMPLES: Final[dict[str, str]] = {
     "client_secret": "$CLIENT_SECRET", "description": "Order 1001", "reason": "returned goods",
 }
 # Optional fields that an example shows too, as an ordinary request has them.
-_SHOWN_TOO: Final[dict[str, tuple[str, ...]]] = {
+_OPTIONAL_SHOWN: Final[dict[str, tuple[str, ...]]] = {
     "CreatePix": ("external_id", "expires_in"), "CreateBoleto": ("external_id",), "CreateDual": ("external_id",),
     "CreateRefund": ("amount", "reason"), "SendEmail": ("to",), "SandboxPayment": ("amount",),
     "CreateWithdrawal": ("external_id",), "CreateSchedule": ("max_charges", "payer"), "SchedulePayer": ("name",),
@@ -120,72 +120,76 @@ class Reference(Struct, frozen=True):
 
 def read(document: bytes, language: Language = "en") -> Reference:
     """The reference in `language`, made from the English document."""
-    whole = msgspec.json.decode(document)
+    openapi = msgspec.json.decode(document)
     if language == "pt":
-        whole = in_portuguese(whole)
-    reader = _Reader(whole, language)
+        openapi = in_portuguese(openapi)
+    reader = _Reader(openapi, language)
     operations = [
-        reader.operation(method.upper(), path, told)
-        for path, methods in whole["paths"].items()
-        for method, told in methods.items()
+        reader.operation(method.upper(), path, operation)
+        for path, methods in openapi["paths"].items()
+        for method, operation in methods.items()
     ]
     tags = {
         _slug(tag["name"]): (
             tag.get("x-displayName", tag["name"]),
             tuple(each for each in operations if each.tag == tag["name"]),
         )
-        for tag in whole["tags"]
+        for tag in openapi["tags"]
     }
-    return Reference(tags, tuple(reader.schemas()), tuple(reader.events(whole.get("webhooks", {}))))
+    return Reference(tags, tuple(reader.schemas()), tuple(reader.events(openapi.get("webhooks", {}))))
 
 
 class _Reader:
-    def __init__(self, whole: dict[str, Any], language: Language = "en") -> None:
+    def __init__(self, openapi: dict[str, Any], language: Language = "en") -> None:
         self._words = SchemaWords(language)
-        self._schemas: dict[str, Any] = whole["components"]["schemas"]
-        self._base_url: str = whole["servers"][0]["url"]
+        self._schemas: dict[str, Any] = openapi["components"]["schemas"]
+        self._base_url: str = openapi["servers"][0]["url"]
 
     def schemas(self) -> Iterator[Schema]:
         for name, schema in sorted(self._schemas.items()):
-            yield Schema(name, _sentence(schema.get("description", "")), tuple(self._fields(schema)))
+            yield Schema(name, _one_line(schema.get("description", "")), tuple(self._fields(schema)))
 
     def events(self, webhooks: dict[str, Any]) -> Iterator[DocumentedEvent]:
-        for kind, ways in webhooks.items():
-            told = ways["post"]
-            content = told["requestBody"]["content"]["application/json"]
+        for kind, methods in webhooks.items():
+            operation = methods["post"]
+            content = operation["requestBody"]["content"]["application/json"]
             name = name_of(content["schema"])
             yield DocumentedEvent(
-                kind, told["summary"], name, tuple(self._fields(self._schemas[name])), _pretty(content["example"])
+                kind,
+                operation["summary"],
+                name,
+                tuple(self._fields(self._schemas[name])),
+                _indented_json(content["example"]),
             )
 
-    def operation(self, method: str, path: str, told: dict[str, Any]) -> Operation:
-        given = told.get("parameters", [])
+    def operation(self, method: str, path: str, spec: dict[str, Any]) -> Operation:
+        parameters = spec.get("parameters", [])
         places = tuple(
-            (place, tuple(self._parameter(each) for each in given if each["in"] == place))
+            (place, tuple(self._parameter(each) for each in parameters if each["in"] == place))
             for place in ("path", "query", "header")
         )
-        request = told.get("requestBody", {})
+        request = spec.get("requestBody", {})
         content: dict[str, Any] = request.get("content", {})
         body = next((name_of(each["schema"]) for each in content.values()), "")
-        scopes = dict.fromkeys(scope for way in told.get("security", []) for scope in way.get("oauth2", ()))
+        scopes = dict.fromkeys(scope for way in spec.get("security", []) for scope in way.get("oauth2", ()))
         # The description's sentence on scopes is removed, because scopes are shown in a place of their own.
-        notes = re.sub(r"^(?:Scope|Escopo): [^.]*\.\s*", "", told.get("description", ""))
+        notes = re.sub(r"^(?:Scope|Escopo): [^.]*\.\s*", "", spec.get("description", ""))
         return Operation(
-            id=told["operationId"],
+            id=spec["operationId"],
             method=method,
             path=path,
-            summary=told["summary"],
-            tag=told["tags"][0],
+            summary=spec["summary"],
+            tag=spec["tags"][0],
             notes=notes,
             scopes=tuple(scopes),
             parameters=tuple((place, fields) for place, fields in places if fields),
             body=body,
             body_required=request.get("required", False),
-            body_fields=tuple(self._unfolded(self._schemas[body])) if body else (),
-            results=tuple(self._results(told["responses"])),
-            refusals=tuple(self._refusals(told["responses"])),
-            samples=self._samples(method, path, told, body, next(iter(content), "")),
-            example=_example(told["responses"]),
+            body_fields=tuple(self._nested_fields(self._schemas[body])) if body else (),
+            results=tuple(self._results(spec["responses"])),
+            refusals=tuple(self._refusals(spec["responses"])),
+            samples=self._samples(method, path, spec, body, next(iter(content), "")),
+            example=_example(spec["responses"]),
         )
 
     def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
@@ -222,7 +226,7 @@ class _Reader:
         schema = self._schemas[name]
         wanted = [*schema.get("required", ())]
         wanted += schema.get("if", {}).get("required", ())
-        wanted += _SHOWN_TOO.get(name, ())
+        wanted += _OPTIONAL_SHOWN.get(name, ())
         properties = schema.get("properties", {})
         return {
             each: self.example(each, properties[each], depth=depth)
@@ -230,12 +234,12 @@ class _Reader:
             if each in properties
         }
 
-    def _parameter(self, told: dict[str, Any]) -> DocumentedField:
+    def _parameter(self, parameter: dict[str, Any]) -> DocumentedField:
         return self._field(
-            told["name"],
-            told["schema"],
-            required=told.get("required", False),
-            description=told.get("description", ""),
+            parameter["name"],
+            parameter["schema"],
+            required=parameter.get("required", False),
+            description=parameter.get("description", ""),
         )
 
     def _fields(self, schema: dict[str, Any]) -> Iterator[DocumentedField]:
@@ -243,84 +247,84 @@ class _Reader:
         for name, each in schema.get("properties", {}).items():
             yield self._field(name, each, required=name in required)
 
-    def _unfolded(self, schema: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[DocumentedField]:
+    def _nested_fields(self, schema: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[DocumentedField]:
         """The fields of a body, each followed by the fields of its own schema, as in `payer.name`."""
-        assert depth < _DEPTH_MAX, before
+        assert depth < _DEPTH_MAX, prefix
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
-            yield self._field(f"{before}{name}", each, required=name in required)
+            yield self._field(f"{prefix}{name}", each, required=name in required)
             if inner := name_of(but_null(each)[0]):
-                yield from self._unfolded(self._schemas[inner], f"{before}{name}.", depth + 1)
+                yield from self._nested_fields(self._schemas[inner], f"{prefix}{name}.", depth + 1)
 
     def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> DocumentedField:
-        bare, nullable = but_null(schema)
-        items = bare.get("items", {}) if bare.get("type") == "array" else bare
+        non_null, nullable = but_null(schema)
+        items = non_null.get("items", {}) if non_null.get("type") == "array" else non_null
         values = items.get("enum", [items["const"]] if "const" in items else [])
         return DocumentedField(
             name=name,
-            type=self._words.kind(bare, nullable=nullable),
+            type=self._words.kind(non_null, nullable=nullable),
             schema=name_of(items),
             required=required,
-            rules=tuple(self._words.rules(bare)),
+            rules=tuple(self._words.rules(non_null)),
             values=tuple(str(each) for each in values),
-            description=description or schema.get("description") or bare.get("description", ""),
+            description=description or schema.get("description") or non_null.get("description", ""),
         )
 
     def _results(self, responses: dict[str, Any]) -> Iterator[DocumentedAnswer]:
-        for status, told in responses.items():
+        for status, answer in responses.items():
             if status.startswith("2"):
-                media_type, content = next(iter(told.get("content", {"": {}}).items()))
-                headers = tuple(told.get("headers", ()))
+                media_type, content = next(iter(answer.get("content", {"": {}}).items()))
+                headers = tuple(answer.get("headers", ()))
                 yield DocumentedAnswer(
-                    status, told["description"], name_of(content.get("schema", {})), media_type, headers
+                    status, answer["description"], name_of(content.get("schema", {})), media_type, headers
                 )
 
     def _refusals(self, responses: dict[str, Any]) -> Iterator[Refusal]:
-        for status, told in responses.items():
+        for status, answer in responses.items():
             if status.startswith("2"):
                 continue
-            content = told["content"]["application/json"]
+            content = answer["content"]["application/json"]
             # The token endpoint's codes come from the schema's enum: its answers have no examples by code.
             schema = self._schemas[name_of(content["schema"])]["properties"]["error"]
-            meanings = dict(each.split(": ", 1) for each in told["description"].split(" | ") if ": " in each)
+            meanings = dict(each.split(": ", 1) for each in answer["description"].split(" | ") if ": " in each)
             for name in content.get("examples") or schema["enum"]:
-                yield Refusal(status, name, meanings.get(name, told["description"]), name in Code.__members__)
+                yield Refusal(status, name, meanings.get(name, answer["description"]), name in Code.__members__)
 
     def _samples(
-        self, method: str, path: str, told: dict[str, Any], body: str, media_type: str
+        self, method: str, path: str, spec: dict[str, Any], body: str, media_type: str
     ) -> tuple[tuple[str, str], ...]:
         """Sample calls that can be pasted once their $VARIABLES are set."""
         return samples_of(
             SampleCall(
                 method=method,
                 base_url=self._base_url,
-                path=re.sub(r"\{(\w+)\}", lambda found: f"${_variable(found[1])}", path),
+                path=re.sub(r"\{(\w+)\}", lambda placeholder: f"${_variable_name(placeholder[1])}", path),
                 body=self.body(body) if body and media_type == "application/json" else None,
                 media_type=media_type,
-                keyed=any(each["name"] == "Idempotency-Key" for each in told.get("parameters", [])),
-                saves_file=any("application/pdf" in each.get("content", {}) for each in told["responses"].values()),
+                keyed=any(each["name"] == "Idempotency-Key" for each in spec.get("parameters", [])),
+                saves_file=any("application/pdf" in each.get("content", {}) for each in spec["responses"].values()),
             )
         )
 
 
 def _example(responses: dict[str, Any]) -> str:
     """The example of the first successful answer. A QR Code's image is cut, because nobody can read it."""
-    for status, told in responses.items():
-        content = told.get("content", {}).get("application/json", {})
+    for status, answer in responses.items():
+        content = answer.get("content", {}).get("application/json", {})
         if status.startswith("2") and "example" in content:
-            return re.sub(r"(data:image/png;base64,.{16})[^\"]*", r"\1...", _pretty(content["example"]))
+            return re.sub(r"(data:image/png;base64,.{16})[^\"]*", r"\1...", _indented_json(content["example"]))
     return ""
 
 
-def _pretty(value: Any) -> str:
+def _indented_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     return re.sub(r"[^A-Z]+", "_", name.upper())
 
 
-def _sentence(text: str) -> str:
+def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("`", "").strip()
 
 

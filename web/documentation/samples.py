@@ -61,8 +61,8 @@ def _curl(call: SampleCall) -> str:
     return " \\\n".join(lines)
 
 
-def _out_of_quotes(found: re.Match[str]) -> str:
-    return f"""'"{found[0]}"'"""
+def _out_of_quotes(variable: re.Match[str]) -> str:
+    return f"""'"{variable[0]}"'"""
 
 
 def _python(call: SampleCall) -> str:
@@ -143,8 +143,8 @@ def _php(call: SampleCall) -> str:
         lines.append(f"    'content' => json_encode({_literal(call.body, _PHP, 1)}),")
     lines += ["    'ignore_errors' => true,", "]]);"]
     lines.append(f"$answer = file_get_contents({_php_text(call.base_url + call.path)}, false, $context);")
-    kept = "file_put_contents('boleto.pdf', $answer);" if call.saves_file else "print_r(json_decode($answer, true));"
-    return "\n".join([*lines, kept])
+    output = "file_put_contents('boleto.pdf', $answer);" if call.saves_file else "print_r(json_decode($answer, true));"
+    return "\n".join([*lines, output])
 
 
 class _Dialect(Struct, frozen=True):
@@ -179,17 +179,17 @@ def _literal(value: Any, dialect: _Dialect, depth: int) -> str:
 
 
 def _python_text(text: str) -> str:
-    whole = _VARIABLE.fullmatch(text)
-    if whole:
-        return f'os.environ["{whole[1]}"]'
+    variable = _VARIABLE.fullmatch(text)
+    if variable:
+        return f'os.environ["{variable[1]}"]'
     quoted = json.dumps(text, ensure_ascii=False)
     return "f" + _VARIABLE.sub(r"{os.environ['\1']}", quoted) if _VARIABLE.search(text) else quoted
 
 
 def _node_text(text: str) -> str:
-    whole = _VARIABLE.fullmatch(text)
-    if whole:
-        return f"process.env.{whole[1]}"
+    variable = _VARIABLE.fullmatch(text)
+    if variable:
+        return f"process.env.{variable[1]}"
     if _VARIABLE.search(text):
         return "`" + _VARIABLE.sub(r"${process.env.\1}", text) + "`"
     return json.dumps(text, ensure_ascii=False)
@@ -197,9 +197,9 @@ def _node_text(text: str) -> str:
 
 def _php_text(text: str) -> str:
     parts = _VARIABLE.split(text)
-    written = [f"getenv('{part}')" if odd % 2 else "'" + part.replace("\\", "\\\\").replace("'", "\\'") + "'"
-               for odd, part in enumerate(parts)]  # fmt: skip
-    return " . ".join(each for each in written if each != "''") or "''"
+    literals = [f"getenv('{part}')" if index % 2 else "'" + part.replace("\\", "\\\\").replace("'", "\\'") + "'"
+               for index, part in enumerate(parts)]  # fmt: skip
+    return " . ".join(each for each in literals if each != "''") or "''"
 
 
 _PYTHON: Final = _Dialect(_python_text, {None: "None", True: "True", False: "False"}, "{", "}", ": ")

@@ -40,14 +40,14 @@ class SchemaWords:
 
     def kind(self, schema: dict[str, Any], *, nullable: bool) -> str:
         """The type in a word or two, without the name of a schema that it refers to."""
-        kind = self._kind(schema)
+        kind = self._type_words(schema)
         return f"{kind} {self._words['or_null']}".lstrip() if nullable else kind
 
-    def _kind(self, schema: dict[str, Any]) -> str:
+    def _type_words(self, schema: dict[str, Any]) -> str:
         if name_of(schema):
             return ""
         if schema.get("type") == "array":
-            return self._words["array_of"].format(self._kind(schema.get("items", {}))).rstrip()
+            return self._words["array_of"].format(self._type_words(schema.get("items", {}))).rstrip()
         kind = str(schema.get("type", "string" if "enum" in schema or "const" in schema else "any"))
         form = schema.get("format")
         return kind if form in (None, "binary") else f"{kind} ({form})"

@@ -25,7 +25,7 @@ _WORDS_MAX: Final = 1_500
 ASKED_MAX: Final = 100
 """Characters of a query."""
 # Equivalent words, folded: an entry with one word of a row is found by the row's other word too. 2ª folds to 2a.
-_SAME: Final = (
+_EQUIVALENTS: Final = (
     ("1a", "primeira"), ("1o", "primeiro"), ("2a", "segunda"), ("2o", "segundo"), ("3a", "terceira"),
     ("3o", "terceiro"), ("4a", "quarta"), ("4o", "quarto"), ("5a", "quinta"), ("5o", "quinto"),
 )  # fmt: skip
@@ -53,17 +53,19 @@ class Listed(Struct, frozen=True):
 class Index:
     """The entries of one language, folded once."""
 
-    def __init__(self, found: Sequence[SearchEntry]) -> None:
-        self.entries = found
-        titles = [folded(f"{each.title} {each.within} {each.same}") for each in found]
-        self._folded = [(title, f"{title} {folded(each.words)}") for title, each in zip(titles, found, strict=True)]
+    def __init__(self, all_entries: Sequence[SearchEntry]) -> None:
+        self.entries = all_entries
+        titles = [folded(f"{each.title} {each.within} {each.same}") for each in all_entries]
+        self._folded = [
+            (title, f"{title} {folded(each.words)}") for title, each in zip(titles, all_entries, strict=True)
+        ]
 
-    def listed(self, asked: str) -> list[Listed]:
-        """Every entry, in this order: those with all words of `asked` in a title, those with all words, the others."""
-        wanted = folded(asked).split()
-        ranked = [(_rank(wanted, *both), at) for at, both in enumerate(self._folded)]
+    def listed(self, query: str) -> list[Listed]:
+        """Every entry: first those with all words of the query in a title, then those with all words, then others."""
+        query_words = folded(query).split()
+        ranked = [(_rank(query_words, *both), place) for place, both in enumerate(self._folded)]
         ranked.sort(key=lambda each: (-each[0], each[1]))
-        return [Listed(self.entries[at], at, rank > 0) for rank, at in ranked]
+        return [Listed(self.entries[place], place, rank > 0) for rank, place in ranked]
 
 
 def folded(text: str) -> str:
@@ -73,64 +75,73 @@ def folded(text: str) -> str:
 
 def entries(read: Callable[[Language], Reference | None], language: Language, start: str) -> list[SearchEntry]:
     """The entries of the pages in `language`. `read` returns the reference, None in a process without one."""
-    found = [*_guides(language, start), *_reference(read, language), *_errors(language)]
+    all_entries = [*_guide_entries(language, start), *_reference_entries(read, language), *_error_entries(language)]
     return [
         structs.replace(
-            each, words=f"{each.words}{_same(each.words)}", same=_same(f"{each.title} {each.within}").strip()
+            each,
+            words=f"{each.words}{_equivalents(each.words)}",
+            same=_equivalents(f"{each.title} {each.within}").strip(),
         )
-        for each in found
+        for each in all_entries
     ]
 
 
-def _rank(wanted: Sequence[str], title: str, words: str) -> int:
-    if not all(each in words for each in wanted):
+def _rank(query_words: Sequence[str], title: str, words: str) -> int:
+    if not all(each in words for each in query_words):
         return 0
-    return 2 if all(each in title for each in wanted) else 1
+    return 2 if all(each in title for each in query_words) else 1
 
 
-def _same(text: str) -> str:
-    there = set(re.findall(r"\w+", folded(text)))
-    return "".join(f" {each}" for row in _SAME if there.intersection(row) for each in row if each not in there)
+def _equivalents(text: str) -> str:
+    present = set(re.findall(r"\w+", folded(text)))
+    return "".join(
+        f" {each}" for row in _EQUIVALENTS if present.intersection(row) for each in row if each not in present
+    )
 
 
-def _other(language: Language) -> Language:
+def _other_language(language: Language) -> Language:
     return "en" if language == "pt" else "pt"
 
 
-def _guides(language: Language, start: str) -> Iterator[SearchEntry]:
+def _guide_entries(language: Language, start: str) -> Iterator[SearchEntry]:
     for guide in GUIDES[language].values():
         path = start if guide.name == START else f"{ROOTS[language]}/{guide.name}"
-        other = GUIDES[_other(language)][guide.name]
+        other = GUIDES[_other_language(language)][guide.name]
         # Code is removed before splitting at headings: a shell's line that begins with ## is no heading.
         prose = re.sub(r"^```.*?^```$", "", guide.text, flags=re.M | re.S)
         first, *parts = re.split(r"^## .*$", prose, flags=re.M)
-        yield SearchEntry(path, guide.title, "", _plain(f"{other.title} {first}"))
+        yield SearchEntry(path, guide.title, "", _searchable(f"{other.title} {first}"))
         of_both = zip(headings(guide.text, level=2), headings(other.text, level=2), parts, strict=True)
         for (name, title), (_, other_title), words in of_both:
-            yield SearchEntry(f"{path}#{name}", title, guide.title, _plain(f"{other_title} {words}"))
+            yield SearchEntry(f"{path}#{name}", title, guide.title, _searchable(f"{other_title} {words}"))
 
 
-def _reference(read: Callable[[Language], Reference | None], language: Language) -> Iterator[SearchEntry]:
-    found, other = read(language), read(_other(language))
-    if found is None or other is None:
+def _reference_entries(read: Callable[[Language], Reference | None], language: Language) -> Iterator[SearchEntry]:
+    reference, other = read(language), read(_other_language(language))
+    if reference is None or other is None:
         return
     root = ROOTS[language]
-    for tag, (title, operations) in found.tags.items():
-        for each, again in zip(operations, other.tags[tag][1], strict=True):
-            words = " ".join([each.path, each.notes, again.summary, *(field.name for field in each.body_fields)])
-            yield SearchEntry(
-                f"{root}/api/{tag}#{each.id}", f"{each.method} {each.path}", title, _plain(f"{each.summary} {words}")
+    for tag, (title, operations) in reference.tags.items():
+        for each, other_operation in zip(operations, other.tags[tag][1], strict=True):
+            words = " ".join(
+                [each.path, each.notes, other_operation.summary, *(field.name for field in each.body_fields)]
             )
-    for event, same in zip(found.events, other.events, strict=True):
-        words = _plain(f"{event.when} {same.when}")
+            yield SearchEntry(
+                f"{root}/api/{tag}#{each.id}",
+                f"{each.method} {each.path}",
+                title,
+                _searchable(f"{each.summary} {words}"),
+            )
+    for event, other_event in zip(reference.events, other.events, strict=True):
+        words = _searchable(f"{event.when} {other_event.when}")
         yield SearchEntry(f"{root}/events#{event.kind}", event.kind, "Webhooks", words)
 
 
-def _errors(language: Language) -> Iterator[SearchEntry]:
+def _error_entries(language: Language) -> Iterator[SearchEntry]:
     for code in Code:
-        words = _plain(f"{code.status} {code.message} {say(code.message)} {REMEDIES[code]} {REMEDIES_PT[code]}")
+        words = _searchable(f"{code.status} {code.message} {say(code.message)} {REMEDIES[code]} {REMEDIES_PT[code]}")
         yield SearchEntry(f"{ROOTS[language]}/errors/{code.name}", code.name, str(code.status), words)
 
 
-def _plain(text: str) -> str:
+def _searchable(text: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"[`*|#\[\]]", " ", text)).strip().lower()[:_WORDS_MAX]

@@ -381,7 +381,7 @@ def test_line_and_pix_code_are_copied_out_of_the_file_in_one_piece(
 def test_the_same_boleto_is_the_same_file_whoever_prints_it_first(
     papers: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forms, "_made", {})
+    monkeypatch.setattr(forms, "_forms", {})
     fresh = BoletoPrinter()
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(fresh.stamp, [PLAIN] * 16)) == {papers["plain"]}
@@ -389,7 +389,7 @@ def test_the_same_boleto_is_the_same_file_whoever_prints_it_first(
 
 
 async def test_the_event_loop_runs_while_a_first_boleto_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forms, "_made", {})
+    monkeypatch.setattr(forms, "_forms", {})
     printing = asyncio.create_task(BoletoPrinter().printed(SANDBOX))
     turns = 0
     while not printing.done():
