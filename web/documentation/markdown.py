@@ -11,11 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+
+from web.documentation.guides import ROOTS
+from web.documentation.words import WORDS
 
 _GUIDE_LINK = re.compile(r"([a-z_]+)\.md(#.*)?")
 
@@ -26,6 +29,8 @@ _TAB_NAMES: Final = {"sh": "curl", "python": "Python", "javascript": "Node.js", 
 
 class _GuideParser(MarkdownIt):
     root = "/docs"
+    anchor_label = ""
+    """What screen readers say of the link beside a heading; {} is the heading."""
 
     def normalizeLink(self, url: str) -> str:
         link = _GUIDE_LINK.fullmatch(url)
@@ -76,8 +81,8 @@ def _name_headings(state: StateCore) -> None:
         name = f"{name}-{seen[name] - 1}" if seen[name] > 1 else name
         opening.attrSet("id", name)
         if opening.tag != "h1" and inline.children is not None:
-            label = escape(_plain_text(inline))
-            link = f'\u00a0<a class="anchor" href="#{name}" aria-label="Link to “{label}”">#</a>'
+            label = escape(cast(_GuideParser, state.md).anchor_label.format(_plain_text(inline)))
+            link = f'\u00a0<a class="anchor" href="#{name}" aria-label="{label}">#</a>'
             inline.children.append(Token("html_inline", "", 0, content=link))
 
 
@@ -131,6 +136,7 @@ def _parser(root: str) -> _GuideParser:
         parser = _GuideParser("commonmark", {"html": False})
         parser.enable("table")
         parser.root = root
+        parser.anchor_label = WORDS["link_to"][root == ROOTS["pt"]]
         for name, rule in (("name_headings", _name_headings), ("shape_tables", _shape_tables), ("tabs", _group_tabs)):
             parser.core.ruler.push(name, rule)
         # On a narrow screen tables and code scroll by themselves; the tabindex lets the keyboard scroll them too.

@@ -193,6 +193,8 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
 
 def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
     assert html_of("# A <b> & `<i>`") == '<h1 id="a-b-i">A &lt;b&gt; &amp; <code>&lt;i&gt;</code></h1>\n'
+    assert 'aria-label="Link to b &amp; c"' in html_of("## b & `c`")
+    assert 'aria-label="Link para b"' in html_of("## b", ROOTS["pt"])
     assert html_of("a\nb <script>\n\nc") == "<p>a\nb &lt;script&gt;</p>\n<p>c</p>\n"
     assert html_of("- a\n  b\n- c") == "<ul>\n<li>a\nb</li>\n<li>c</li>\n</ul>\n"
     assert html_of("a *b* 2 * 3 * 4 **c**") == "<p>a <em>b</em> 2 * 3 * 4 <strong>c</strong></p>\n"
