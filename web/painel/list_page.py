@@ -100,13 +100,13 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
         return request.show(f"{self.name}.html", shown, status=status)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, csv_answer, nullcontext())
+        return await self._answer_file(request, csv_answer, nullcontext())
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
         """The request holds a turn of workbooks (web/painel/route.py); each read for the file takes a turn of pages."""
-        return await self._file(request, xlsx_answer, request.shares.of(request.owner))
+        return await self._answer_file(request, xlsx_answer, request.shares.of(request.owner))
 
-    async def _file(
+    async def _answer_file(
         self, request: PageRequest, answer: FileAnswer, turn: AbstractAsyncContextManager[None]
     ) -> Response[Any]:
         """Answers the file. When a filter cannot be read, redirects to the page, which says what is wrong."""

@@ -107,9 +107,9 @@ async def listed_payments(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedPayment]:
     """Returns the payments of `with_payers`, each with its open anomaly."""
-    shown = await with_payers(conn, items, owner, seal, view)
+    payments = await with_payers(conn, items, owner, seal, view)
     open_anomalies = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
-    return [ListedPayment(item, open_anomalies.get(item.payment_id)) for item in shown]
+    return [ListedPayment(item, open_anomalies.get(item.payment_id)) for item in payments]
 
 
 async def with_whom(

@@ -78,8 +78,8 @@ async def _cancel_one(request: PageRequest, doc: ChargeDoc, reason: CancelReason
     except Refused as refused:
         current = await _current_result(request, doc)
         # Somebody else may have cancelled the charge meanwhile: it counts as cancelled then, not as refused.
-        known = refused.code in REFUSED
-        return CancelResult(current.doc, refusal(refused.code)) if current.fault and known else current
+        is_known = refused.code in REFUSED
+        return CancelResult(current.doc, refusal(refused.code)) if current.fault and is_known else current
     return CancelResult(doc)
 
 

@@ -269,7 +269,7 @@ _REFUND_FAULTS: Final = {
 async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
     async with session(request.pool) as conn:
         payments = await payments_of(conn, UUID(doc.charge_id), request.owner)
-    document = await _payers_document(request, UUID(doc.charge_id))
+    document = await _payer_document(request, UUID(doc.charge_id))
     values = {
         "payer_document": document and masked(document),
         "doc": doc,
@@ -296,14 +296,14 @@ async def _read_destination(filled: Filled, request: PageRequest, charge_id: UUI
     pix_key = typed_pix_key(filled.value("pix_key"))
     if not is_pix_key(pix_key):
         filled.wrong("pix_key", "Informe CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.")
-    document = await _payers_document(request, charge_id) if not filled.value("document") else None
+    document = await _payer_document(request, charge_id) if not filled.value("document") else None
     document = document or filled.document(
         "document", letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
     return TransferDestination(pix_key=pix_key, document=document or "")
 
 
-async def _payers_document(request: PageRequest, charge_id: UUID) -> str | None:
+async def _payer_document(request: PageRequest, charge_id: UUID) -> str | None:
     async with session(request.pool) as conn:
         payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
     return None if payer is None else payer.document

@@ -81,7 +81,7 @@ async def _schedule_page(request: PageRequest, *, cancel_fault: str = "") -> Res
     values = {
         "schedule": schedule,
         "payer": {} if payer is None else payer_lines(payer, request.payers),
-        "conditions": _conditions(schedule),
+        "conditions": _condition_sentences(schedule),
         "base": request.here(f"/programacoes/{schedule.schedule_id}"),
         "changes": [word for word, (change, _, _) in _CHANGES.items() if schedule.status in CHANGES[change][0]],
         "cancel_fault": cancel_fault,
@@ -89,12 +89,14 @@ async def _schedule_page(request: PageRequest, *, cancel_fault: str = "") -> Res
     return await NUMBERS.page(request, NUMBERS.query(request), values, status=400 if cancel_fault else 200)
 
 
-def _conditions(schedule: ScheduleProjection) -> list[str]:
+def _condition_sentences(schedule: ScheduleProjection) -> list[str]:
     """Returns fine, interest and discounts of each charge, in words."""
     sentences = []
     for each in schedule.discounts or ():
         days = (
-            "no vencimento" if each.days_before_due == 0 else f"até {_days(each.days_before_due)} antes do vencimento"
+            "no vencimento"
+            if each.days_before_due == 0
+            else f"até {_days_text(each.days_before_due)} antes do vencimento"
         )
         sentences.append(f"Desconto de {_percent_or_amount(each.percent, each.amount)} {days}.")
     if schedule.fine:
@@ -106,7 +108,7 @@ def _conditions(schedule: ScheduleProjection) -> list[str]:
         period = "ao mês" if rate else "por dia de atraso"
         sentences.append(f"Juros de {_percent_or_amount(rate, schedule.interest.amount_per_day)} {period}.")
     if schedule.payable_days_after_due:
-        sentences.append(f"Pode ser pago até {_days(schedule.payable_days_after_due)} depois do vencimento.")
+        sentences.append(f"Pode ser pago até {_days_text(schedule.payable_days_after_due)} depois do vencimento.")
     return sentences
 
 
@@ -116,7 +118,7 @@ def _percent_or_amount(percent: str | UnsetType, amount: str | UnsetType) -> str
     return brl(cents(amount or "0.00"))
 
 
-def _days(count: int) -> str:
+def _days_text(count: int) -> str:
     return "1 dia" if count == 1 else f"{count} dias"
 
 

@@ -61,12 +61,12 @@ class Sheet(Struct, frozen=True):
         return request.show("report.html", values, status=400 if query.faults else 200)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, csv_answer)
+        return await self._answer_file(request, csv_answer)
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, xlsx_answer)
+        return await self._answer_file(request, xlsx_answer)
 
-    async def _file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
+    async def _answer_file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
         query, report_query = _read_query(request, self)
         if report_query is None:
             return request.go(request.here(self.path) + query.link())

@@ -261,10 +261,10 @@ async def _lines(lend: Lend, report: Report, report_query: ReportQuery) -> Async
 
 
 def _requested_report(request: PageRequest) -> Report:
-    found = REPORTS.get(request.text_of_path("name"))
-    if found is None:
+    report = REPORTS.get(request.text_of_path("name"))
+    if report is None:
         raise NotFoundException
-    return found
+    return report
 
 
 def _read_report_query(request: PageRequest, report: Report, query: ListQuery, picked: Picked) -> ReportQuery | None:

@@ -30,7 +30,7 @@ class AllCells:
             async def read_cell_rows(cell: CellPages) -> CellRows:
                 return await read_cell(report, cell.name, lambda: session(cell.state.report_pool), report_query)
 
-            for row in rows_over(report, await self._ask(read_cell_rows)):
+            for row in rows_over(report, await self._ask_reachable(read_cell_rows)):
                 yield row
 
         return report._replace(columns=columns_over(report), rows=rows)
@@ -52,9 +52,9 @@ class AllCells:
                     rows_by_query[each] = await read_cell(cell_report, cell.name, keeping(conn), each.query)
                 return _CellAnswer(rows_by_query, None if report.live else await freshness(conn))
 
-        return PageOfCells(report, queries[0].parts, queries[-1].parts, await self._ask(answer_page))
+        return PageOfCells(report, queries[0].parts, queries[-1].parts, await self._ask_reachable(answer_page))
 
-    async def _ask(self, ask: Callable[[CellPages], Awaitable[T]]) -> list[T]:
+    async def _ask_reachable(self, ask: Callable[[CellPages], Awaitable[T]]) -> list[T]:
         outcome = await ask_cells([each for each in self._cells if each.name not in self.away], ask)
         self.away += outcome.away
         return [answer for _, answer in outcome.answers]

@@ -133,9 +133,9 @@ def _cell_value(cell: Any) -> Value:
         case bool():
             return "VERDADEIRO" if cell.value else "FALSO"
         case int() | float():
-            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT_DIGITS}g}"), _number_format(cell))
+            return _number_value(Decimal(f"{cell.value:.{_SIGNIFICANT_DIGITS}g}"), _number_format(cell))
         case date():
-            return _day(cell.value, _number_format(cell))
+            return _day_value(cell.value, _number_format(cell))
         case time() | timedelta():
             return str(cell.value)
     text = str(cell.value)
@@ -151,7 +151,7 @@ def _number_format(cell: Any) -> str:
     return number_format
 
 
-def _day(value: date, number_format: str) -> Value:
+def _day_value(value: date, number_format: str) -> Value:
     """Returns the day; text for a month alone, as Excel stores a typed nov/2026. Excel stores the first of that month,
     which nobody typed and which would become a due date."""
     signs = set(_LITERAL.sub("", number_format).casefold())
@@ -160,7 +160,7 @@ def _day(value: date, number_format: str) -> Value:
     return value.date() if isinstance(value, datetime) else value
 
 
-def _number(value: Decimal, number_format: str) -> Value:
+def _number_value(value: Decimal, number_format: str) -> Value:
     """Returns the number as the sheet shows it: times 100 in a percent format, and text with leading zeros in a format
     of zeros alone (CEP, CPF, 00123)."""
     if "%" in number_format:
