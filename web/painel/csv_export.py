@@ -17,7 +17,7 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 ROWS: Final = 500
 """Rows of one page: some 20 ms of work, after which the process serves other requests."""
 ROWS_MAX: Final = 5_000_000
-_CUT: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas para ver o resto."
+_TRUNCATED: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas para ver o resto."
 
 Item = TypeVar("Item")
 Columns = Mapping[str, Callable[[Item], Field]]
@@ -30,19 +30,19 @@ FileAnswer = Callable[[PageRequest, str, Columns[Any], AsyncIterator[Sequence[An
 
 
 async def csv_answer(
-    request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
+    request: PageRequest, name: str, columns: Columns[Item], pages: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
     """Answers the file. `name` is its subject; the file's name has the day too, and the mode in test mode."""
 
     async def lines() -> AsyncIterator[bytes]:
         yield BOM + csv_line(list(columns))
         written = 0
-        async for items in found:
+        async for items in pages:
             written += len(items)
             if items:
                 yield b"".join([csv_line([read(item) for read in columns.values()]) for item in items])
             if written >= ROWS_MAX:
-                yield csv_line([_CUT])
+                yield csv_line([_TRUNCATED])
                 return
 
     headers = {**PAGE_HEADERS, "Content-Disposition": attachment(request, name, "csv")}

@@ -22,19 +22,19 @@ Item = TypeVar("Item")
 Position = TypeVar("Position", bound=Struct)
 
 
-async def _as_they_are(conn: Connection, items: Sequence[Any], request: PageRequest) -> Sequence[Any]:
+async def _unchanged_items(conn: Connection, items: Sequence[Any], request: PageRequest) -> Sequence[Any]:
     return items
 
 
-async def _nothing(request: PageRequest) -> None:
+async def _no_preparation(request: PageRequest) -> None:
     pass
 
 
-async def _no_more(request: PageRequest, filters: Any) -> Mapping[str, object]:
+async def _no_more_values(request: PageRequest, filters: Any) -> Mapping[str, object]:
     return {}
 
 
-async def _in_one(request: PageRequest, filters: Filters) -> Sequence[Filters]:
+async def _single_part(request: PageRequest, filters: Filters) -> Sequence[Filters]:
     return (filters,)
 
 
@@ -54,70 +54,72 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
     position: type[Position]
     at: Callable[[Item], Position]
     """Returns an item's position in the list."""
-    rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _as_they_are
+    rows: Callable[[Connection, Sequence[Item], PageRequest], Awaitable[Sequence[Any]]] = _unchanged_items
     """Returns the rows that page and file show: the items, with what other tables hold about them."""
     columns: Columns[Any] = {}
     """The columns of a file, which read what `rows` returns."""
-    before: Callable[[PageRequest], Awaitable[None]] = _nothing
+    before: Callable[[PageRequest], Awaitable[None]] = _no_preparation
     """Brings the stored data up to date before the list is read."""
-    more: Callable[[PageRequest, Filters], Awaitable[Mapping[str, object]]] = _no_more
+    more: Callable[[PageRequest, Filters], Awaitable[Mapping[str, object]]] = _no_more_values
     """Returns what the template shows beside the rows, read with the same filters."""
-    parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _in_one
+    parts: Callable[[PageRequest, Filters], Awaitable[Sequence[Filters]]] = _single_part
     """Returns the filters of the parts that a file is read in, in the order of the file."""
 
     def query(self, request: PageRequest) -> ListQuery:
-        of_fields = [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
-        return ListQuery(request.http, (*of_fields, *self.more_names))
+        filter_names = (
+            [name for each in filters_of(self.filters) for name in each.parameters] if self.read is None else []
+        )
+        return ListQuery(request.http, (*filter_names, *self.more_names))
 
     async def show(self, request: PageRequest) -> Response[Any]:
         return await self.page(request, self.query(request), {})
 
     async def page(
-        self, request: PageRequest, asked: ListQuery, values: Mapping[str, object], *, status: int = 200
+        self, request: PageRequest, query: ListQuery, values: Mapping[str, object], *, status: int = 200
     ) -> Response[Any]:
         """Answers the page, with more `values` for the template; 400 and no rows when a filter cannot be read."""
-        filters = self._filters(asked, request)
-        shown = {"asked": asked, "walked": None, **self.words, **values}
-        if asked.faults:
+        filters = self._read_filters(query, request)
+        shown = {"asked": query, "walked": None, **self.words, **values}
+        if query.faults:
             return request.show(f"{self.name}.html", shown, status=400)
         await self.before(request)
 
         async def fetch(order: SortOrder, after: Position | None) -> tuple[list[tuple[Item, Any]], Position | None]:
             async def read(conn: Connection) -> tuple[list[tuple[Item, Any]], Position | None]:
-                wanted = replace(filters, order=order)
-                items, last = await self.fetch(request)(conn, request.owner, wanted, after, PAGE)
+                ordered = replace(filters, order=order)
+                items, last = await self.fetch(request)(conn, request.owner, ordered, after, PAGE)
                 return list(zip(items, await self.rows(conn, items, request), strict=True)), last
 
             return await request.reads.ask(read)
 
         walked = await walk(
-            request, asked, self.name, filters, self.position, fetch, lambda each: self.at(each[0]), order=filters.order
+            request, query, self.name, filters, self.position, fetch, lambda each: self.at(each[0]), order=filters.order
         )
         walked.rows = [row for _, row in walked.rows]
         shown |= {"walked": walked, **await self.more(request, filters)}
         return request.show(f"{self.name}.html", shown, status=status)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, csv_answer, nullcontext())
+        return await self._answer_file(request, csv_answer, nullcontext())
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
         """The request holds a turn of workbooks (web/painel/route.py); each read for the file takes a turn of pages."""
-        return await self._file(request, xlsx_answer, request.shares.of(request.owner))
+        return await self._answer_file(request, xlsx_answer, request.shares.of(request.owner))
 
-    async def _file(
+    async def _answer_file(
         self, request: PageRequest, answer: FileAnswer, turn: AbstractAsyncContextManager[None]
     ) -> Response[Any]:
         """Answers the file. When a filter cannot be read, redirects to the page, which says what is wrong."""
-        asked = self.query(request)
-        filters = self._filters(asked, request)
-        if asked.faults:
-            return go(request.here(self.path) + asked.link())
+        query = self.query(request)
+        filters = self._read_filters(query, request)
+        if query.faults:
+            return go(request.here(self.path) + query.link())
         request.spend("files_per_min")
         async with turn:
             await self.before(request)
-        return await answer(request, self.path.removeprefix("/"), self.columns, self._all(request, filters))
+        return await answer(request, self.path.removeprefix("/"), self.columns, self._file_pages(request, filters))
 
-    async def _all(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
+    async def _file_pages(self, request: PageRequest, filters: Filters) -> AsyncIterator[Sequence[Item]]:
         async with request.shares.of(request.owner):
             parts = await self.parts(request, filters)
         for part in parts:
@@ -125,17 +127,17 @@ class ListPage(Struct, Generic[Filters, Item, Position], frozen=True, kw_only=Tr
             while True:
                 # A turn for each block of rows: a file that a browser reads slowly holds no turn meanwhile.
                 async with request.shares.of(request.owner):
-                    rows, after = await request.reads.ask(partial(self._block, request, part, after))
+                    rows, after = await request.reads.ask(partial(self._read_rows, request, part, after))
                 yield rows
                 if after is None:
                     break
 
-    async def _block(
+    async def _read_rows(
         self, request: PageRequest, part: Filters, after: Position | None, conn: Connection
     ) -> tuple[Sequence[Any], Position | None]:
         """Reads the next rows of a file."""
         items, last = await self.fetch(request)(conn, request.owner, part, after, ROWS)
         return await self.rows(conn, items, request), last
 
-    def _filters(self, asked: ListQuery, request: PageRequest) -> Filters:
-        return self.read(asked, request) if self.read else read_filters(self.filters, asked, request.seal.blind)
+    def _read_filters(self, query: ListQuery, request: PageRequest) -> Filters:
+        return self.read(query, request) if self.read else read_filters(self.filters, query, request.seal.blind)

@@ -101,7 +101,7 @@ class Walked(Struct, Generic[Row]):
 
 async def walk(
     request: PageRequest,
-    asked: ListQuery,
+    query: ListQuery,
     name: str,
     filters: object,
     position: type[Position],
@@ -117,27 +117,29 @@ async def walk(
     list, account, filter or direction.
     """
     bound = [name, request.owner, filters]
-    back, on = asked.value(_PREVIOUS), asked.value(_NEXT)
-    if back:
-        other = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC
-        found, more = await fetch(other, request.cursors.read(back, position, [*bound, _PREVIOUS]))
-        rows = list(found)[::-1]
-        before, behind = more is not None, True
+    previous_cursor, next_cursor = query.value(_PREVIOUS), query.value(_NEXT)
+    if previous_cursor:
+        opposite = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC
+        fetched, ended_at = await fetch(opposite, request.cursors.read(previous_cursor, position, [*bound, _PREVIOUS]))
+        rows = list(fetched)[::-1]
+        has_previous, has_next = ended_at is not None, True
     else:
-        found, more = await fetch(order, request.cursors.read(on, position, [*bound, _NEXT]) if on else None)
-        rows = list(found)
-        before, behind = bool(on), more is not None
+        fetched, ended_at = await fetch(
+            order, request.cursors.read(next_cursor, position, [*bound, _NEXT]) if next_cursor else None
+        )
+        rows = list(fetched)
+        has_previous, has_next = bool(next_cursor), ended_at is not None
 
-    def link(direction: str, stands: Position) -> str:
-        return asked.link(**{direction: request.cursors.write(stands, [*bound, direction])})
+    def link(direction: str, row_position: Position) -> str:
+        return query.link(**{direction: request.cursors.write(row_position, [*bound, direction])})
 
     first, last = (at(rows[0]), at(rows[-1])) if rows else (None, None)
-    if back:
-        first = more or first
+    if previous_cursor:
+        first = ended_at or first
     else:
-        last = more or last
+        last = ended_at or last
     return Walked(
         rows,
-        link(_PREVIOUS, first) if first is not None and before else "",
-        link(_NEXT, last) if last is not None and behind else "",
+        link(_PREVIOUS, first) if first is not None and has_previous else "",
+        link(_NEXT, last) if last is not None and has_next else "",
     )

@@ -18,9 +18,9 @@ from web.painel.page_request import PageRequest
 from web.painel.plot import plot
 from web.painel.rows import listed_payments, with_whom
 
-_LATEST = 8
-_ANOMALOUS = 5
-_ASKED = 5
+_CHARGES_MAX = 8
+_ANOMALIES_MAX = 5
+_SECOND_COPIES_MAX = 5
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -30,21 +30,23 @@ async def show(request: PageRequest) -> Response[Any]:
     await expire_account(request.pool, owner, now=request.now)
 
     async def read(conn: Connection) -> dict[str, Any]:
-        now_is = await standing(conn, owner, now=request.account_now)
+        totals = await standing(conn, owner, now=request.account_now)
         days = await received_by_day(conn, owner, now=request.now)
-        docs, _ = await current_page(conn, owner, ChargeFilters(), None, _LATEST, now=request.account_now)
+        docs, _ = await current_page(conn, owner, ChargeFilters(), None, _CHARGES_MAX, now=request.account_now)
         charges = await with_whom(conn, docs, owner, request.seal, request.payers)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
-        waits = request.session.kyc != "approved"
-        company = await find_company(conn, account_id=owner.account_id, now=request.now) if waits else None
-        anomalous = await newest_open_anomalies(conn, owner, _ANOMALOUS, seal=request.seal) if now_is.anomalies else []
-        asked = await open_second_copies(conn, owner, _ASKED)
+        is_unapproved = request.session.kyc != "approved"
+        company = await find_company(conn, account_id=owner.account_id, now=request.now) if is_unapproved else None
+        anomalous = (
+            await newest_open_anomalies(conn, owner, _ANOMALIES_MAX, seal=request.seal) if totals.anomalies else []
+        )
+        second_copies = await open_second_copies(conn, owner, _SECOND_COPIES_MAX)
         return {
-            "asked_again": asked,
-            "asked_again_count": await count_open_second_copies(conn, owner) if asked else 0,
+            "asked_again": second_copies,
+            "asked_again_count": await count_open_second_copies(conn, owner) if second_copies else 0,
             "company": company,
-            "standing": now_is,
+            "standing": totals,
             "days": days,
             "plot": plot(days),
             "today_cents": received_in(days, 1),

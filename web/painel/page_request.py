@@ -56,7 +56,7 @@ FIELD_MAX = 4_096
 UPLOAD_MAX = 256 * 1024
 """Characters of a field in a form that sends a file; the page that confirms a sheet carries it in one, as base64."""
 # Values of Sec-Fetch-Site that a form may come with: none, from a browser that does not send it, or our own pages.
-_OWN = (None, "same-origin")
+_OWN_SITES = (None, "same-origin")
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'none'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -67,7 +67,7 @@ PAGE_HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WITH_POSTAL_CODES = {
+_POSTAL_CODE_HEADERS = {
     **PAGE_HEADERS,
     "Content-Security-Policy": _POLICY.replace("connect-src 'none'", "connect-src 'self'"),
 }
@@ -178,8 +178,8 @@ class PageRequest:
     @property
     def must_enrol(self) -> bool:
         """Whether a second factor must be set up before anything else."""
-        of_staff = self.session.account_id == PLATFORM
-        return of_staff and self.settings.staff_totp_required and not self.session.second_factor
+        is_staff = self.session.account_id == PLATFORM
+        return is_staff and self.settings.staff_totp_required and not self.session.second_factor
 
     @property
     def request_id(self) -> str:
@@ -199,10 +199,10 @@ class PageRequest:
 
     def id(self, name: str) -> UUID:
         """An id of the path in its canonical spelling; 404 for any other text."""
-        found = parse_id(self.text_of_path(name))
-        if found is None:
+        parsed = parse_id(self.text_of_path(name))
+        if parsed is None:
             raise NotFoundException
-        return found
+        return parsed
 
     def text_of_path(self, name: str) -> str:
         return str(self.http.path_params[name])
@@ -263,8 +263,8 @@ class PageRequest:
         """Returns the request for one of several things that a form asks for. Its id is derived from the form's, so it
         is done once too. It may have `fields` of its own, and a `key` that outlives the form."""
         request = copy(self)
-        given = self._form if fields is None else {each: [value] for each, value in fields.items()}
-        request._form = {**given, "once": [str(uuid5(self.form_id, name))]}
+        form = self._form if fields is None else {each: [value] for each, value in fields.items()}
+        request._form = {**form, "once": [str(uuid5(self.form_id, name))]}
         request._key = key
         return request
 
@@ -300,7 +300,7 @@ class PageRequest:
             **(values or {}),
         }
         name = template if "/" in template else f"painel/{template}"
-        headers = _WITH_POSTAL_CODES if self.settings.cep_url else PAGE_HEADERS
+        headers = _POSTAL_CODE_HEADERS if self.settings.cep_url else PAGE_HEADERS
         return page(name, shown, status=status, headers=headers)
 
     def show_secret(
@@ -339,7 +339,7 @@ async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[For
     """Reads a form that may send a file; without a file it may be multipart or URL-encoded."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await read_form(request, seal, cookie), {}
-    if request.headers.get("sec-fetch-site") not in _OWN:
+    if request.headers.get("sec-fetch-site") not in _OWN_SITES:
         raise ForeignForm
     form: Form = {}
     files: Files = {}
@@ -355,22 +355,22 @@ async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[For
             raise ClientException
         else:
             form.setdefault(name, []).append(value)
-    _must_be_shown_here(form, seal, cookie)
+    _check_csrf_token(form, seal, cookie)
     return form, files
 
 
-def _must_be_shown_here(form: Form, seal: Seal, cookie: str) -> None:
-    given = form.get("csrf", [""])[0]
-    if not cookie or not hmac.compare_digest(given.encode(), csrf_token(seal, cookie).encode()):
+def _check_csrf_token(form: Form, seal: Seal, cookie: str) -> None:
+    token = form.get("csrf", [""])[0]
+    if not cookie or not hmac.compare_digest(token.encode(), csrf_token(seal, cookie).encode()):
         raise ForeignForm
 
 
 async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
     """Returns the fields of one of our forms; 403 if it was not shown to this browser, 400 if the body is no form."""
-    if request.headers.get("sec-fetch-site") not in _OWN:
+    if request.headers.get("sec-fetch-site") not in _OWN_SITES:
         raise ForeignForm
-    kind = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+    content_type = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    if content_type != "application/x-www-form-urlencoded":
         raise ClientException
     try:
         text = (await request.body()).decode("ascii")
@@ -382,7 +382,7 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
         if len(value) > FIELD_MAX or "\0" in value:
             raise ClientException
         form.setdefault(name, []).append(value)
-    _must_be_shown_here(form, seal, cookie)
+    _check_csrf_token(form, seal, cookie)
     return form
 
 

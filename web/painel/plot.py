@@ -9,9 +9,9 @@ from domain.brazilian import brl, day
 from readmodels.dashboard.overview import Day
 
 _STEP = 20
-_BAR = 14
+_BAR_WIDTH = 14
 _HEIGHT = 100
-_LEAST = 2
+_BAR_HEIGHT_MIN = 2
 
 
 class Drawn(Struct, frozen=True):
@@ -43,31 +43,33 @@ class Plot(Struct, frozen=True):
     label: str
 
 
-def bars(drawn: Sequence[Drawn], label: str, *, top: int = 0) -> Plot:
-    """Returns the plot of `drawn`. `top`: the least value that the full height stands for, as 100 % for a ratio."""
-    peak = max((each.value for each in drawn), default=0)
-    high, low = max(top, peak, 0), min((each.value for each in drawn), default=0)
+def bars(values: Sequence[Drawn], label: str, *, top: int = 0) -> Plot:
+    """Returns the plot of `values`. `top`: the least value that the full height stands for, as 100 % for a ratio."""
+    peak = max((each.value for each in values), default=0)
+    high, low = max(top, peak, 0), min((each.value for each in values), default=0)
     low = min(low, 0)
     ground = round(high * _HEIGHT / (high - low)) if high > low else _HEIGHT
 
     def bar(number: int, each: Drawn) -> Bar:
         # Every value other than zero has a visible bar, however small the value is.
-        height = max(round(abs(each.value) * _HEIGHT / (high - low)), _LEAST) if each.value else 0
+        height = max(round(abs(each.value) * _HEIGHT / (high - low)), _BAR_HEIGHT_MIN) if each.value else 0
         y = ground - height if each.value > 0 else ground
-        return Bar(number * _STEP + (_STEP - _BAR) // 2, y, height, _BAR, each.title, each.strong)
+        return Bar(number * _STEP + (_STEP - _BAR_WIDTH) // 2, y, height, _BAR_WIDTH, each.title, each.strong)
 
     return Plot(
-        len(drawn) * _STEP, _HEIGHT, ground, [bar(number, each) for number, each in enumerate(drawn)], peak, label
+        len(values) * _STEP, _HEIGHT, ground, [bar(number, each) for number, each in enumerate(values)], peak, label
     )
 
 
 def plot(days: Sequence[Day]) -> Plot:
     """Returns the plot of the money received on each day; a day with a negative total has no bar."""
     peak_cents = max((each.received_cents for each in days), default=0)
-    total = sum(each.received_cents for each in days)
-    label = f"Recebido por dia nos últimos {len(days)} dias: {brl(total)} ao todo, {brl(peak_cents)} no melhor dia."
-    drawn = [
+    total_cents = sum(each.received_cents for each in days)
+    label = (
+        f"Recebido por dia nos últimos {len(days)} dias: {brl(total_cents)} ao todo, {brl(peak_cents)} no melhor dia."
+    )
+    values = [
         Drawn(max(each.received_cents, 0), f"{day(each.on)}: {brl(each.received_cents)}", number == len(days) - 1)
         for number, each in enumerate(days)
     ]
-    return bars(drawn, label)
+    return bars(values, label)

@@ -46,7 +46,7 @@ from web.painel.page_request import (
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
 # Everything in a Referer but the path. It is removed, so that the link back cannot lead to another host.
-_FROM = re.compile(r"^https?://[^/?#]*|[?#].*$")
+_REFERER_EXCEPT_PATH = re.compile(r"^https?://[^/?#]*|[?#].*$")
 Handle = Callable[[PageRequest], Awaitable[Response[Any]]]
 TEST = "/painel/teste"
 
@@ -102,14 +102,14 @@ class Page(Struct, frozen=True):
 def grants_of(table: Sequence[Page]) -> dict[str, Grant]:
     """Returns the grant of each role; `table` has the pages of one section."""
     roles = frozenset[str]().union(*(page.roles for page in table))
-    opened = {role: [page for page in table if role in page.roles] for role in roles}
+    pages_by_role = {role: [page for page in table if role in page.roles] for role in roles}
     return {
         role: Grant(
             may=frozenset(f"{page.method} {page.whole_path}" for page in pages),
             menu=[(page.mode, page.whole_path, page.menu) for page in pages if page.menu],
             payers=role in PAYERS and all(page.section is PAINEL for page in pages),
         )
-        for role, pages in opened.items()
+        for role, pages in pages_by_role.items()
     }
 
 
@@ -125,10 +125,10 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         cookie = cookie_of(request, section)
         seal = Seal(state.settings.secret_key)
         chosen = chosen_by(seal, cookie, mark_in(request)) if section is PLATAFORMA else HOME
-        person_pool = _pool_of_person(state, chosen, cookie)
+        person_pool = _person_pool(state, chosen, cookie)
         async with session(person_pool) as conn:
-            found = await session_of(conn, cookie, section.side, now=state.now())
-        if found is None:
+            person_session = await session_of(conn, cookie, section.side, now=state.now())
+        if person_session is None:
             if page.method == "POST":
                 return turn_away(request, section, await keep(request, section, person_pool, cookie))
             return forget_choice(request, go(entrance(section, request.scope["path"])))
@@ -139,12 +139,12 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         elif page.method == "POST":
             form = await read_form(request, seal, form_key(cookie))
         # Both sections have roles named "finance" and "support": a role opens pages of its own section only.
-        if found.role not in page.roles or (found.account_id == PLATFORM) != (section is PLATAFORMA):
+        if person_session.role not in page.roles or (person_session.account_id == PLATFORM) != (section is PLATAFORMA):
             raise PermissionDeniedException
-        grant = grants[found.role]
+        grant = grants[person_session.role]
         page_request = PageRequest(
             request,
-            found,
+            person_session,
             cookie,
             mode=page.mode,
             form=form,
@@ -156,7 +156,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         )
         if page_request.must_enrol and not page.early:
             return go(f"{section.root}/acesso/codigo")
-        return await _answered(page, page_request)
+        return await _run_page(page, page_request)
 
     # A name for traces and Litestar's messages.
     answer.__name__ = f"{page.method} {page.whole_path}"
@@ -164,7 +164,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
     return HTTPRouteHandler(page.whole_path, http_method=[page.method], status_code=200, **bounds)(answer)
 
 
-async def _answered(page: Page, request: PageRequest) -> Response[Any]:
+async def _run_page(page: Page, request: PageRequest) -> Response[Any]:
     """Runs the page's function. A refusal becomes a page that says why nothing was done."""
     fault = await prove(request) if request.fields(PASSWORD_FIELD) else ""
     try:
@@ -177,36 +177,36 @@ async def _answered(page: Page, request: PageRequest) -> Response[Any]:
         async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
-        return ask_again(request, needed, fault, back=_back(page, request))
+        return ask_again(request, needed, fault, back=_back_path(page, request))
     except StillNew:
-        return request.show("message.html", {**_STILL_NEW, "back": _back(page, request)}, status=403)
+        return request.show("message.html", {**_STILL_NEW, "back": _back_path(page, request)}, status=403)
     except AlreadySent:
-        return request.show("message.html", {**_ALREADY_SENT, "back": _back(page, request)}, status=409)
+        return request.show("message.html", {**_ALREADY_SENT, "back": _back_path(page, request)}, status=409)
     except Refused as refused:
         if refused.code.status == 404:
             # The same page as for an unknown path: the answer does not tell whether the thing exists.
             raise NotFoundException from None
         if refused.code is Code.CURSOR_INVALID:
             return go(request.http.scope["path"])
-        words = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
-        told = {"title": words[0], "text": words[1], "back": _back(page, request)}
-        return request.show("message.html", told, status=refused.code.status)
+        texts = REFUSED.get(refused.code, REFUSED[Code.INTERNAL_ERROR])
+        values = {"title": texts[0], "text": texts[1], "back": _back_path(page, request)}
+        return request.show("message.html", values, status=refused.code.status)
 
 
-def _back(page: Page, request: PageRequest) -> str:
+def _back_path(page: Page, request: PageRequest) -> str:
     """Returns the path of the page that the form was on. There the person can try again, or see what was done."""
     here = request.http.scope["path"]
-    came_from = _FROM.sub("", request.http.headers.get("referer", ""))
+    came_from = _REFERER_EXCEPT_PATH.sub("", request.http.headers.get("referer", ""))
     if came_from == here and not request.may(f"GET {page.whole_path}"):
         came_from = here.rpartition("/")[0]  # the answer to the form: no page to open with GET
     home = "/painel/teste/cobrancas" if request.test else request.section.root
     return came_from if is_page_of(request.section, came_from) else home
 
 
-def _pool_of_person(state: Any, chosen: int, cookie: str) -> Pool:
+def _person_pool(state: Any, chosen: int, cookie: str) -> Pool:
     """Returns the pool of the session's cell: of this cell, or of home when home's staff chose to work in this cell."""
-    away = cell_of_hex(cookie) == HOME != current_cell() == chosen
-    home = home_of(state.cells()) if away else None
+    is_away = cell_of_hex(cookie) == HOME != current_cell() == chosen
+    home = home_of(state.cells()) if is_away else None
     pool: Pool = (home or state).people_pool
     return pool
 

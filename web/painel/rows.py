@@ -61,10 +61,10 @@ def reference(doc: ChargeDoc) -> str:
 
 def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) -> GoneBack:
     """Returns the totals over a charge's payments, without the payment `but`."""
-    counted = [each for each in payments if each is not but]
+    others = [each for each in payments if each is not but]
     return GoneBack(
-        sum(each.refunded_cents + each.reversed_cents for each in counted),
-        sum(each.refunding_cents for each in counted),
+        sum(each.refunded_cents + each.reversed_cents for each in others),
+        sum(each.refunding_cents for each in others),
     )
 
 
@@ -78,13 +78,13 @@ def past_due(doc: ChargeDoc, now: datetime) -> bool:
 def payer_lines(payer: KnownPayer, view: PayerView) -> dict[str, str]:
     """Returns the payer's data by label, as `view` lets this reader see them; the document is masked for everybody."""
     document = payer.document or ""
-    found = {
+    lines = {
         "Nome": view.name(payer.name) or "",
         "Documento": masked(document) if well_formed(document, letters=True) else "",
         "E-mail": view.email(payer.email) or "",
         "Telefone": view.phone(payer.phone) or "",
     }
-    return {label: text for label, text in found.items() if text}
+    return {label: text for label, text in lines.items() if text}
 
 
 def payer_seen(payer: Payer, view: PayerView) -> Payer:
@@ -98,37 +98,39 @@ async def with_payers(
     row then shows the charge's payer, by name and masked document. The charge's page shows the bank's record as it is.
     """
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
-    found = await payers_of(conn, nameless, owner, seal=seal)
-    charged = {str(charge_id): _charged(payer, view) for charge_id, payer in found.items()}
-    return [replace(item, payer=charged.get(item.charge_id) or payer_seen(item.payer, view)) for item in items]
+    payers = await payers_of(conn, nameless, owner, seal=seal)
+    payer_by_charge = {str(charge_id): _listed_payer(payer, view) for charge_id, payer in payers.items()}
+    return [replace(item, payer=payer_by_charge.get(item.charge_id) or payer_seen(item.payer, view)) for item in items]
 
 
 async def listed_payments(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedPayment]:
     """Returns the payments of `with_payers`, each with its open anomaly."""
-    shown = await with_payers(conn, items, owner, seal, view)
-    odd = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
-    return [ListedPayment(item, odd.get(item.payment_id)) for item in shown]
+    payments = await with_payers(conn, items, owner, seal, view)
+    open_anomalies = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
+    return [ListedPayment(item, open_anomalies.get(item.payment_id)) for item in payments]
 
 
 async def with_whom(
     conn: Connection, docs: Sequence[ChargeDoc], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedCharge]:
     """Charges of a list with their payers."""
-    found = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
-    return [ListedCharge(doc, _charged(found.get(UUID(doc.charge_id)), view)) for doc in docs]
+    payers = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
+    return [ListedCharge(doc, _listed_payer(payers.get(UUID(doc.charge_id)), view)) for doc in docs]
 
 
 async def with_scheduled(
     conn: Connection, schedules: Sequence[ScheduleProjection], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedSchedule]:
     """Schedules of a list with their payers."""
-    found = await payers_of_schedules(conn, [UUID(each.schedule_id) for each in schedules], owner.account_id, seal=seal)
-    return [ListedSchedule(each, _charged(found.get(UUID(each.schedule_id)), view)) for each in schedules]
+    payers = await payers_of_schedules(
+        conn, [UUID(each.schedule_id) for each in schedules], owner.account_id, seal=seal
+    )
+    return [ListedSchedule(each, _listed_payer(payers.get(UUID(each.schedule_id)), view)) for each in schedules]
 
 
-def _charged(payer: KnownPayer | None, view: PayerView) -> Payer:
+def _listed_payer(payer: KnownPayer | None, view: PayerView) -> Payer:
     if payer is None:
         return Payer(None, None)
     return payer_seen(Payer(payer.name, payer.document and masked(payer.document)), view)
@@ -137,8 +139,8 @@ def _charged(payer: KnownPayer | None, view: PayerView) -> Payer:
 async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:
     """Returns refunds of a list. A refund without a reference shows its charge's, which the merchant knows."""
     docs = await charges_by_id(conn, [(UUID(item.charge_id), owner) for item in items])
-    charged = {doc.charge_id: reference(doc) for doc in docs if doc is not None}
-    return [replace(item, external_id=item.external_id or charged.get(item.charge_id)) for item in items]
+    reference_by_charge = {doc.charge_id: reference(doc) for doc in docs if doc is not None}
+    return [replace(item, external_id=item.external_id or reference_by_charge.get(item.charge_id)) for item in items]
 
 
 def metadata_text(metadata: Mapping[str, str]) -> str:

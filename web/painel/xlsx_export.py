@@ -20,27 +20,27 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 
 ROWS_MAX: Final = 100_000
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-_CUT: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas, ou baixe o CSV."
-_CHUNK: Final = 256 * 1024
+_TRUNCATED: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas, ou baixe o CSV."
+_CHUNK_BYTES: Final = 256 * 1024
 _WIDTH: Final = 20  # characters
 
 Item = TypeVar("Item")
 
 
 async def xlsx_answer(
-    request: PageRequest, name: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]
+    request: PageRequest, name: str, columns: Columns[Item], pages: AsyncIterator[Sequence[Item]]
 ) -> Response[Any]:
     """Answers the file, once it is complete."""
-    return await xlsx_file(attachment(request, name, "xlsx"), columns, found)
+    return await xlsx_file(attachment(request, name, "xlsx"), columns, pages)
 
 
-async def xlsx_file(disposition: str, columns: Columns[Item], found: AsyncIterator[Sequence[Item]]) -> Response[Any]:
+async def xlsx_file(disposition: str, columns: Columns[Item], pages: AsyncIterator[Sequence[Item]]) -> Response[Any]:
     """Answers the file under a name that the caller chooses: `disposition` is the Content-Disposition header."""
     # The file never has a name on disk: nothing is left of it when the browser disconnects or the process dies.
     file = tempfile.TemporaryFile(prefix="quita-")  # noqa: SIM115 - closed when the last of it was sent
     try:
-        with _opened(file, list(columns)) as sheet:
-            async for items in found:
+        with _open_sheet(file, list(columns)) as sheet:
+            async for items in pages:
                 lines = [[read(item) for read in columns.values()] for item in items]
                 if not await asyncio.to_thread(sheet.add, lines):
                     break
@@ -60,12 +60,12 @@ async def xlsx_file(disposition: str, columns: Columns[Item], found: AsyncIterat
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
     with file:
-        while chunk := await asyncio.to_thread(file.read, _CHUNK):
+        while chunk := await asyncio.to_thread(file.read, _CHUNK_BYTES):
             yield chunk
 
 
 @contextmanager
-def _opened(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
+def _open_sheet(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
     """xlsxwriter keeps the rows, which hold payers' data, in a file of its own and removes that file once the workbook
     is written. When writing ends early, the file is removed here."""
     with tempfile.TemporaryDirectory(prefix="quita-", ignore_cleanup_errors=True) as folder:
@@ -73,7 +73,7 @@ def _opened(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
         try:
             yield sheet
         finally:
-            sheet.forget()
+            sheet.discard()
 
 
 class _Sheet:
@@ -99,7 +99,7 @@ class _Sheet:
         """Writes `lines`; returns whether the sheet has room for more."""
         for line in lines:
             if self._rows > ROWS_MAX:
-                self._sheet.write_string(self._rows, 0, _CUT)
+                self._sheet.write_string(self._rows, 0, _TRUNCATED)
                 return False
             for column, value in enumerate(line):
                 self._write(column, value)
@@ -109,7 +109,7 @@ class _Sheet:
     def close(self) -> None:
         self._book.close()
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         self._sheet.row_data_fh.close()
 
     def _write(self, column: int, value: Field) -> None:

@@ -50,13 +50,13 @@ async def show(request: PageRequest) -> Response[Any]:
 async def release(request: PageRequest) -> Response[Any]:
     """Releases the refund, which a worker then orders from the bank. The reason may be left out."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
-    held = await _held(request)
+    held = await _find_held(request)
     row = held.row
-    asked = {"Loja": row.merchant, "Valor": brl(row.amount_cents), "Para a chave Pix": held.pix_key or ""}
-    must_be_proven(request, "Liberar uma devolução retida", asked)
+    step_up_facts = {"Loja": row.merchant, "Valor": brl(row.amount_cents), "Para a chave Pix": held.pix_key or ""}
+    must_be_proven(request, "Liberar uma devolução retida", step_up_facts)
     if reason and reason_faults(reason):
         return await _page(request, fault=NO_REASON, fault_of=_RELEASE)
-    facts = _facts(held) | ({"reason": reason} if reason else {})
+    facts = _audit_facts(held) | ({"reason": reason} if reason else {})
     try:
         async with request.change(
             "refund.released", subject=str(held.row.account_id), wakes=[REFUND_ORDERS[Mode.PRODUCTION]], **facts
@@ -70,12 +70,12 @@ async def release(request: PageRequest) -> Response[Any]:
 async def refuse(request: PageRequest) -> Response[Any]:
     """Refuses the refund; the money is back in the account's balance at once."""
     refund_id, reason = request.id("refund_id"), request.field("reason")
-    held = await _held(request)
+    held = await _find_held(request)
     if reason_faults(reason):
         return await _page(request, fault=NO_REASON, fault_of=_REFUSE)
     try:
         async with request.change(
-            "refund.refused", subject=str(held.row.account_id), wakes=[WEBHOOKS], reason=reason, **_facts(held)
+            "refund.refused", subject=str(held.row.account_id), wakes=[WEBHOOKS], reason=reason, **_audit_facts(held)
         ) as conn:
             await refuse_refund(conn, refund_id, by=request.session.email, reason=reason, now=request.now)
     except AlreadyDecided:
@@ -83,17 +83,17 @@ async def refuse(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/devolucoes/{refund_id}", done="devolucao-recusada")
 
 
-async def _held(request: PageRequest) -> HeldRefund:
+async def _find_held(request: PageRequest) -> HeldRefund:
     async with session(request.pool) as conn:
-        found = await find_held_refund(conn, request.id("refund_id"), seal=request.seal)
-    if found is None:
+        held = await find_held_refund(conn, request.id("refund_id"), seal=request.seal)
+    if held is None:
         raise NotFoundException
-    return found
+    return held
 
 
 async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") -> Response[Any]:
     values = {
-        "one": await _held(request),
+        "one": await _find_held(request),
         "kyc": KYC,
         "holds": HOLDS,
         "states": HELD_STATES,
@@ -106,7 +106,7 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
     return request.show("plataforma/held_refund.html", values, status=400 if fault else 200)
 
 
-def _facts(held: HeldRefund) -> dict[str, str]:
+def _audit_facts(held: HeldRefund) -> dict[str, str]:
     key = logged_key(held.pix_key or "")
     return {"refund": str(held.row.id), "amount": reais(held.row.amount_cents), "pix_key": key}
 
@@ -115,8 +115,8 @@ async def _rows(conn: Connection, items: Sequence[HeldRow], request: PageRequest
     return [shown(row, request.seal) for row in items]
 
 
-def _filters(asked: ListQuery, request: PageRequest) -> HeldRefundFilters:
-    return HeldRefundFilters(state=read_choice(asked, "situacao", list(HELD_STATES)) or "open")
+def _read_filters(query: ListQuery, request: PageRequest) -> HeldRefundFilters:
+    return HeldRefundFilters(state=read_choice(query, "situacao", list(HELD_STATES)) or "open")
 
 
 LIST = ListPage(
@@ -125,7 +125,7 @@ LIST = ListPage(
     words={"holds": HOLDS, "states": HELD_STATES, "chips": HELD_CHIPS},
     filters=HeldRefundFilters,
     more_names=("situacao",),
-    read=_filters,
+    read=_read_filters,
     fetch=lambda request: held_refund_page,
     position=TimePosition,
     at=lambda row: TimePosition(row.at, row.id),

@@ -42,14 +42,14 @@ async def decide(request: PageRequest) -> Response[Any]:
     chosen = request.field("kyc")
     if chosen not in DECISIONS:
         raise NotFoundException
-    to, reason = Kyc(chosen), request.field("reason")
-    if to is Kyc.APPROVED:
+    decision, reason = Kyc(chosen), request.field("reason")
+    if decision is Kyc.APPROVED:
         must_be_one_of_two(request)  # approving an account and assigning suspense to it take two people
     await merchant_of(request)
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}
-        async with request.change(f"merchant.{to}", subject=str(account_id), **facts) as conn:
-            await decide_kyc(conn, account_id, to, reason, now=request.now)
+        async with request.change(f"merchant.{decision}", subject=str(account_id), **facts) as conn:
+            await decide_kyc(conn, account_id, decision, reason, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
@@ -60,7 +60,7 @@ async def decide(request: PageRequest) -> Response[Any]:
             fault = NO_REASON
         else:
             fault = "A situação mudou neste meio-tempo. Veja como está agora."
-        return await merchant_view(request, fault=fault, fault_of=to, reason=reason)
+        return await merchant_view(request, fault=fault, fault_of=decision, reason=reason)
     return request.go(f"/plataforma/lojas/{account_id}", done="cadastro")
 
 
@@ -88,10 +88,10 @@ async def bind(request: PageRequest) -> Response[Any]:
 async def merchant_of(request: PageRequest) -> Merchant:
     """Returns the merchant that the path names; 404 when there is none."""
     async with session(request.pool) as conn:
-        found = await find_merchant(conn, account_id=request.id("account_id"))
-    if found is None:
+        merchant = await find_merchant(conn, account_id=request.id("account_id"))
+    if merchant is None:
         raise NotFoundException
-    return found
+    return merchant
 
 
 async def merchant_view(
@@ -150,12 +150,12 @@ async def merchant_view(
         "own_fees": own_fees is not None,
         "charged": told_fees(default if own_fees is None else own_fees),
         "default_fees": told_fees(default),
-        "fee_form": fees or Filled(shown=_typed(default if own_fees is None else own_fees)),
+        "fee_form": fees or Filled(shown=_fee_fields(default if own_fees is None else own_fees)),
     }
-    faulty = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees))
-    return request.show("plataforma/merchant.html", values, status=400 if faulty else 200)
+    has_faults = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees))
+    return request.show("plataforma/merchant.html", values, status=400 if has_faults else 200)
 
 
-def _typed(terms: FeeTerms) -> dict[str, str]:
+def _fee_fields(terms: FeeTerms) -> dict[str, str]:
     """Returns the terms as the fields of the form that changes them."""
     return {name: amount(cents) if cents else "" for name, cents in structs.asdict(terms).items()}

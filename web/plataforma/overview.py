@@ -42,14 +42,14 @@ async def resume(request: PageRequest) -> Response[Any]:
 
 async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     receipts = REPORTS["receipts"]
-    asked = ask(receipts, today=today_at(request.now), by=By.PERIOD)
-    today = ask(receipts, today=today_at(request.now), first=today_at(request.now), by=By.PERIOD)
+    month_query = ask(receipts, today=today_at(request.now), by=By.PERIOD)
+    today_query = ask(receipts, today=today_at(request.now), first=today_at(request.now), by=By.PERIOD)
     async with session(request.pool) as conn:
-        month = [row async for row in receipts.rows(keeping(conn), asked)]
-        day = [row async for row in receipts.rows(keeping(conn), today)]
+        month_rows = [row async for row in receipts.rows(keeping(conn), month_query)]
+        today_rows = [row async for row in receipts.rows(keeping(conn), today_query)]
         values = {
-            "month": _sum(month),
-            "today": _sum(day),
+            "month": _receipts_total(month_rows),
+            "today": _receipts_total(today_rows),
             "freshness": await freshness(conn),
             "kyc": await kyc_counts(conn, list(Kyc)),
             "suspended_at": (await suspension(conn)).suspended_at,
@@ -62,6 +62,6 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     return request.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
 
 
-def _sum(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
+def _receipts_total(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
     """Returns the number of payments and their cents over rows of receipts (day, method, payments, amount, ...)."""
     return sum(row[2] for row in rows), sum(row[3] for row in rows)

@@ -34,20 +34,20 @@ from web.painel.lists import PAGE, ListQuery
 from web.painel.page_request import PageRequest
 
 _CODE = re.compile(r"INTG-[A-Z0-9]{6}")
-_CELL_S = 3.0
+_CELL_TIMEOUT_S = 3.0
 _SHARE = re.compile(r"([0-9]{1,3})(?:[,.]([0-9]{1,2}))?")
-_NAME = "Dê um nome com até 100 caracteres."
+_NAME_FAULT = "Dê um nome com até 100 caracteres."
 _SHARE_FAULT = "A participação vai de 0 a 100 %, com até duas casas."
 _PROPOSE = "Propor a participação de um parceiro"
-_SAME = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
-_GONE = "Esta proposta não espera mais. Veja como está agora."
-_CHANGED = "Este parceiro mudou neste meio-tempo. Veja como está agora."
-_ACCOUNT = "Não há conta com este ID."
-_AWAY = "A célula dessa conta não responde agora. Tente de novo em instantes."
-_AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
+_SAME_PERSON = "Quem propôs a participação não a confirma: é preciso uma segunda pessoa da equipe."
+_PROPOSAL_GONE = "Esta proposta não espera mais. Veja como está agora."
+_PARTNER_CHANGED = "Este parceiro mudou neste meio-tempo. Veja como está agora."
+_NO_ACCOUNT = "Não há conta com este ID."
+_CELL_AWAY = "A célula dessa conta não responde agora. Tente de novo em instantes."
+_ONLY_AT_HOME = "Os parceiros são cadastrados na célula home e valem em todas."
 
 
-class _Changed(Exception):
+class _PartnerChanged(Exception):
     """A colleague has changed the partner since it was read; the transaction is rolled back."""
 
 
@@ -57,31 +57,31 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
 async def create(request: PageRequest) -> Response[Any]:
     name, share, account = request.field("name"), request.field("share") or "0", request.field("account_id")
-    share_bps, account_id = _bps(share), _account(account)
+    share_bps, account_id = _parse_share_bps(share), _parse_account_id(account)
     fault = _SHARE_FAULT if share_bps is None else await _account_fault(request, account, account_id)
     if share_bps is not None and not fault:
         try:
-            two = needs_second(share_bps, now_bps=0)
-            if two:
+            takes_two = needs_second(share_bps, now_bps=0)
+            if takes_two:
                 must_be_one_of_two(request)
                 must_be_proven(request, _PROPOSE, {"Parceiro": name, "Participação (%)": share, "Conta": account})
             facts = {"share": share, "account_id": str(account_id)} if account_id else {"share": share}
             async with request.change("integrator.created", subject=name[:100], **facts) as conn:
-                made = await create_integrator(
-                    conn, name=name, account_id=account_id, now=request.now, share_bps=0 if two else share_bps
+                partner = await create_integrator(
+                    conn, name=name, account_id=account_id, now=request.now, share_bps=0 if takes_two else share_bps
                 )
-                if two:
+                if takes_two:
                     await propose_share(
-                        conn, made.integrador_code, share_bps, by=request.session.email, now=request.now
+                        conn, partner.integrador_code, share_bps, by=request.session.email, now=request.now
                     )
                     # A second row: the one of `change` was written before the code existed, and the confirmation of
                     # the share is logged under the code.
                     await write_of_platform(
-                        conn, made.integrador_code, PROPOSED, facts, request.origin, now=request.now
+                        conn, partner.integrador_code, PROPOSED, facts, request.origin, now=request.now
                     )
-            return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
+            return request.go("/plataforma/parceiros", done="parceiro-proposto" if takes_two else "parceiro")
         except Refused as refused:
-            fault = _ACCOUNT if refused.code is Code.WALLET_ACCOUNT_NOT_FOUND else _NAME
+            fault = _NO_ACCOUNT if refused.code is Code.WALLET_ACCOUNT_NOT_FOUND else _NAME_FAULT
     return await _page(request, fault=fault, name=name, share=share, account=account)
 
 
@@ -89,36 +89,36 @@ async def change(request: PageRequest) -> Response[Any]:
     """Changes one partner: whether new boletos may carry the code, and the share of charges issued from now on."""
     code, active = request.text_of_path("code"), request.field("active") == "yes"
     share = request.field("share")
-    share_bps = _bps(share)
+    share_bps = _parse_share_bps(share)
     if not _CODE.fullmatch(code):
         raise NotFoundException
     if current_cell() != HOME:
-        return await _page(request, at=code, at_fault=_AT_HOME)
+        return await _page(request, at=code, at_fault=_ONLY_AT_HOME)
     if share_bps is None:
         return await _page(request, at=code, at_fault=_SHARE_FAULT)
     async with session(request.pool) as conn:
         partner = await find_integrator(conn, integrador_code=code)
     if partner is None:
         raise NotFoundException
-    two = needs_second(share_bps, now_bps=partner.share_bps)
-    if two:
+    takes_two = needs_second(share_bps, now_bps=partner.share_bps)
+    if takes_two:
         must_be_one_of_two(request)
-        asked = {"Parceiro": partner.name, "Código": code, "Participação (%)": share}
-        must_be_proven(request, _PROPOSE, asked)
+        step_up_facts = {"Parceiro": partner.name, "Código": code, "Participação (%)": share}
+        must_be_proven(request, _PROPOSE, step_up_facts)
     facts = {"active": "sim" if active else "não", "share": share}
     try:
-        async with request.change(PROPOSED if two else "integrator.changed", subject=code, **facts) as conn:
+        async with request.change(PROPOSED if takes_two else "integrator.changed", subject=code, **facts) as conn:
             await one_at_a_time(conn)
             if await find_integrator(conn, integrador_code=code) != partner:
-                # The share may have been lowered since: `two` was decided by the old share, and raising the share again
-                # may take two people.
-                raise _Changed
-            await set_integrator(conn, code, active=active, share_bps=None if two else share_bps, now=request.now)
-            if two:
+                # The share may have been lowered since: `takes_two` was decided by the old share, and raising the share
+                # again may take two people.
+                raise _PartnerChanged
+            await set_integrator(conn, code, active=active, share_bps=None if takes_two else share_bps, now=request.now)
+            if takes_two:
                 await propose_share(conn, code, share_bps, by=request.session.email, now=request.now)
-    except _Changed:
-        return await _page(request, at=code, at_fault=_CHANGED)
-    return request.go("/plataforma/parceiros", done="parceiro-proposto" if two else "parceiro")
+    except _PartnerChanged:
+        return await _page(request, at=code, at_fault=_PARTNER_CHANGED)
+    return request.go("/plataforma/parceiros", done="parceiro-proposto" if takes_two else "parceiro")
 
 
 async def confirm(request: PageRequest) -> Response[Any]:
@@ -128,8 +128,12 @@ async def confirm(request: PageRequest) -> Response[Any]:
     if not _CODE.fullmatch(code):
         raise NotFoundException
     async with session(request.pool) as conn:
-        waiting = (await open_proposals(conn, [code])).get(code)
-    share = {"Participação (%)": _percent(waiting.share_bps), "Proposta por": waiting.proposed_by} if waiting else {}
+        proposal = (await open_proposals(conn, [code])).get(code)
+    share = (
+        {"Participação (%)": _percent_text(proposal.share_bps), "Proposta por": proposal.proposed_by}
+        if proposal
+        else {}
+    )
     must_be_proven(request, "Confirmar a participação de um parceiro", {"Código": code, **share})
     return await _decide(request, CONFIRMED, confirm_share)
 
@@ -143,12 +147,12 @@ async def _decide(request: PageRequest, action: str, decide: Callable[..., Await
     if not _CODE.fullmatch(code) or proposal_id is None:
         raise NotFoundException
     if current_cell() != HOME:
-        return await _page(request, at=code, at_fault=_AT_HOME)
+        return await _page(request, at=code, at_fault=_ONLY_AT_HOME)
     try:
         async with request.change(action, subject=code) as conn:
             await decide(conn, code, proposal_id, by=request.session.email, now=request.now)
     except Refused as refused:
-        fault = _SAME if "by" in (refused.fields or {}) else _GONE
+        fault = _SAME_PERSON if "by" in (refused.fields or {}) else _PROPOSAL_GONE
         return await _page(request, at=code, at_fault=fault)
     return request.go("/plataforma/parceiros", done="parceiro")
 
@@ -156,15 +160,15 @@ async def _decide(request: PageRequest, action: str, decide: Callable[..., Await
 async def _account_fault(request: PageRequest, text: str, account_id: UUID | None) -> str:
     """Returns what is wrong with the partner's own account, which may be in another cell; empty when nothing is."""
     if current_cell() != HOME:
-        return _AT_HOME
+        return _ONLY_AT_HOME
     if account_id is None:
-        return _ACCOUNT if text else ""
+        return _NO_ACCOUNT if text else ""
     try:
-        async with session(request.pool) as conn, asyncio.timeout(_CELL_S):
-            there = await account_is_there(conn, account_id, seal=request.seal)
+        async with session(request.pool) as conn, asyncio.timeout(_CELL_TIMEOUT_S):
+            exists = await account_is_there(conn, account_id, seal=request.seal)
     except DB_UNAVAILABLE:
-        return _AWAY
-    return "" if there else _ACCOUNT
+        return _CELL_AWAY
+    return "" if exists else _NO_ACCOUNT
 
 
 async def _page(
@@ -177,52 +181,52 @@ async def _page(
     at: str = "",
     at_fault: str = "",
 ) -> Response[Any]:
-    asked = ListQuery(request.http, ("codigo",))
-    one = at or (read_text(asked, "codigo") or "").upper()
-    after = asked.value("depois")
+    query = ListQuery(request.http, ("codigo",))
+    code = at or (read_text(query, "codigo") or "").upper()
+    after = query.value("depois")
     if after and not _CODE.fullmatch(after):
         raise NotFoundException
     last = None
     async with session(request.pool) as conn:
-        if one:
-            partner = await find_integrator(conn, integrador_code=one) if _CODE.fullmatch(one) else None
-            found = [] if partner is None else [partner]
+        if code:
+            partner = await find_integrator(conn, integrador_code=code) if _CODE.fullmatch(code) else None
+            partners = [] if partner is None else [partner]
         else:
             page, last = cut(await list_integrators(conn, after=after, limit=PAGE + 1), PAGE)
-            found = list(page)
-        proposals = await open_proposals(conn, [each.integrador_code for each in found])
-    if at and not found:
+            partners = list(page)
+        proposals = await open_proposals(conn, [each.integrador_code for each in partners])
+    if at and not partners:
         raise NotFoundException
     values = {
-        "asked": asked,
-        "next": asked.link(depois=last.integrador_code) if last else "",
-        "partners": found,
+        "asked": query,
+        "next": query.link(depois=last.integrador_code) if last else "",
+        "partners": partners,
         "proposals": proposals,
         "at_home": current_cell() == HOME,
-        "only_at_home": _AT_HOME,
-        "alone": _percent(ALONE_BPS_MAX),
+        "only_at_home": _ONLY_AT_HOME,
+        "alone": _percent_text(ALONE_BPS_MAX),
         "fault": fault,
         "name": name,
         "share": share,
         "account": account,
         "at": at,
         "at_fault": at_fault,
-        "percent": _percent,
+        "percent": _percent_text,
         "is_here": _is_here,
     }
     return request.show("plataforma/partners.html", values, status=400 if fault or at_fault else 200)
 
 
-def _bps(text: str) -> int | None:
+def _parse_share_bps(text: str) -> int | None:
     """ "2,5" -> 250; None for text that is not a share from 0 to 100 %."""
-    found = _SHARE.fullmatch(text) if text.isascii() else None
-    if found is None:
+    match = _SHARE.fullmatch(text) if text.isascii() else None
+    if match is None:
         return None
-    bps = int(found[1]) * 100 + int((found[2] or "").ljust(2, "0"))
+    bps = int(match[1]) * 100 + int((match[2] or "").ljust(2, "0"))
     return bps if bps <= 10_000 else None
 
 
-def _percent(bps: int) -> str:
+def _percent_text(bps: int) -> str:
     return f"{bps // 100},{bps % 100:02}"
 
 
@@ -230,7 +234,7 @@ def _is_here(account_id: UUID) -> bool:
     return cell_of(account_id) == current_cell()
 
 
-def _account(text: str) -> UUID | None:
+def _parse_account_id(text: str) -> UUID | None:
     try:
         return UUID(text) if text else None
     except ValueError:

@@ -16,12 +16,12 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.plataforma.merchants import merchant_of
 
 REASON_MAX: Final = 200
-_OPEN: Final = {
+_OPEN_BUSINESS: Final = {
     "pending charges": "cobranças que ainda podem ser pagas",
     "refunds on their way": "devoluções a caminho",
     "schedules that go on": "programações ativas",
 }
-_NOBODY: Final = "Não guardamos nada de quem tem este documento nesta loja, no ambiente escolhido."
+_NO_PAYER: Final = "Não guardamos nada de quem tem este documento nesta loja, no ambiente escolhido."
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -32,19 +32,19 @@ async def download(request: PageRequest) -> Response[Any]:
     """Answers the payer's data as JSON, which the merchant hands to the payer."""
     filled = Filled(request)
     must_be_proven(request, "Baixar os dados de um pagador", {"Documento": filled.value("document")})
-    owner, document = _owner(request, filled), _document(filled)
+    owner, document = _read_owner(request, filled), _read_document(filled)
     if filled.faults:
         return await _page(request, filled)
     async with session(request.pool) as conn:
-        found = await export_payer(
+        payer_data = await export_payer(
             conn, owner, request.seal.blind(document), request.origin, now=request.now, seal=request.seal
         )
-    if not found.charges and not found.schedules:
-        filled.wrong("document", _NOBODY)
+    if not payer_data.charges and not payer_data.schedules:
+        filled.wrong("document", _NO_PAYER)
         return await _page(request, filled)
     headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="pagador-{request.now:%Y-%m-%d}.json"'}
-    told = {"account_id": str(owner.account_id), "test": owner.test, **msgspec.to_builtins(found)}
-    body = msgspec.json.format(msgspec.json.encode(told), indent=2)
+    export = {"account_id": str(owner.account_id), "test": owner.test, **msgspec.to_builtins(payer_data)}
+    body = msgspec.json.format(msgspec.json.encode(export), indent=2)
     return Response(body, media_type="application/json", headers=headers)
 
 
@@ -52,7 +52,7 @@ async def erase(request: PageRequest) -> Response[Any]:
     """Erases the payer's data, which cannot be undone. A form sent again finds no payer."""
     filled = Filled(request)
     must_be_proven(request, "Apagar os dados de um pagador", {"Documento": filled.value("document")})
-    owner, document = _owner(request, filled), _document(filled)
+    owner, document = _read_owner(request, filled), _read_document(filled)
     reason = filled.value("reason")
     if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():
         filled.wrong("reason", f"Escreva o motivo, com até {REASON_MAX} caracteres e sem dados do pagador.")
@@ -65,20 +65,22 @@ async def erase(request: PageRequest) -> Response[Any]:
             erased = await erase_payer(
                 conn, owner, request.seal.blind(document), reason, request.origin, now=request.now
             )
-    except OpenBusiness as still:
-        filled.wrong("document", f"Falta encerrar: {_listed(still)}. Encerre antes, e apague depois.")
+    except OpenBusiness as open_business:
+        filled.wrong(
+            "document", f"Falta encerrar: {_open_business_text(open_business)}. Encerre antes, e apague depois."
+        )
         return await _page(request, filled)
     if not erased.charges and not erased.schedules:
-        filled.wrong("document", _NOBODY)
+        filled.wrong("document", _NO_PAYER)
         return await _page(request, filled)
     return request.go(f"/plataforma/lojas/{owner.account_id}", done="pagador-apagado")
 
 
-def _listed(still: OpenBusiness) -> str:
-    return " e ".join(f"{_OPEN[name]} ({count})" for name, count in still.found.items())
+def _open_business_text(open_business: OpenBusiness) -> str:
+    return " e ".join(f"{_OPEN_BUSINESS[name]} ({count})" for name, count in open_business.found.items())
 
 
-def _owner(request: PageRequest, filled: Filled) -> Owner:
+def _read_owner(request: PageRequest, filled: Filled) -> Owner:
     account_id = request.id("account_id")
     mode = filled.value("mode")
     if mode not in ("production", "test"):
@@ -86,7 +88,7 @@ def _owner(request: PageRequest, filled: Filled) -> Owner:
     return Owner.of(account_id, mode == "test")
 
 
-def _document(filled: Filled) -> str:
+def _read_document(filled: Filled) -> str:
     """Returns the document without punctuation; sets a fault beside the field when it is not a CPF or CNPJ."""
     document = without_marks(filled.value("document")).upper()
     if not well_formed(document, letters=True):

@@ -29,24 +29,28 @@ from web.plataforma.merchants import merchant_view
 
 OF_KEY: Final = "payout_key"
 BY_PLATFORM: Final = {"by": SEEN_BY_THE_ACCOUNT}
-_SAME: Final = "Quem pediu a troca não a confirma: é preciso uma segunda pessoa da equipe."
+_SAME_PERSON: Final = "Quem pediu a troca não a confirma: é preciso uma segunda pessoa da equipe."
 
 
 async def ask_for_another(request: PageRequest) -> Response[Any]:
     must_be_one_of_two(request)
     account_id, filled = request.id("account_id"), Filled(request)
-    to = read_key(filled, request)
+    key = read_key(filled, request)
     if filled.faults:
         return await merchant_view(request, payout_key=filled)
-    asked = {"Conta": str(account_id), "Chave nova": to.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
-    must_be_proven(request, "Pedir outra chave para os saques de uma loja", asked)
+    step_up_facts = {
+        "Conta": str(account_id),
+        "Chave nova": key.pix_key,
+        "CPF ou CNPJ do dono": filled.value("document"),
+    }
+    must_be_proven(request, "Pedir outra chave para os saques de uma loja", step_up_facts)
     try:
-        async with request.change(ASKED, subject=str(account_id), **facts_of(to)) as conn:
+        async with request.change(ASKED, subject=str(account_id), **facts_of(key)) as conn:
             change = await ask_payout_key(
-                conn, account_id, to, by=request.session.email, by_staff=True, now=request.now
+                conn, account_id, key, by=request.session.email, by_staff=True, now=request.now
             )
             await tell_of_key(conn, request, "payout_key.proposed", change, BY_PLATFORM)
-            await tell_account(conn, account_id, ASKED, facts_of(to), request.origin, now=request.now)
+            await tell_account(conn, account_id, ASKED, facts_of(key), request.origin, now=request.now)
     except Refused as refused:
         say(filled, refused)
         return await merchant_view(request, payout_key=filled)
@@ -57,11 +61,11 @@ async def confirm(request: PageRequest) -> Response[Any]:
     must_be_one_of_two(request)
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
-        waiting = await payout_change_of(conn, account_id, now=request.now)
-    asked = {"Conta": str(account_id)}
-    if waiting is not None:
-        asked |= {"Chave nova": masked_key(waiting.pix_key), "CPF ou CNPJ do dono": masked(waiting.document)}
-    must_be_proven(request, "Confirmar outra chave para os saques de uma loja", asked)
+        pending = await payout_change_of(conn, account_id, now=request.now)
+    step_up_facts = {"Conta": str(account_id)}
+    if pending is not None:
+        step_up_facts |= {"Chave nova": masked_key(pending.pix_key), "CPF ou CNPJ do dono": masked(pending.document)}
+    must_be_proven(request, "Confirmar outra chave para os saques de uma loja", step_up_facts)
     return await _decide(request, CONFIRMED, confirm_payout_key, done="chave-confirmada")
 
 
@@ -76,13 +80,15 @@ async def _decide(request: PageRequest, action: str, decide: Any, *, done: str) 
     try:
         async with request.change(action, subject=str(account_id)) as conn:
             change: PayoutChange = await decide(conn, account_id, change_id, by=request.session.email, now=request.now)
-            await _tell(conn, request, action, change)
+            await _mail_and_log(conn, request, action, change)
     except Refused as refused:
-        return await merchant_view(request, fault=_SAME if "by" in (refused.fields or {}) else GONE, fault_of=OF_KEY)
+        return await merchant_view(
+            request, fault=_SAME_PERSON if "by" in (refused.fields or {}) else GONE, fault_of=OF_KEY
+        )
     return request.go(f"/plataforma/lojas/{account_id}", done=done)
 
 
-async def _tell(conn: Connection, request: PageRequest, action: str, change: PayoutChange) -> None:
+async def _mail_and_log(conn: Connection, request: PageRequest, action: str, change: PayoutChange) -> None:
     await tell_of_key(conn, request, ASKED if action == CONFIRMED else action, change, BY_PLATFORM)
     facts = {"pix_key": masked_key(change.pix_key)}
     await tell_account(conn, change.account_id, action, facts, request.origin, now=request.now)

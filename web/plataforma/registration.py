@@ -44,21 +44,25 @@ async def show_new(request: PageRequest) -> Response[Any]:
 async def create(request: PageRequest) -> Response[Any]:
     """Registers a merchant like `quita merchant create`: its KYC is pending, and its owner is mailed a link."""
     filled = Filled(request)
-    given = MerchantRegistration(
+    registration = MerchantRegistration(
         name=" ".join(filled.value("name").split()),
         document=without_marks(filled.value("document")).upper(),
         email=filled.value("email").lower(),
         payout_key=filled.value("payout_key"),
         address=address_of(filled),
     )
-    facts = {"Razão social": given.name, "E-mail do proprietário": given.email, "Chave dos saques": given.payout_key}
+    facts = {
+        "Razão social": registration.name,
+        "E-mail do proprietário": registration.email,
+        "Chave dos saques": registration.payout_key,
+    }
     must_be_proven(request, "Cadastrar uma loja", facts)
     account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
-        entry = {"subject": str(account_id), **_named(given.name, given.document)}
+        entry = {"subject": str(account_id), **_company_facts(registration.name, registration.document)}
         async with request.change("merchant.registered", **entry) as conn:
             await register_merchant(
-                conn, given, account_id=account_id, letters=letters, now=request.now, seal=request.seal
+                conn, registration, account_id=account_id, letters=letters, now=request.now, seal=request.seal
             )
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
@@ -69,19 +73,21 @@ async def create(request: PageRequest) -> Response[Any]:
 
 
 async def show_edit(request: PageRequest) -> Response[Any]:
-    company = await _company(request)
+    company = await _find_company(request)
     shown = {**company.parts, "name": company.name, "document": company.document}
     return _form(request, Filled(shown=shown), company)
 
 
 async def edit(request: PageRequest) -> Response[Any]:
     """Corrects name, CNPJ and address of a merchant that was never approved; only the address of one that was."""
-    company, filled = await _company(request), Filled(request)
+    company, filled = await _find_company(request), Filled(request)
     account_id, address = company.account_id, address_of(filled)
     name = " ".join(filled.value("name").split())
     document = without_marks(filled.value("document")).upper()
     correctable = company.kyc in NEVER_APPROVED
-    facts = _named(name, document) if correctable and (name, document) != (company.name, company.document) else {}
+    facts = (
+        _company_facts(name, document) if correctable and (name, document) != (company.name, company.document) else {}
+    )
     try:
         async with request.change("merchant.corrected", subject=str(account_id), **facts) as conn:
             if not correctable:
@@ -100,7 +106,7 @@ async def edit(request: PageRequest) -> Response[Any]:
 
 async def set_limits(request: PageRequest) -> Response[Any]:
     """Sets the account's rate limit, requests per second and burst; an empty field means the platform's default."""
-    company, filled = await _company(request), Filled(request)
+    company, filled = await _find_company(request), Filled(request)
     per_s, burst = filled.whole("per_second", 1, RATE_MAX), filled.whole("burst", 1, RATE_MAX)
     if filled.faults:
         return await merchant_view(request, fault=next(iter(filled.faults.values())), fault_of="limits")
@@ -113,12 +119,12 @@ async def set_limits(request: PageRequest) -> Response[Any]:
 
 async def send_link(request: PageRequest) -> Response[Any]:
     """Mails a sign-in link to a person of the account; when asked, also turns the second factor off, with a reason."""
-    company = await _company(request)
-    email, clears = request.field("email"), request.field("factor") == "yes"
-    reason = request.field("reason") if clears else None
-    asked = {"Loja": company.name, "E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
-    must_be_proven(request, "Enviar um link de acesso", asked)
-    kind = "person.factor_cleared" if clears else "person.access_sent"
+    company = await _find_company(request)
+    email, clears_factor = request.field("email"), request.field("factor") == "yes"
+    reason = request.field("reason") if clears_factor else None
+    step_up_facts = {"Loja": company.name, "E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
+    must_be_proven(request, "Enviar um link de acesso", step_up_facts)
+    kind = "person.factor_cleared" if clears_factor else "person.access_sent"
     facts = {"person": email, **({"reason": reason[:REASON_MAX]} if reason else {})}
     try:
         async with request.change(kind, subject=str(company.account_id), **facts) as conn:
@@ -139,12 +145,12 @@ async def send_link(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/lojas/{company.account_id}", done="link-enviado")
 
 
-def _named(name: str, document: str) -> dict[str, str]:
+def _company_facts(name: str, document: str) -> dict[str, str]:
     """Returns name and CNPJ of the company for the audit logs; a CNPJ is public."""
     return {"name": name[:100], "cnpj": document[:18]}
 
 
-async def _company(request: PageRequest) -> Company:
+async def _find_company(request: PageRequest) -> Company:
     async with session(request.pool) as conn:
         company = await find_company(conn, account_id=request.id("account_id"), now=request.now)
     if company is None:

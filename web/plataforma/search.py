@@ -32,31 +32,31 @@ async def search(request: PageRequest) -> Response[Any]:
         return _page(request, fault=f"Escreva o que procurar, com até {TEXT_MAX} caracteres.")
     # Not with the reports' database role, which may not read fingerprints.
     if not request.cells:
-        found = await request.reads.ask(lambda conn: search_everywhere(conn, text, blind=request.seal.blind))
-        async with request.change(SEARCHED, **_told(found)):
+        results = await request.reads.ask(lambda conn: search_everywhere(conn, text, blind=request.seal.blind))
+        async with request.change(SEARCHED, **_match_facts(results)):
             pass
-        return _page(request, text=text, answers=[(None, found)])
+        return _page(request, text=text, answers=[(None, results)])
 
-    async def of_cell(cell: CellPages) -> Results:
-        found: Results = await cell.state.reads.ask(
+    async def search_cell(cell: CellPages) -> Results:
+        results: Results = await cell.state.reads.ask(
             lambda conn: search_everywhere(conn, text, blind=request.seal.blind)
         )
-        entry = request.entry(uuid5(request.form_id, cell.name), SEARCHED, **_told(found))
+        entry = request.entry(uuid5(request.form_id, cell.name), SEARCHED, **_match_facts(results))
         async with transaction(cell.state.people_pool) as conn:
             await write_down(conn, entry, now=request.now)
-        return found
+        return results
 
-    asked = await ask_cells(request.cells, of_cell)
-    return _page(request, text=text, answers=asked.answers, away=asked.away)
+    outcome = await ask_cells(request.cells, search_cell)
+    return _page(request, text=text, answers=outcome.answers, away=outcome.away)
 
 
-def _told(found: Results) -> dict[str, str]:
-    accounts = sorted({each.doc.account_id for each in found.charges})
-    if found.request is not None:
-        accounts = [str(found.request.account_id)]
+def _match_facts(results: Results) -> dict[str, str]:
+    accounts = sorted({each.doc.account_id for each in results.charges})
+    if results.request is not None:
+        accounts = [str(results.request.account_id)]
     elif not accounts:
-        accounts = sorted(str(each.id) for each in found.merchants)
-    return {"found_by": found.by or "nothing", "accounts": ", ".join(accounts)}
+        accounts = sorted(str(each.id) for each in results.merchants)
+    return {"found_by": results.by or "nothing", "accounts": ", ".join(accounts)}
 
 
 def _page(request: PageRequest, *, text: str = "", fault: str = "", **found: Any) -> Response[Any]:

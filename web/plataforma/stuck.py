@@ -26,7 +26,7 @@ from web.plataforma.labels import LANE_CHIPS, LANE_STATES, ORDER_ENDS, ORDER_KIN
 _PATH: Final = "/plataforma/pendencias"
 
 
-class _Over(Exception):
+class _OrderOver(Exception):
     """The order cannot be retried any more; the transaction is rolled back, with its audit row."""
 
 
@@ -41,9 +41,9 @@ async def retry(request: PageRequest) -> Response[Any]:
         async with request.change("order.retried", subject=str(order_id), wakes=wakes) as conn:
             lane = await retry_order(conn, order_id, now=request.now)
             if lane is None:
-                raise _Over
+                raise _OrderOver
             wakes.append(lane.jobs[Mode.PRODUCTION])
-    except _Over:
+    except _OrderOver:
         return await _page(request, fault="Este pedido terminou, ou está sendo feito agora. Veja como está.")
     return request.go(_PATH, done="pedido-tentado")
 

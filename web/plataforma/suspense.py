@@ -40,7 +40,7 @@ REFERENCE_MAX = 100
 NOTE_MAX = 500
 _ASSIGN, _RETURN = "atribuir", "devolver"
 _NO_CHARGE = "Não há cobrança de produção com este ID."
-_SAME = (
+_SAME_PERSON = (
     "Você aprovou a loja desta cobrança, ou liberou as devoluções dela para outras chaves. "
     "É preciso que outra pessoa da equipe atribua este valor."
 )
@@ -86,7 +86,7 @@ async def assign(request: PageRequest) -> Response[Any]:
     wakes = (WEBHOOKS, PIX_ORDERS[Mode.PRODUCTION], BOLETO_ORDERS[Mode.PRODUCTION])
     try:
         async with request.change(
-            "suspense.assigned", subject=str(suspense_id), wakes=wakes, charge_id=str(charge_id), **_noted(note)
+            "suspense.assigned", subject=str(suspense_id), wakes=wakes, charge_id=str(charge_id), **_note_facts(note)
         ) as conn:
             await assign_suspense(
                 conn,
@@ -103,7 +103,7 @@ async def assign(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.CHARGE_NOT_FOUND and "by" not in (refused.fields or {}):
             raise
-        fault = _NO_CHARGE if refused.code is Code.CHARGE_NOT_FOUND else _SAME
+        fault = _NO_CHARGE if refused.code is Code.CHARGE_NOT_FOUND else _SAME_PERSON
         return await _page(request, fault=fault, fault_of=_ASSIGN)
     return request.go(f"/plataforma/a-identificar/{suspense_id}", done="atribuido")
 
@@ -118,7 +118,7 @@ async def give_back(request: PageRequest) -> Response[Any]:
         return await _page(request, fault=fault, fault_of=_RETURN)
     try:
         async with request.change(
-            "suspense.returned", subject=str(suspense_id), reference=reference, **_noted(note)
+            "suspense.returned", subject=str(suspense_id), reference=reference, **_note_facts(note)
         ) as conn:
             await return_suspense(
                 conn,
@@ -139,7 +139,7 @@ async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") ->
     if row is None:
         raise NotFoundException
     values = {
-        "one": _shown(row, request.seal),
+        "one": _shown_row(row, request.seal),
         "kinds": SUSPENSE_KINDS,
         "states": SUSPENSE_STATES,
         "chips": SUSPENSE_CHIPS,
@@ -158,23 +158,23 @@ def _note_fault(note: str) -> str:
     return "" if len(note) <= NOTE_MAX and (not note or note.isprintable()) else _NO_NOTE
 
 
-def _noted(note: str) -> dict[str, str]:
+def _note_facts(note: str) -> dict[str, str]:
     return {"note": note} if note else {}
 
 
-def _shown(row: SuspenseRow, seal: Seal) -> Shown:
+def _shown_row(row: SuspenseRow, seal: Seal) -> Shown:
     payer = open_payer(row.payer_sealed, row.source, seal)
     return Shown(row, payer.name, masked(payer.document) if payer.document else None)
 
 
 async def _rows(conn: Connection, items: Sequence[SuspenseRow], request: PageRequest) -> list[Shown]:
-    return [_shown(row, request.seal) for row in items]
+    return [_shown_row(row, request.seal) for row in items]
 
 
-def _filters(asked: ListQuery, request: PageRequest) -> SuspenseFilters:
+def _read_filters(query: ListQuery, request: PageRequest) -> SuspenseFilters:
     return SuspenseFilters(
-        state=read_choice(asked, "situacao", list(SUSPENSE_STATES)) or "open",
-        kind=read_choice(asked, "tipo", list(SUSPENSE_KINDS)),
+        state=read_choice(query, "situacao", list(SUSPENSE_STATES)) or "open",
+        kind=read_choice(query, "tipo", list(SUSPENSE_KINDS)),
     )
 
 
@@ -184,7 +184,7 @@ LIST = ListPage(
     words={"kinds": SUSPENSE_KINDS, "states": SUSPENSE_STATES, "chips": SUSPENSE_CHIPS},
     filters=SuspenseFilters,
     more_names=("situacao", "tipo"),
-    read=_filters,
+    read=_read_filters,
     fetch=lambda request: suspense_page,
     position=TimePosition,
     at=lambda row: TimePosition(row.at, row.id),

@@ -49,7 +49,7 @@ _FAULTS: Final = {
     "role": "Escolha um perfil.",
     "limit": f"São no máximo {STAFF_MAX} pessoas.",
 }
-_OFTEN: Final = "Foram muitos e-mails em um dia. Espere até amanhã."
+_TOO_MANY_MAILS: Final = "Foram muitos e-mails em um dia. Espere até amanhã."
 _LAST_ADMIN: Final = "Ao menos uma pessoa da administração, já com senha, precisa ficar. Escolha outra antes."
 
 
@@ -66,12 +66,12 @@ async def add(request: PageRequest) -> Response[Any]:
     try:
         await count_invite(request)
         check_name(name)
-        async with _change(request, INVITED, {"person": email, "name": name, "role": role}) as conn:
+        async with _change_staff(request, INVITED, {"person": email, "name": name, "role": role}) as conn:
             await add_staff(conn, email, None, role=role, name=name, given_at=request.now, now=request.now)
             await ask_for_link(conn, email, now=request.now, seal=request.seal)
     except Refused as refused:
         if refused.code is Code.RATE_LIMITED:
-            filled.wrong("form", _OFTEN)
+            filled.wrong("form", _TOO_MANY_MAILS)
         for field in refused.fields or {}:
             filled.wrong("form" if field == "limit" else field, _FAULTS[field])
         return await _page(request, filled)
@@ -83,7 +83,7 @@ async def set_role(request: PageRequest) -> Response[Any]:
     facts = {"E-mail": email, "Perfil novo": ROLE_WORDS.get(role, role)}
     must_be_proven(request, "Mudar o perfil de uma pessoa da equipe", facts)
     try:
-        async with _change(request, ROLE_CHANGED, {"person": email, "role": role}) as conn:
+        async with _change_staff(request, ROLE_CHANGED, {"person": email, "role": role}) as conn:
             if not await change_staff_role(conn, email, role, given_at=request.now):
                 raise NotFoundException
     except Refused:
@@ -99,18 +99,18 @@ async def send_link(request: PageRequest) -> Response[Any]:
     if _is_self(request, email):
         # Otherwise anybody at an open browser could turn off the second factor of its owner.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
-    clears = request.field("factor") == "yes"
-    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
+    clears_factor = request.field("factor") == "yes"
+    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
     must_be_proven(request, "Enviar um link de acesso a uma pessoa da equipe", facts)
     try:
         await count_invite(request)
     except Refused:
-        return await _page(request, at=email, at_fault=_OFTEN)
-    kind = FACTOR_CLEARED if clears else ACCESS_SENT
-    async with _change(request, kind, {"person": email}) as conn:
+        return await _page(request, at=email, at_fault=_TOO_MANY_MAILS)
+    kind = FACTOR_CLEARED if clears_factor else ACCESS_SENT
+    async with _change_staff(request, kind, {"person": email}) as conn:
         if not await is_staff(conn, email):
             raise NotFoundException
-        if clears:
+        if clears_factor:
             await clear_factor(conn, email)
         await ask_for_link(conn, email, now=request.now, seal=request.seal)
     return request.go(_PATH, done="link-enviado")
@@ -123,7 +123,7 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
     must_be_proven(request, "Remover uma pessoa da equipe", {"E-mail": email})
     try:
-        async with _change(request, REMOVED, {"person": email}) as conn:
+        async with _change_staff(request, REMOVED, {"person": email}) as conn:
             if not await remove_staff(conn, email):
                 raise NotFoundException
     except Refused:
@@ -132,20 +132,20 @@ async def remove(request: PageRequest) -> Response[Any]:
 
 
 @asynccontextmanager
-async def _change(request: PageRequest, kind: str, facts: Mapping[str, str]) -> AsyncIterator[Connection]:
+async def _change_staff(request: PageRequest, kind: str, facts: Mapping[str, str]) -> AsyncIterator[Connection]:
     """`PageRequest.change` that also mails all admins, home's included. While home is away, a change in another cell
     goes on without mailing home's admins."""
-    told, role = {**facts, **request.doer}, {"role": facts["role"]} if "role" in facts else {}
-    async with request.change(kind, subject=facts["person"], **role) as conn:
+    mail_facts, audit_facts = {**facts, **request.doer}, {"role": facts["role"]} if "role" in facts else {}
+    async with request.change(kind, subject=facts["person"], **audit_facts) as conn:
         # Before the change, so that an admin who is removed or loses that role is mailed too.
-        await tell_admins(conn, kind, told, now=request.now, seal=request.seal)
+        await tell_admins(conn, kind, mail_facts, now=request.now, seal=request.seal)
         yield conn
         cells = {each.number: each for each in request.http.app.state.cells()}
         if current_cell() != HOME and (home := home_of([*cells.values()])) is not None:
-            told["cell"] = cells[current_cell()].name
+            mail_facts["cell"] = cells[current_cell()].name
             with in_cell(HOME), suppress(*DB_UNAVAILABLE):
-                async with transaction(home.people_pool) as other:
-                    await tell_admins(other, kind, told, now=request.now, seal=request.seal)
+                async with transaction(home.people_pool) as home_conn:
+                    await tell_admins(home_conn, kind, mail_facts, now=request.now, seal=request.seal)
 
 
 def _is_self(request: PageRequest, email: str) -> bool:
@@ -169,5 +169,5 @@ async def _page(
         "at_fault": at_fault,
         "is_self": lambda email: _is_self(request, email),
     }
-    faulty = at_fault or (filled is not None and filled.faults)
-    return request.show("plataforma/staff.html", values, status=400 if faulty else 200)
+    has_faults = at_fault or (filled is not None and filled.faults)
+    return request.show("plataforma/staff.html", values, status=400 if has_faults else 200)

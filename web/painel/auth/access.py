@@ -33,38 +33,38 @@ from web.painel.page_request import PageRequest, address_of
 ISSUER = "Quita"
 
 
-_CHANGED, _ON, _OFF = "password.changed", "factor.on", "factor.off"
+_PASSWORD_CHANGED, _FACTOR_ON, _FACTOR_OFF = "password.changed", "factor.on", "factor.off"
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return await _access(request)
+    return await _access_page(request)
 
 
 async def set_password(request: PageRequest) -> Response[Any]:
-    fresh = request.raw("new")
+    new_password = request.raw("new")
     try:
-        check_password(fresh, request.session.email)
+        check_password(new_password, request.session.email)
     except Refused as refused:
-        return await _access(request, fault=password_words(refused))
-    if fresh != request.raw("again"):
-        return await _access(request, fault="As duas senhas novas são diferentes.")
+        return await _access_page(request, fault=password_words(refused))
+    if new_password != request.raw("again"):
+        return await _access_page(request, fault="As duas senhas novas são diferentes.")
     fault = await password_fault(request, request.raw("password"))
     if fault:
-        return await _access(request, fault=fault)
-    hashed = await _hashed(request, fresh)
-    async with request.change(_CHANGED) as conn:
-        await change_password(conn, request.session.email, hashed)
+        return await _access_page(request, fault=fault)
+    password_hash = await _hash_in_turn(request, new_password)
+    async with request.change(_PASSWORD_CHANGED) as conn:
+        await change_password(conn, request.session.email, password_hash)
         await end_other_sessions(conn, request.session.email, request.cookie)
         # With a link still open, somebody who reads the mailbox could replace the new password.
         await end_links(conn, email=request.session.email, now=request.now)
-        await _tell(conn, request, _CHANGED)
+        await _mail_change(conn, request, _PASSWORD_CHANGED)
     answer = request.go(f"{request.section.root}/acesso", done="senha")
-    remember_device(request.http, request.section, answer, request.session.email, hashed)
+    remember_device(request.http, request.section, answer, request.session.email, password_hash)
     return answer
 
 
 async def show_factor(request: PageRequest) -> Response[Any]:
-    return await _factor(request, secret=secrets.token_bytes(SECRET_BYTES))
+    return await _factor_page(request, secret=secrets.token_bytes(SECRET_BYTES))
 
 
 async def turn_on(request: PageRequest) -> Response[Any]:
@@ -77,7 +77,7 @@ async def turn_on(request: PageRequest) -> Response[Any]:
         raise ClientException from None
     fault = await password_fault(request, request.raw("password"))
     if fault:
-        return await _factor(request, secret=secret, fault=fault)
+        return await _factor_page(request, secret=secret, fault=fault)
     try:
         async with request.change("totp.enrolled") as conn:
             codes = await enrol(
@@ -90,16 +90,16 @@ async def turn_on(request: PageRequest) -> Response[Any]:
                 chance=secrets.token_bytes(RECOVERY_CHANCE),
             )
             await end_other_sessions(conn, email, request.cookie)
-            await _tell(conn, request, _ON)
+            await _mail_change(conn, request, _FACTOR_ON)
     except Refused:
-        return await _factor(request, secret=secret, fault=WRONG_CODE)
+        return await _factor_page(request, secret=secret, fault=WRONG_CODE)
     return request.show("recovery.html", {"codes": codes})
 
 
 async def turn_off(request: PageRequest) -> Response[Any]:
     fault = await password_fault(request, request.raw("password"))
     if fault:
-        return await _factor(request, off_fault=fault)
+        return await _factor_page(request, off_fault=fault)
     email, code = request.session.email, request.field("code")
     try:
         async with session(request.pool) as conn:
@@ -109,11 +109,11 @@ async def turn_off(request: PageRequest) -> Response[Any]:
             if await take_code(conn, email, code, now=request.now, seal=request.seal) is None:
                 raise _WrongCode
             await clear(conn, email=email)
-            await _tell(conn, request, _OFF)
+            await _mail_change(conn, request, _FACTOR_OFF)
     except Refused:
-        return await _factor(request, off_fault=THROTTLED)
+        return await _factor_page(request, off_fault=THROTTLED)
     except _WrongCode:
-        return await _factor(request, off_fault=WRONG_CODE)
+        return await _factor_page(request, off_fault=WRONG_CODE)
     return request.go(f"{request.section.root}/acesso", done="fator-desligado")
 
 
@@ -121,18 +121,18 @@ class _WrongCode(Exception):
     """Rolls the transaction back, so that the audit log has no entry for a change that was not made."""
 
 
-async def _tell(conn: Connection, request: PageRequest, kind: str) -> None:
+async def _mail_change(conn: Connection, request: PageRequest, kind: str) -> None:
     """Reports the change to the person by e-mail: somebody else with the session and the password may have made it."""
-    person, told = request.session, {"browser": browser_name(request.http), "from": address_of(request.http)}
-    await tell_person(conn, person.email, person.account_id, kind, told, now=request.now, seal=request.seal)
+    person, facts = request.session, {"browser": browser_name(request.http), "from": address_of(request.http)}
+    await tell_person(conn, person.email, person.account_id, kind, facts, now=request.now, seal=request.seal)
 
 
-async def _hashed(request: PageRequest, password: str) -> str:
+async def _hash_in_turn(request: PageRequest, password: str) -> str:
     async with request.http.app.state.sign_in_turns:
         return await asyncio.to_thread(hash_password, password)
 
 
-async def _access(request: PageRequest, *, fault: str = "") -> Response[Any]:
+async def _access_page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     async with session(request.pool) as conn:
         sessions = await count_sessions(conn, request.session.email, now=request.now)
         factor = await own_factor(conn, email=request.session.email)
@@ -145,7 +145,7 @@ async def _access(request: PageRequest, *, fault: str = "") -> Response[Any]:
     return request.show("access.html", values, status=400 if fault else 200)
 
 
-async def _factor(
+async def _factor_page(
     request: PageRequest, *, secret: bytes | None = None, fault: str = "", off_fault: str = ""
 ) -> Response[Any]:
     email = request.session.email

@@ -25,8 +25,8 @@ from web.painel.section import Section
 PEOPLE_MAX: Final = 5
 """People for whom one browser is known; the one who signed in longest ago is forgotten first."""
 LIFETIME_S: Final = 180 * 86_400
-_COOKIE: Final = "aparelho"
-_FORM = re.compile(rf"([0-9a-f]{{32}})((?:\.[0-9a-f]{{32}}){{1,{PEOPLE_MAX}}})")
+_COOKIE_NAME: Final = "aparelho"
+_COOKIE_FORMAT = re.compile(rf"([0-9a-f]{{32}})((?:\.[0-9a-f]{{32}}){{1,{PEOPLE_MAX}}})")
 _BROWSERS: Final = (
     ("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"),
 )  # fmt: skip
@@ -38,11 +38,11 @@ _SYSTEMS: Final = (
 
 def known_device(request: AnyRequest, section: Section, person: Person | None) -> str | None:
     """Returns the browser's name if this person has signed in with it since the password was chosen."""
-    device, marks = _read(request)
+    device, fingerprints = _read_cookie(request)
     if person is None or person.password_hash is None or not device:
         return None
-    mark = _mark(request, section, device, person.email, person.password_hash)
-    return device if any(hmac.compare_digest(mark, each) for each in marks) else None
+    fingerprint = _fingerprint(request, section, device, person.email, person.password_hash)
+    return device if any(hmac.compare_digest(fingerprint, each) for each in fingerprints) else None
 
 
 def remember_device(
@@ -50,27 +50,27 @@ def remember_device(
 ) -> None:
     """Sets the cookie that makes this browser known for this person."""
     settings: Settings = request.app.state.settings
-    device, marks = _read(request)
+    device, fingerprints = _read_cookie(request)
     device = device or secrets.token_hex(16)
-    mark = _mark(request, section, device, email, password_hash)
-    kept = [mark, *(each for each in marks if each != mark)][:PEOPLE_MAX]
-    answer.set_cookie(make_cookie(_COOKIE, ".".join([device, *kept]), settings, LIFETIME_S))
+    fingerprint = _fingerprint(request, section, device, email, password_hash)
+    kept = [fingerprint, *(each for each in fingerprints if each != fingerprint)][:PEOPLE_MAX]
+    answer.set_cookie(make_cookie(_COOKIE_NAME, ".".join([device, *kept]), settings, LIFETIME_S))
 
 
 def browser_name(request: AnyRequest) -> str:
     """Returns program and system in words of our own: the result is mailed, and anybody can choose a User-Agent."""
-    said = request.headers.get("user-agent", "")
-    program = next((name for mark, name in _BROWSERS if mark in said), "navegador desconhecido")
-    system = next((name for mark, name in _SYSTEMS if mark in said), "")
+    user_agent = request.headers.get("user-agent", "")
+    program = next((name for token, name in _BROWSERS if token in user_agent), "navegador desconhecido")
+    system = next((name for token, name in _SYSTEMS if token in user_agent), "")
     return f"{program}, {system}" if system else program
 
 
-def _read(request: AnyRequest) -> tuple[str, list[str]]:
-    found = _FORM.fullmatch(cookie_in(request.scope, cookie_name(_COOKIE, request.app.state.settings)))
-    return ("", []) if found is None else (found[1], found[2][1:].split("."))
+def _read_cookie(request: AnyRequest) -> tuple[str, list[str]]:
+    match = _COOKIE_FORMAT.fullmatch(cookie_in(request.scope, cookie_name(_COOKIE_NAME, request.app.state.settings)))
+    return ("", []) if match is None else (match[1], match[2][1:].split("."))
 
 
-def _mark(request: AnyRequest, section: Section, device: str, email: str, password_hash: str) -> str:
+def _fingerprint(request: AnyRequest, section: Section, device: str, email: str, password_hash: str) -> str:
     key = Seal(request.app.state.settings.secret_key).key("known device")
-    said = "\n".join((section.root, device, email, password_hash))
-    return hmac.new(key, said.encode(), sha256).hexdigest()[:32]
+    text = "\n".join((section.root, device, email, password_hash))
+    return hmac.new(key, text.encode(), sha256).hexdigest()[:32]

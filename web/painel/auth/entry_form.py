@@ -28,7 +28,7 @@ from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, address_hash
 from web.painel.section import Section
 
 TOO_LATE: Final = "A página ficou aberta por muito tempo. Tente de novo."
-_BEFORE_S = 3_600
+_BEFORE_COOKIE_LIFETIME_S = 3_600
 
 
 def before(request: AnyRequest, section: Section) -> str:
@@ -50,14 +50,14 @@ def entry_page(
 ) -> Response[Any]:
     """Answers a page with a form that works in this browser only."""
     settings: Settings = request.app.state.settings
-    own = before(request, section)
-    fresh = not re.fullmatch(r"[0-9a-f]{32}", own)
-    if fresh:
-        own = secrets.token_hex(16)
-    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), own), "kept": [], **values}
+    cookie = before(request, section)
+    is_new = not re.fullmatch(r"[0-9a-f]{32}", cookie)
+    if is_new:
+        cookie = secrets.token_hex(16)
+    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), cookie), "kept": [], **values}
     answer = page(template, shown, status=status, headers=PAGE_HEADERS)
-    if fresh:
-        answer.set_cookie(make_cookie(section.before, own, settings, _BEFORE_S))
+    if is_new:
+        answer.set_cookie(make_cookie(section.before, cookie, settings, _BEFORE_COOKIE_LIFETIME_S))
     return answer
 
 

@@ -22,13 +22,13 @@ from web.painel.section import PAINEL, Section
 Kept = list[tuple[str, str]]
 """Hidden fields of the sign-in's pages: the form's path, a mark of its person, and its own fields."""
 
-_PATH: Final = "guardado_em"
-_OF: Final = "guardado_de"
-_FIELD: Final = "guardado."
+_PATH_FIELD: Final = "guardado_em"
+_PERSON_FIELD: Final = "guardado_de"
+_FIELD_PREFIX: Final = "guardado."
 # Together with the sign-in's own fields these stay below FIELDS_MAX of a form.
 _FIELDS_MAX: Final = 50
 # Passwords and codes are not carried: the person types them again.
-_SECRETS: Final = "/painel/acesso"
+_SECRETS_PATH: Final = "/painel/acesso"
 _NOT_KEPT: Final = ("csrf", "step_up_")
 
 
@@ -37,7 +37,7 @@ async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -
     seal = Seal(request.app.state.settings.secret_key)
     path = request.scope["path"]
     # Not for staff: they may have chosen another cell since, in which the same form would do something else.
-    if section is not PAINEL or path.startswith(_SECRETS) or hash_of(cookie) is None:
+    if section is not PAINEL or path.startswith(_SECRETS_PATH) or hash_of(cookie) is None:
         return []
     try:
         form = await read_form(request, seal, form_key(cookie))
@@ -45,11 +45,11 @@ async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -
         return []
     async with session(pool) as conn:
         email = await person_of_session(conn, cookie)
-    fields = [(_FIELD + name, each) for name, values in form.items() for each in values]
-    fields = [(name, each) for name, each in fields if not name.removeprefix(_FIELD).startswith(_NOT_KEPT)]
+    fields = [(_FIELD_PREFIX + name, each) for name, values in form.items() for each in values]
+    fields = [(name, each) for name, each in fields if not name.removeprefix(_FIELD_PREFIX).startswith(_NOT_KEPT)]
     if email is None or len(fields) > _FIELDS_MAX:
         return []
-    return [(_PATH, path), (_OF, _mark(seal, email, path)), *fields]
+    return [(_PATH_FIELD, path), (_PERSON_FIELD, _person_mark(seal, email, path)), *fields]
 
 
 def carried(form: Form) -> Kept:
@@ -60,17 +60,19 @@ def carried(form: Form) -> Kept:
 def sent_on(seal: Seal, kept: Kept, email: str, cookie: str) -> Response[str] | None:
     """Answers the page from which the person sends the kept form again, in the new session of `cookie`; None when
     somebody else has signed in."""
-    named = dict(kept)
-    path = named.get(_PATH, "")
-    if not hmac.compare_digest(named.get(_OF, "").encode(), _mark(seal, email, path).encode()):
+    values_by_name = dict(kept)
+    path = values_by_name.get(_PATH_FIELD, "")
+    if not hmac.compare_digest(
+        values_by_name.get(_PERSON_FIELD, "").encode(), _person_mark(seal, email, path).encode()
+    ):
         return None
     values = {
         "path": path,
         "csrf": csrf_token(seal, form_key(cookie)),
-        "given": [(name.removeprefix(_FIELD), each) for name, each in kept if name.startswith(_FIELD)],
+        "given": [(name.removeprefix(_FIELD_PREFIX), each) for name, each in kept if name.startswith(_FIELD_PREFIX)],
     }
     return page("painel/kept_form.html", values, headers=PAGE_HEADERS)
 
 
-def _mark(seal: Seal, email: str, path: str) -> str:
+def _person_mark(seal: Seal, email: str, path: str) -> str:
     return seal.blind(f"kept form {email} {path}")

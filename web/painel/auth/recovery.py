@@ -28,7 +28,7 @@ from web.painel.labels import ROLES
 from web.painel.page_request import AnyRequest, Form, address_of, go
 from web.painel.section import PLATAFORMA, Section
 
-_MINUTES = int(HOLDS.total_seconds()) // 60
+_LINK_MINUTES = int(HOLDS.total_seconds()) // 60
 
 
 async def show_ask(request: AnyRequest, section: Section) -> Response[Any]:
@@ -47,18 +47,18 @@ async def ask(request: AnyRequest, section: Section) -> Response[Any]:
     now = to_millisecond(state.now())
     try:
         async with session(state.pool) as conn:
-            may = await take_link(conn, email, address_of(request), now=now, seal=seal)
+            is_allowed = await take_link(conn, email, address_of(request), now=now, seal=seal)
     except Refused as refused:
         return throttled(_ask_page(request, section, email=email, fault=wait_for(refused), status=429), refused)
-    if may:
+    if is_allowed:
         async with transaction(state.pool) as conn:
             await ask_for_link(conn, email, now=now, seal=seal)
     return _ask_page(request, section, email=email, asked=True)
 
 
 async def show_link(request: AnyRequest, section: Section) -> Response[Any]:
-    holder = await _holder(request, section)
-    return _over(request, section) if holder is None else _link_page(request, section, holder)
+    holder = await _link_holder(request, section)
+    return _link_over_page(request, section) if holder is None else _link_page(request, section, holder)
 
 
 async def choose(request: AnyRequest, section: Section) -> Response[Any]:
@@ -66,59 +66,59 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
     form = await own_form(request, seal, section)
-    holder = await _holder(request, section)
+    holder = await _link_holder(request, section)
     if holder is None:
-        return _over(request, section)
-    fault = TOO_LATE if form is None else _fault(form, holder.email)
+        return _link_over_page(request, section)
+    fault = TOO_LATE if form is None else _new_password_fault(form, holder.email)
     if form is None or fault:
         return _link_page(request, section, holder, fault=fault, status=400)
     name = " ".join(form.get("name", [""])[0].split()) or None
     async with state.sign_in_turns:
-        hashed = await asyncio.to_thread(hash_password, form["new"][0])
+        password_hash = await asyncio.to_thread(hash_password, form["new"][0])
     now = to_millisecond(state.now())
     try:
         async with transaction(state.pool) as conn:
-            used = await use_link(conn, request.path_params["token"], hashed, name, now=now, seal=seal)
+            used = await use_link(conn, request.path_params["token"], password_hash, name, now=now, seal=seal)
             if used is not None:
                 action = "password.chosen" if used.fresh else "password.recovered"
                 await write_down(conn, audit_entry(request, used, action, seal), now=now)
     except Refused as refused:
-        fault = _REFUSED[next(iter(refused.fields or {}))]
+        fault = _FAULTS[next(iter(refused.fields or {}))]
         return _link_page(request, section, holder, fault=fault, name=name or "", status=400)
     if used is None:
-        return _over(request, section)
+        return _link_over_page(request, section)
     answer = go(f"{section.root}/entrar?senha=1")
-    remember_device(request, section, answer, used.email, hashed)
+    remember_device(request, section, answer, used.email, password_hash)
     return answer
 
 
-_REFUSED = {
+_FAULTS = {
     "name": f"Escreva o seu nome, com até {NAME_MAX} caracteres.",
     "email": "Este e-mail já entra em outra conta. Peça o convite para outro endereço.",
     "limit": "A conta já tem o número máximo de pessoas. Fale com quem o convidou.",
 }
 
 
-async def _holder(request: AnyRequest, section: Section) -> LinkHolder | None:
+async def _link_holder(request: AnyRequest, section: Section) -> LinkHolder | None:
     state = request.app.state
     async with session(state.pool) as conn:
         holder = await link_holder(conn, request.path_params["token"], now=to_millisecond(state.now()))
     return None if holder is None or (holder.account_id == PLATFORM) != (section is PLATAFORMA) else holder
 
 
-def _fault(form: Form, email: str) -> str:
-    fresh = form.get("new", [""])[0]
+def _new_password_fault(form: Form, email: str) -> str:
+    password = form.get("new", [""])[0]
     try:
-        check_password(fresh, email)
+        check_password(password, email)
     except Refused as refused:
         return password_words(refused)
-    return "" if fresh == form.get("again", [""])[0] else "As duas senhas são diferentes."
+    return "" if password == form.get("again", [""])[0] else "As duas senhas são diferentes."
 
 
 def _ask_page(
     request: AnyRequest, section: Section, *, email: str = "", fault: str = "", asked: bool = False, status: int = 200
 ) -> Response[Any]:
-    values = {"email": email, "fault": fault, "asked": asked, "minutes": _MINUTES}
+    values = {"email": email, "fault": fault, "asked": asked, "minutes": _LINK_MINUTES}
     return entry_page(request, section, "painel/recover.html", values, status=status)
 
 
@@ -136,6 +136,6 @@ def _link_page(
     return entry_page(request, section, "painel/choose_password.html", values, status=status)
 
 
-def _over(request: AnyRequest, section: Section) -> Response[Any]:
+def _link_over_page(request: AnyRequest, section: Section) -> Response[Any]:
     """Answers a link that was used, has expired or never existed, without saying which."""
-    return entry_page(request, section, "painel/link_over.html", {"minutes": _MINUTES}, status=404)
+    return entry_page(request, section, "painel/link_over.html", {"minutes": _LINK_MINUTES}, status=404)

@@ -70,16 +70,16 @@ from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, addre
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
 ENTRY = "/painel/entrar"
-_CODE_S = 300
+_CODE_LIFETIME_S = 300
 # Passwords checked concurrently, each some 20 ms of a core and 19 MiB.
 _CHECKS_MAX = 2
 # Where a sign-in may lead on to: paths of the section only, so that no redirect leads to another host.
-_WHERE_TO = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
+_SECTION_PATHS = {each: re.compile(rf"{each.root}(/[A-Za-z0-9/_-]{{0,200}})?") for each in (PAINEL, PLATAFORMA)}
 
 _log = structlog.get_logger()
 
 
-class _Halfway(Struct, frozen=True, array_like=True):
+class _PendingSignIn(Struct, frozen=True, array_like=True):
     """A sign-in between password and code: the person, the browser and section in which the password was right, and
     until when the code is awaited (Unix seconds)."""
 
@@ -102,7 +102,7 @@ def entrance(section: Section, path: str = "") -> str:
 
 
 def is_page_of(section: Section, path: str) -> bool:
-    return _WHERE_TO[section].fullmatch(path) is not None
+    return _SECTION_PATHS[section].fullmatch(path) is not None
 
 
 async def _show(request: AnyRequest, section: Section) -> Response[Any]:
@@ -110,14 +110,14 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
     async with session(state.pool) as conn:
         if await session_of(conn, cookie_of(request, section), section.side, now=state.now()) is not None:
             return go(section.root)
-    return _form(request, section, where_to=parameter_in(request.scope, "para") or "")
+    return _entry_form(request, section, where_to=parameter_in(request.scope, "para") or "")
 
 
 def turn_away(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
     """Answers a form whose sender is not signed in any more; nothing that the form asks for is done."""
     if not kept:
         return forget_choice(request, go(f"{section.root}/entrar?terminou=1"))
-    return forget_choice(request, _form(request, section, kept=kept, status=403))
+    return forget_choice(request, _entry_form(request, section, kept=kept, status=403))
 
 
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
@@ -125,7 +125,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     seal = Seal(state.settings.secret_key)
     form = await own_form(request, seal, section)
     if form is None:
-        return _form(request, section, fault=TOO_LATE, status=403)
+        return _entry_form(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
     password = form.get("password", [""])[0]
     kept = carried(form)
@@ -137,21 +137,23 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
             device = known_device(request, section, person)
             await take_attempt(conn, email, address, now=now, seal=seal, device=device)
     except Refused as refused:
-        answer = _form(request, section, email=email, where_to=where_to, kept=kept, fault=wait_for(refused), status=429)
-        return _slowed(answer, refused)
-    right = len(password) <= PASSWORD_MAX
+        answer = _entry_form(
+            request, section, email=email, where_to=where_to, kept=kept, fault=wait_for(refused), status=429
+        )
+        return _throttled_answer(answer, refused)
+    is_right = len(password) <= PASSWORD_MAX
     async with state.sign_in_turns:
-        right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
-    if not right or person is None:
+        is_right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
+    if not is_right or person is None:
         _log.info("sign_in_refused", section=section.root)
         fault = "E-mail ou senha incorretos."
-        return _form(request, section, email=email, where_to=where_to, kept=kept, fault=fault, status=403)
-    person = await _renewed(request, person, password)
+        return _entry_form(request, section, email=email, where_to=where_to, kept=kept, fault=fault, status=403)
+    person = await _renew_password_hash(request, person, password)
     if person.totp_sealed is not None:
-        halfway = _Halfway(
-            person.email, before(request, section), section.root, int(now.timestamp()) + _CODE_S, where_to
+        pending = _PendingSignIn(
+            person.email, before(request, section), section.root, int(now.timestamp()) + _CODE_LIFETIME_S, where_to
         )
-        return _code_form(request, section, halfway, kept)
+        return _code_form(request, section, pending, kept)
     async with transaction(state.pool) as conn:
         return await _open_session(request, section, conn, person, where_to, now=now, kept=kept)
 
@@ -161,39 +163,39 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     seal = Seal(state.settings.secret_key)
     form = await own_form(request, seal, section)
     now, address = to_millisecond(state.now()), address_of(request)
-    halfway = None if form is None else _read_halfway(form.get("passo", [""])[0], seal)
+    pending = None if form is None else _open_pending(form.get("passo", [""])[0], seal)
     if (
         form is None
-        or halfway is None
-        or halfway.until < now.timestamp()
-        or (halfway.before, halfway.root) != (before(request, section), section.root)
+        or pending is None
+        or pending.until < now.timestamp()
+        or (pending.before, pending.root) != (before(request, section), section.root)
     ):
-        return _form(request, section, fault=TOO_LATE, status=403)
+        return _entry_form(request, section, fault=TOO_LATE, status=403)
     code = form.get("codigo", [""])[0]
     kept = carried(form)
     try:
         async with session(state.pool) as conn:
-            person = await find_person(conn, halfway.email, section.side)
+            person = await find_person(conn, pending.email, section.side)
             device = known_device(request, section, person)
-            await take_attempt(conn, halfway.email, address, now=now, seal=seal, device=device)
+            await take_attempt(conn, pending.email, address, now=now, seal=seal, device=device)
             if is_digits(code):
-                await take_code_attempt(conn, halfway.email, now=now, seal=seal)
+                await take_code_attempt(conn, pending.email, now=now, seal=seal)
     except Refused as refused:
-        answer = _code_form(request, section, halfway, kept, fault=wait_for(refused), status=429)
-        return _slowed(answer, refused)
+        answer = _code_form(request, section, pending, kept, fault=wait_for(refused), status=429)
+        return _throttled_answer(answer, refused)
     if person is None or person.totp_sealed is None:
-        return _form(request, section, fault=TOO_LATE, status=403)
+        return _entry_form(request, section, fault=TOO_LATE, status=403)
     async with transaction(state.pool) as conn:
-        taken = await take_code(conn, person.email, code, now=now, seal=seal)
-        if taken is not None:
-            with_what = {} if taken is AcceptedCode.CODE else {"with": taken.value}
+        accepted = await take_code(conn, person.email, code, now=now, seal=seal)
+        if accepted is not None:
+            facts = {} if accepted is AcceptedCode.CODE else {"with": accepted.value}
             return await _open_session(
-                request, section, conn, person, halfway.where_to, now=now, kept=kept, facts=with_what
+                request, section, conn, person, pending.where_to, now=now, kept=kept, facts=facts
             )
         # Somebody in this browser knows the password: the audit log shows the wrong code, so that its owner can notice.
         await write_down(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
-    return _code_form(request, section, halfway, kept, fault="Código incorreto ou já usado.", status=403)
+    return _code_form(request, section, pending, kept, fault="Código incorreto ou já usado.", status=403)
 
 
 async def _open_session(
@@ -213,11 +215,11 @@ async def _open_session(
     device = known_device(request, section, person)
     await reset_attempts(conn, person.email, address, seal=seal, device=device, code=True)
     cookie = await open_session(conn, person, now=now, chance=chance)
-    elsewhere = await take_place(conn, person.email, address, now=now, seal=seal)
-    if device is None or elsewhere:
+    is_new_place = await take_place(conn, person.email, address, now=now, seal=seal)
+    if device is None or is_new_place:
         kind = "session.new_device" if device is None else "session.new_place"
-        told = {"browser": browser_name(request), "from": address}
-        await tell_person(conn, person.email, person.account_id, kind, told, now=now, seal=seal)
+        mail_facts = {"browser": browser_name(request), "from": address}
+        await tell_person(conn, person.email, person.account_id, kind, mail_facts, now=now, seal=seal)
     await write_down(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = sent_on(seal, kept, person.email, cookie)
@@ -234,49 +236,49 @@ async def _open_session(
     return forget_choice(request, answer)
 
 
-async def _renewed(request: AnyRequest, person: Person, password: str) -> Person:
+async def _renew_password_hash(request: AnyRequest, person: Person, password: str) -> Person:
     """Stores a new hash of the password, which was right, when the stored hash has outdated parameters."""
     state = request.app.state
     if person.password_hash is None or not is_outdated(person.password_hash):
         return person
     async with state.sign_in_turns:
-        renewed = await asyncio.to_thread(hash_password, password)
+        password_hash = await asyncio.to_thread(hash_password, password)
     async with session(state.pool) as conn:
-        await renew_password(conn, email=person.email, was=person.password_hash, password_hash=renewed)
-    return replace(person, password_hash=renewed)
+        await renew_password(conn, email=person.email, was=person.password_hash, password_hash=password_hash)
+    return replace(person, password_hash=password_hash)
 
 
 async def leave(request: PageRequest) -> Response[Any]:
     """Sign this browser out."""
     async with request.change("session.ended") as conn:
         await end_session(conn, request.cookie)
-    return _gone(request)
+    return _signed_out_answer(request)
 
 
 async def leave_everywhere(request: PageRequest) -> Response[Any]:
     """Sign this person out of every browser, this one too."""
     async with request.change("session.ended_everywhere") as conn:
         await end_all_sessions(conn, request.session.email)
-    return _gone(request)
+    return _signed_out_answer(request)
 
 
 def entry_handlers(section: Section) -> list[ControllerRouterHandler]:
     """The pages of a section that need no sign-in."""
-    entry, link = f"{section.root}/entrar", f"{section.root}/recuperar/{{token:str}}"
+    entry_path, link_path = f"{section.root}/entrar", f"{section.root}/recuperar/{{token:str}}"
     pages = [
-        _handler("GET", entry, _show, section),
-        _handler("POST", entry, _enter, section),
-        _handler("POST", f"{entry}/codigo", _enter_code, section),
-        _handler("GET", link, recovery.show_link, section),
-        _handler("POST", link, recovery.choose, section),
+        _handler("GET", entry_path, _show, section),
+        _handler("POST", entry_path, _enter, section),
+        _handler("POST", f"{entry_path}/codigo", _enter_code, section),
+        _handler("GET", link_path, recovery.show_link, section),
+        _handler("POST", link_path, recovery.choose, section),
     ]
     if section is PLATAFORMA:
         return [*pages]  # the operator sends staff a link (`quita staff access`)
-    asked = f"{section.root}/recuperar"
+    ask_path = f"{section.root}/recuperar"
     return [
         *pages,
-        _handler("GET", asked, recovery.show_ask, section),
-        _handler("POST", asked, recovery.ask, section),
+        _handler("GET", ask_path, recovery.show_ask, section),
+        _handler("POST", ask_path, recovery.ask, section),
     ]
 
 
@@ -297,18 +299,18 @@ def _handler(
     return HTTPRouteHandler(path, http_method=[method], status_code=200)(answer)
 
 
-def _gone(request: PageRequest) -> Response[Any]:
+def _signed_out_answer(request: PageRequest) -> Response[Any]:
     answer = go(f"{request.section.root}/entrar?saiu=1")
     answer.set_cookie(make_cookie(request.section.cookie, "", request.settings, 0))
     return forget_choice(request.http, answer)
 
 
-def _slowed(answer: Response[Any], refused: Refused) -> Response[Any]:
+def _throttled_answer(answer: Response[Any], refused: Refused) -> Response[Any]:
     _log.warning("sign_in_throttled")
     return throttled(answer, refused)
 
 
-def _form(
+def _entry_form(
     request: AnyRequest,
     section: Section,
     *,
@@ -330,27 +332,27 @@ def _form(
     return entry_page(request, section, "painel/entry.html", values, status=status)
 
 
-_HALFWAY = "half of a sign-in"
+_SEALED_AS = "half of a sign-in"
 
 
 def _code_form(
-    request: AnyRequest, section: Section, halfway: _Halfway, kept: Kept, *, fault: str = "", status: int = 200
+    request: AnyRequest, section: Section, pending: _PendingSignIn, kept: Kept, *, fault: str = "", status: int = 200
 ) -> Response[Any]:
     settings: Settings = request.app.state.settings
     seal = Seal(settings.secret_key)
     values = {
         "section": section,
-        "csrf": csrf_token(seal, halfway.before),
+        "csrf": csrf_token(seal, pending.before),
         # Begins with the number of this cell, by which the code is routed to the cell that asked for it.
-        "step": f"{current_cell():03x}{seal.seal(msgspec.json.encode(halfway), _HALFWAY, '').hex()}",
+        "step": f"{current_cell():03x}{seal.seal(msgspec.json.encode(pending), _SEALED_AS, '').hex()}",
         "kept": kept,
         "fault": fault,
     }
     return page("painel/entry_code.html", values, status=status, headers=PAGE_HEADERS)
 
 
-def _read_halfway(text: str, seal: Seal) -> _Halfway | None:
+def _open_pending(text: str, seal: Seal) -> _PendingSignIn | None:
     try:
-        return msgspec.json.decode(seal.open(bytes.fromhex(text[3:]), _HALFWAY, ""), type=_Halfway)
+        return msgspec.json.decode(seal.open(bytes.fromhex(text[3:]), _SEALED_AS, ""), type=_PendingSignIn)
     except (ValueError, InvalidTag):  # no hex, not sealed here, or sealed as something else
         return None

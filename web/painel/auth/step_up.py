@@ -71,7 +71,7 @@ def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: s
     """`back` is the page that the form was on."""
     if needed.enrol:
         link = f"{request.section.root}/acesso/codigo"
-        return request.show("message.html", _ENROL | {"link": link, "back": back}, status=403)
+        return request.show("message.html", _ENROL_MESSAGE | {"link": link, "back": back}, status=403)
     values = {
         "action": needed.action,
         "facts": {label: text for label, text in needed.facts.items() if text},
@@ -83,7 +83,7 @@ def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: s
     return request.show("step_up.html", values, status=403)
 
 
-async def password_fault(request: PageRequest, given: str) -> str:
+async def password_fault(request: PageRequest, password: str) -> str:
     """Returns what is wrong with the password given by the signed-in person; empty when it is right. Guesses are
     counted by session, so that attempts of strangers elsewhere keep nobody from their work."""
     email, address = request.session.email, address_of(request.http)
@@ -96,8 +96,8 @@ async def password_fault(request: PageRequest, given: str) -> str:
     except Refused:
         return THROTTLED
     async with request.http.app.state.sign_in_turns:
-        right = await asyncio.to_thread(password_is_right, given[:PASSWORD_MAX], person)
-    if not right or len(given) > PASSWORD_MAX:
+        is_right = await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
+    if not is_right or len(password) > PASSWORD_MAX:
         return WRONG_PASSWORD
     async with session(request.person_pool) as conn:
         await reset_attempts(conn, email, address, seal=request.seal, device=device)
@@ -111,13 +111,13 @@ async def _code_fault(request: PageRequest, code: str) -> str:
             async with session(request.person_pool) as conn:
                 await take_code_attempt(conn, email, now=request.now, seal=request.seal)
         async with transaction(request.person_pool) as conn:
-            taken = await take_code(conn, email, code, now=request.now, seal=request.seal)
+            accepted = await take_code(conn, email, code, now=request.now, seal=request.seal)
     except Refused:
         return THROTTLED
-    return "" if taken is not None else WRONG_CODE
+    return "" if accepted is not None else WRONG_CODE
 
 
-_ENROL: Final = {
+_ENROL_MESSAGE: Final = {
     "title": "Ligue os dois fatores",
     "text": "Para movimentar dinheiro, além da senha é preciso um código do seu telefone. Ligue os dois fatores e "
     "tente de novo.",

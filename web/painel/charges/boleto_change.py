@@ -32,7 +32,7 @@ async def change_boleto(
     pending and `pending_only`; Refused(BANK_UNAVAILABLE), with nothing changed, when the bank does not confirm in time
     or another change of this boleto is under way."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + DEADLINE_S
+    deadline = loop.time() + DEADLINE_S
     order_id = new_id()
     issuer = request.context.boletos
     wakes = [BOLETO_ORDERS[request.mode]]
@@ -44,7 +44,7 @@ async def change_boleto(
             raise Refused(Code.CHARGE_NOT_PENDING, status=doc.status)
         if not await issuer.place(conn, order_id, charge_id, request.owner, bank_order, left_s=DEADLINE_S):
             raise Refused(Code.BANK_UNAVAILABLE)
-    await issuer.changed(order_id, until - loop.time())
+    await issuer.changed(order_id, deadline - loop.time())
     request.context.jobs.wake(WEBHOOKS)
 
 

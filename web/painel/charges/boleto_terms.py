@@ -46,11 +46,11 @@ def read_terms(
     """Returns the terms that the form has; None when their fields are empty. Faults are in `filled`."""
     if not any(filled.value(name) for name in FIELDS):
         return None
-    fine, interest, payable_days = _charges(filled)
+    fine, interest, payable_days = _late_payment_terms(filled)
     terms = PaymentTerms(fine=fine, interest=interest, discounts=_discounts(filled, today), payable_days=payable_days)
     if amount_cents is not None and due_on is not None and not filled.faults:
         for path in wrong_terms(terms, amount_cents=amount_cents, due=due_on, company=company):
-            filled.wrong(*_fault(path, due_on, company=company))
+            filled.wrong(*_terms_fault(path, due_on, company=company))
     return terms
 
 
@@ -60,7 +60,7 @@ def read_schedule_terms(
     """Returns the terms for all charges of a schedule, with discounts in days before each due date."""
     if not any(filled.value(name) for name in SCHEDULE_FIELDS):
         return None
-    fine, interest, payable_days = _charges(filled)
+    fine, interest, payable_days = _late_payment_terms(filled)
     terms = ScheduleTerms(
         fine=fine, interest=interest, discounts=_relative_discounts(filled), payable_days=payable_days
     )
@@ -86,21 +86,21 @@ def form_values(filled: Filled, fields: Iterable[str]) -> dict[str, object]:
 
 def terms_fields(terms: PaymentTerms | None) -> dict[str, str]:
     """Returns the fields for a charge that is made again. Discounts are left out: their days were the old charge's."""
-    shown = dict(DEFAULTS)
+    fields = dict(DEFAULTS)
     if terms is None:
-        return shown
+        return fields
     if (fine := terms.fine) is not None:
-        shown |= {"fine": amount(fine.percent_bps or fine.amount_cents)}
-        shown["fine_kind"] = PERCENT if fine.percent_bps else "amount"
+        fields |= {"fine": amount(fine.percent_bps or fine.amount_cents)}
+        fields["fine_kind"] = PERCENT if fine.percent_bps else "amount"
     if (interest := terms.interest) is not None:
-        shown |= {"interest": amount(interest.month_bps or interest.day_cents)}
-        shown["interest_kind"] = PERCENT if interest.month_bps else "amount"
+        fields |= {"interest": amount(interest.month_bps or interest.day_cents)}
+        fields["interest_kind"] = PERCENT if interest.month_bps else "amount"
     if terms.payable_days:
-        shown["payable_days"] = str(terms.payable_days)
-    return shown
+        fields["payable_days"] = str(terms.payable_days)
+    return fields
 
 
-def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tuple[int, int]:
+def _percent_or_cents(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tuple[int, int]:
     """Returns basis points and cents, of which at least one is 0."""
     if not filled.value(name):
         return 0, 0
@@ -109,10 +109,10 @@ def _either(filled: Filled, name: str, kind: str, kinds: dict[str, str]) -> tupl
     return 0, filled.cents(name, BOLETO_CENTS_MAX) or 0
 
 
-def _charges(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
+def _late_payment_terms(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
     """Returns the fine, the interest, and the days after the due date on which the boleto can still be paid."""
-    fine_bps, fine_cents = _either(filled, "fine", "fine_kind", FINE_KINDS)
-    month_bps, day_cents = _either(filled, "interest", "interest_kind", INTEREST_KINDS)
+    fine_bps, fine_cents = _percent_or_cents(filled, "fine", "fine_kind", FINE_KINDS)
+    month_bps, day_cents = _percent_or_cents(filled, "interest", "interest_kind", INTEREST_KINDS)
     days = filled.whole("payable_days", PAYABLE_DAYS_MIN, PAYABLE_DAYS_MAX)
     fine = Fine(percent_bps=fine_bps, amount_cents=fine_cents) if fine_bps or fine_cents else None
     interest = Interest(month_bps=month_bps, day_cents=day_cents) if month_bps or day_cents else None
@@ -121,33 +121,33 @@ def _charges(filled: Filled) -> tuple[Fine | None, Interest | None, int]:
 
 def _discounts(filled: Filled, today: date) -> tuple[Discount, ...]:
     """Returns the discounts that have both a value and a day, in the order of the form."""
-    found: list[Discount] = []
-    for name in _given(filled, "until"):
-        bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
+    discounts: list[Discount] = []
+    for name in _filled_discounts(filled, "until"):
+        bps, cents = _percent_or_cents(filled, name, "discount_kind", DISCOUNT_KINDS)
         last = filled.day(f"{name}_until", first=today)
         if last is not None and (bps or cents):
-            found.append(Discount(until=last, percent_bps=bps, amount_cents=cents))
-    return tuple(found)
+            discounts.append(Discount(until=last, percent_bps=bps, amount_cents=cents))
+    return tuple(discounts)
 
 
 def _relative_discounts(filled: Filled) -> tuple[RelativeDiscount, ...]:
     """Returns the discounts of a schedule, whose days are counted back from each due date."""
-    found: list[RelativeDiscount] = []
-    for name in _given(filled, "days"):
-        bps, cents = _either(filled, name, "discount_kind", DISCOUNT_KINDS)
+    discounts: list[RelativeDiscount] = []
+    for name in _filled_discounts(filled, "days"):
+        bps, cents = _percent_or_cents(filled, name, "discount_kind", DISCOUNT_KINDS)
         days = filled.whole(f"{name}_days", 0, ISSUE_DAYS_BEFORE_MAX)
         if not filled.value(f"{name}_days"):
             filled.wrong(f"{name}_days", "Preencha este campo.")
         if days is not None and (bps or cents):
-            found.append(RelativeDiscount(days_before=days, percent_bps=bps, amount_cents=cents))
-    return tuple(found)
+            discounts.append(RelativeDiscount(days_before=days, percent_bps=bps, amount_cents=cents))
+    return tuple(discounts)
 
 
-def _given(filled: Filled, when: str) -> Iterator[str]:
+def _filled_discounts(filled: Filled, suffix: str) -> Iterator[str]:
     """Yields the names of the discounts with a value or a day. A missing value or a skipped discount is a fault."""
     empty = False
     for name in DISCOUNTS:
-        if not filled.value(name) and not filled.value(f"{name}_{when}"):
+        if not filled.value(name) and not filled.value(f"{name}_{suffix}"):
             empty = True
             continue
         if empty:
@@ -157,15 +157,15 @@ def _given(filled: Filled, when: str) -> Iterator[str]:
         yield name
 
 
-def _fault(path: str, due_on: date | None, *, company: bool) -> tuple[str, str]:
+def _terms_fault(path: str, due_on: date | None, *, company: bool) -> tuple[str, str]:
     """Returns the form's field for a path of the API, and the sentence to show beside it."""
     limit = COMPANY_LIMIT if company else PERSON_LIMIT
-    of = "uma empresa" if company else "uma pessoa"
+    party = "uma empresa" if company else "uma pessoa"
     first, *rest = path.split(".")
     if first == "fine":
-        return "fine", f"A multa de {of} é de no máximo {amount(limit.fine_bps)}% do valor."
+        return "fine", f"A multa de {party} é de no máximo {amount(limit.fine_bps)}% do valor."
     if first == "interest":
-        return "interest", f"Os juros de {of} são de no máximo {amount(limit.month_bps)}% ao mês."
+        return "interest", f"Os juros de {party} são de no máximo {amount(limit.month_bps)}% ao mês."
     name = list(DISCOUNTS)[int(rest[0])]
     if rest[-1] == "until" and due_on is not None:
         return f"{name}_until", f"Os dias vão em ordem, o último até o vencimento ({day(due_on)})."
@@ -177,4 +177,4 @@ def _schedule_fault(path: str, issue_days_before: int, *, company: bool) -> tupl
     if first == "discounts" and rest[-1] == "days_before_due":
         fault = f"Os dias vão do maior para o menor, e o maior é a antecedência da emissão ({issue_days_before})."
         return f"{list(DISCOUNTS)[int(rest[0])]}_days", fault
-    return _fault(path, None, company=company)
+    return _terms_fault(path, None, company=company)

@@ -39,12 +39,12 @@ class CancelResult(Struct, frozen=True):
 
 async def cancel(request: PageRequest) -> Response[Any]:
     """Answers the page that asks to confirm; when its box is ticked, cancels the charges."""
-    docs = await _chosen(request)
+    docs = await _ticked_charges(request)
     if request.field("sure") == "yes" and docs:
-        given = request.field("reason")
-        reason = CancelReason(given) if given in CANCEL_REASONS else CancelReason.CANCELLED
-        ended = await asyncio.gather(*(_cancel(request, doc, reason) for doc in docs))
-        values = {"ended": ended, "cancelled": sum(not each.fault for each in ended)}
+        reason_name = request.field("reason")
+        reason = CancelReason(reason_name) if reason_name in CANCEL_REASONS else CancelReason.CANCELLED
+        results = await asyncio.gather(*(_cancel_one(request, doc, reason) for doc in docs))
+        values = {"ended": results, "cancelled": sum(not each.fault for each in results)}
         return request.show("cancelled_charges.html", values)
     pending = [doc for doc in docs if doc.status == Status.PENDING]
     values = {
@@ -58,9 +58,11 @@ async def cancel(request: PageRequest) -> Response[Any]:
     return request.show("cancel_charges.html", values, status=200 if pending and not values["sure_fault"] else 400)
 
 
-async def _chosen(request: PageRequest) -> Sequence[ChargeDoc]:
+async def _ticked_charges(request: PageRequest) -> Sequence[ChargeDoc]:
     """Returns the ticked charges that are the account's, in the order of the form; none when there are too many."""
-    ids = list(dict.fromkeys(found for each in request.fields("charge") if (found := parse_id(each)) is not None))
+    ids = list(
+        dict.fromkeys(charge_id for each in request.fields("charge") if (charge_id := parse_id(each)) is not None)
+    )
     if not ids or len(ids) > CHARGES_MAX:
         return []
     async with session(request.pool) as conn:
@@ -68,23 +70,23 @@ async def _chosen(request: PageRequest) -> Sequence[ChargeDoc]:
     return [doc.at(iso(request.account_now)) for doc in docs if doc is not None]
 
 
-async def _cancel(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> CancelResult:
+async def _cancel_one(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> CancelResult:
     try:
         await cancel_charge(request.part(doc.charge_id), doc, reason)
     except AlreadySent:
-        return await _as_it_is(request, doc)
+        return await _current_result(request, doc)
     except Refused as refused:
-        now = await _as_it_is(request, doc)
+        current = await _current_result(request, doc)
         # Somebody else may have cancelled the charge meanwhile: it counts as cancelled then, not as refused.
-        known = refused.code in REFUSED
-        return CancelResult(now.doc, refusal(refused.code)) if now.fault and known else now
+        is_known = refused.code in REFUSED
+        return CancelResult(current.doc, refusal(refused.code)) if current.fault and is_known else current
     return CancelResult(doc)
 
 
-async def _as_it_is(request: PageRequest, doc: ChargeDoc) -> CancelResult:
+async def _current_result(request: PageRequest, doc: ChargeDoc) -> CancelResult:
     async with session(request.pool) as conn:
-        (now,) = await charges_by_id(conn, [(UUID(doc.charge_id), request.owner)])
-    found = now or doc
-    if found.status == Status.CANCELLED:
-        return CancelResult(found)
-    return CancelResult(found, f"{STATUS[found.status]}. Este pedido já foi tratado.")
+        (stored,) = await charges_by_id(conn, [(UUID(doc.charge_id), request.owner)])
+    current = stored or doc
+    if current.status == Status.CANCELLED:
+        return CancelResult(current)
+    return CancelResult(current, f"{STATUS[current.status]}. Este pedido já foi tratado.")

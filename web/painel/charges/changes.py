@@ -57,8 +57,8 @@ async def cancel(request: PageRequest) -> Response[Any]:
     doc = await charge_of(request, charge_id)
     if request.field("sure") != "yes":
         return await show_charge(request, cancel_fault="Confirme que quer cancelar.")
-    given = request.field("reason")
-    reason = CancelReason(given) if given in CANCEL_REASONS else CancelReason.CANCELLED
+    reason_name = request.field("reason")
+    reason = CancelReason(reason_name) if reason_name in CANCEL_REASONS else CancelReason.CANCELLED
     await cancel_charge(request, doc, reason)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="cancelada")
 
@@ -99,7 +99,7 @@ async def redate(request: PageRequest) -> Response[Any]:
         filled.wrong("due_date", "O vencimento não pode ser antes do último dia de um desconto.")
     if filled.faults or due_on is None:
         return await show_charge(request, redate=filled)
-    await _redate(request, charge_id, due_on)
+    await _order_redate(request, charge_id, due_on)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="vencimento")
 
 
@@ -131,10 +131,10 @@ async def send_mail(request: PageRequest) -> Response[Any]:
                 seal=request.seal,
             )
     except Refused as refused:
-        words = _MAIL_FAULTS.get(refused.code)
-        if words is None:
+        fault = _MAIL_FAULTS.get(refused.code)
+        if fault is None:
             raise
-        filled.wrong("to", words)
+        filled.wrong("to", fault)
         return await show_charge(request, mail=filled)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="email" if status == "queued" else "email-parado")
 
@@ -154,15 +154,15 @@ async def refund(request: PageRequest) -> Response[Any]:
     payment_id = filled.choice("payment_id", await _payment_ids(request, doc))
     amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
     reason = filled.text("reason", REASON_MAX)
-    destination = await _destination(filled, request, charge_id)
+    destination = await _read_destination(filled, request, charge_id)
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer devolver.")
     if filled.faults:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
-        must_be_proven(request, "Devolver um pagamento", await _to_confirm(request, charge_id, filled, destination))
+        must_be_proven(request, "Devolver um pagamento", await _step_up_facts(request, charge_id, filled, destination))
     refund_id = new_id()
-    asked = NewRefund(
+    new_refund = NewRefund(
         owner=request.owner,
         key=request.key,
         fingerprint=sha256(request.key.encode()).digest(),
@@ -182,7 +182,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     if destination is not None:
         facts["pix_key"] = logged_key(masked_key(destination.pix_key))
     try:
-        await _begin_refund(request, asked, destination, facts)
+        await _begin_refund(request, new_refund, destination, facts)
     except Refused as refused:
         if DESTINATION_DOCUMENT in (refused.fields or {}):
             filled.wrong("document", _NOT_THE_PAYER)
@@ -194,46 +194,55 @@ async def refund(request: PageRequest) -> Response[Any]:
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="devolucao")
 
 
-async def _to_confirm(request: PageRequest, charge_id: UUID, filled: Filled, to: TransferDestination) -> dict[str, str]:
+async def _step_up_facts(
+    request: PageRequest, charge_id: UUID, filled: Filled, destination: TransferDestination
+) -> dict[str, str]:
     """Returns amount and destination, to be confirmed. The payer's own document is masked, as the form showed it; a
     typed document is shown as it was typed."""
     async with session(request.pool) as conn:
         payments = await payments_of(conn, charge_id, request.owner)
-    left = next((each.remaining_cents for each in payments if each.payment_id == filled.value("payment_id")), 0)
-    given = filled.cents("amount", PIX_CENTS_MAX, required=False)
-    typed = filled.value("document")
+    remaining_cents = next(
+        (each.remaining_cents for each in payments if each.payment_id == filled.value("payment_id")), 0
+    )
+    amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
+    typed_document = filled.value("document")
     return {
-        "Valor": brl(left) + " (tudo o que resta do pagamento)" if given is None else brl(given),
-        "Para a chave Pix": to.pix_key,
-        "CPF ou CNPJ do dono": typed or masked(to.document),
+        "Valor": brl(remaining_cents) + " (tudo o que resta do pagamento)"
+        if amount_cents is None
+        else brl(amount_cents),
+        "Para a chave Pix": destination.pix_key,
+        "CPF ou CNPJ do dono": typed_document or masked(destination.document),
     }
 
 
 async def _begin_refund(
-    request: PageRequest, asked: NewRefund, destination: TransferDestination | None, facts: dict[str, str]
+    request: PageRequest, new_refund: NewRefund, destination: TransferDestination | None, facts: dict[str, str]
 ) -> None:
     wakes = [REFUND_ORDERS[request.mode], WEBHOOKS]
-    async with request.change("refund.asked", subject=str(asked.charge_id), wakes=wakes, **facts) as conn:
-        (made,) = await begin_refunds(
+    async with request.change("refund.asked", subject=str(new_refund.charge_id), wakes=wakes, **facts) as conn:
+        (outcome,) = await begin_refunds(
             conn,
-            [asked],
+            [new_refund],
             now=request.now,
             transfers_cents_max=request.settings.refund_transfers_cents_max,
         )
-        if made is None:
+        if outcome is None:
             raise AlreadySent
-        if isinstance(made, Refused):
-            raise made
-        goes_to_key = made.end_to_end_id is None  # a devolucao has the EndToEndId of its payment
+        if isinstance(outcome, Refused):
+            raise outcome
+        goes_to_key = outcome.end_to_end_id is None  # a devolucao has the EndToEndId of its payment
         if destination is not None and goes_to_key and not request.test:
-            await _tell_of_refund(conn, request, made, destination)
+            await _mail_refund_to_owners(conn, request, outcome, destination)
 
 
-async def _tell_of_refund(
-    conn: Connection, request: PageRequest, made: RefundProjection, to: TransferDestination
+async def _mail_refund_to_owners(
+    conn: Connection, request: PageRequest, begun: RefundProjection, destination: TransferDestination
 ) -> None:
     """Mails the refund to all owners, as every action that asks for a step-up."""
-    facts = {"amount": brl(parse_amount(made.amount, cents_max=PIX_CENTS_MAX)), "destination": masked_key(to.pix_key)}
+    facts = {
+        "amount": brl(parse_amount(begun.amount, cents_max=PIX_CENTS_MAX)),
+        "destination": masked_key(destination.pix_key),
+    }
     await tell_owners(
         conn,
         request.session.account_id,
@@ -260,7 +269,7 @@ _REFUND_FAULTS: Final = {
 async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, status: int = 400) -> Response[Any]:
     async with session(request.pool) as conn:
         payments = await payments_of(conn, UUID(doc.charge_id), request.owner)
-    document = await _payers_document(request, UUID(doc.charge_id))
+    document = await _payer_document(request, UUID(doc.charge_id))
     values = {
         "payer_document": document and masked(document),
         "doc": doc,
@@ -279,7 +288,7 @@ async def _payment_ids(request: PageRequest, doc: ChargeDoc) -> list[str]:
         return [each.payment_id for each in await payments_of(conn, UUID(doc.charge_id), request.owner)]
 
 
-async def _destination(filled: Filled, request: PageRequest, charge_id: UUID) -> TransferDestination | None:
+async def _read_destination(filled: Filled, request: PageRequest, charge_id: UUID) -> TransferDestination | None:
     """Returns where the refund of a boleto paid by its line goes; None when both fields are empty. A key without a
     document is the payer's, whose document was registered with the charge."""
     if not filled.value("pix_key") and not filled.value("document"):
@@ -287,19 +296,19 @@ async def _destination(filled: Filled, request: PageRequest, charge_id: UUID) ->
     pix_key = typed_pix_key(filled.value("pix_key"))
     if not is_pix_key(pix_key):
         filled.wrong("pix_key", "Informe CPF, CNPJ, telefone com +55, e-mail ou chave aleatória.")
-    document = await _payers_document(request, charge_id) if not filled.value("document") else None
+    document = await _payer_document(request, charge_id) if not filled.value("document") else None
     document = document or filled.document(
         "document", letters=request.settings.cnpj_with_letters, production=not request.test, required=True
     )
     return TransferDestination(pix_key=pix_key, document=document or "")
 
 
-async def _payers_document(request: PageRequest, charge_id: UUID) -> str | None:
+async def _payer_document(request: PageRequest, charge_id: UUID) -> str | None:
     async with session(request.pool) as conn:
         payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
     return None if payer is None else payer.document
 
 
-async def _redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:
+async def _order_redate(request: PageRequest, charge_id: UUID, due_on: date) -> None:
     bank_order = Redate(due_date=due_on.isoformat(), actor=request.actor, request_id=request.request_id)
     await change_boleto(request, "boleto.redate_ordered", charge_id, bank_order, due_date=due_on.isoformat())

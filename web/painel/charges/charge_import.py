@@ -39,9 +39,9 @@ TOGETHER: Final = 10
 """Rows whose charges are created concurrently: boletos wait for the bank."""
 BEGUN_WITHIN_S: Final = 30.0
 """Rows not begun within this time are left for the next submission: a silent bank delays each row."""
-_NAMES: Final = {field: column for column, field in COLUMNS.items()}
+_COLUMN_BY_FIELD: Final = {field: column for column, field in COLUMNS.items()}
 # Faults for cells whose field is a list in the form: a sheet offers no list to choose from.
-_OPTIONS: Final = {
+_OPTION_FAULTS: Final = {
     "state": "Use a sigla do estado, como SP.",
     "lifetime": "Use 1, 3, 7 ou 30.",
     "discount_kind": "Use % ou deixe em branco, para descontos em reais.",
@@ -76,67 +76,69 @@ class ImportedRow(Struct, frozen=True):
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return _form(request)
+    return _upload_form(request)
 
 
 async def create(request: PageRequest) -> Response[Any]:
     """Answers the sheet with the faults of each row; when its box is ticked, creates the charges."""
-    raw = _raw(request)
+    raw = _sent_sheet(request)
     if raw is None:
-        return _form(request, "Escolha um arquivo .xlsx ou CSV.")
+        return _upload_form(request, "Escolha um arquivo .xlsx ou CSV.")
     if is_workbook(raw):
         request.spend("files_per_min")
     try:
         async with request.file_turn():
             rows = await asyncio.to_thread(read_sheet, raw)
     except SheetFault as fault:
-        return _form(request, str(fault))
-    checked = [await _checked(request, row) for row in rows]
-    wrong = sum(bool(each.faults) for each in checked)
-    if not wrong:
-        checked = await _recognized(request, checked)
-    if wrong or request.field("sure") != "yes":
-        new = [each for each in checked if each.before is None]
+        return _upload_form(request, str(fault))
+    checked = [await _check_row(request, row) for row in rows]
+    faulty_count = sum(bool(each.faults) for each in checked)
+    if not faulty_count:
+        checked = await _with_earlier_charges(request, checked)
+    if faulty_count or request.field("sure") != "yes":
+        new_rows = [each for each in checked if each.before is None]
         values = {
             "checked": checked,
-            "wrong": wrong,
+            "wrong": faulty_count,
             "cents": sum(each.cents for each in checked),
-            "new": len(new),
-            "new_cents": sum(each.cents for each in new),
+            "new": len(new_rows),
+            "new_cents": sum(each.cents for each in new_rows),
             "sheet": b64encode(raw).decode(),
             "again": new_id(),
-            "sure_fault": "Confirme que quer criar." if request.field("confirmed") and not wrong else "",
+            "sure_fault": "Confirme que quer criar." if request.field("confirmed") and not faulty_count else "",
             "waiting": not request.test and request.session.kyc != "approved",
         }
-        return request.show("import_preview.html", values, status=400 if wrong or values["sure_fault"] else 200)
+        return request.show("import_preview.html", values, status=400 if faulty_count or values["sure_fault"] else 200)
     if not is_workbook(raw):
         request.spend("files_per_min")
-    until = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
-    room = asyncio.Semaphore(TOGETHER)
+    deadline = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
+    slots = asyncio.Semaphore(TOGETHER)
 
     # The id of the page that confirmed, also carried by later pages that ask for the missing rows: under it each row
     # that had a charge already creates one more, once.
     again = parse_id(request.field("again"))
 
-    async def made(each: CheckedRow) -> ImportedRow:
+    async def import_row(each: CheckedRow) -> ImportedRow:
         if each.before is not None and again is None:
             return ImportedRow(each.row, each.before, before=True)
-        async with room:
-            if asyncio.get_running_loop().time() > until:
+        async with slots:
+            if asyncio.get_running_loop().time() > deadline:
                 return ImportedRow(each.row, fault=_NOT_BEGUN)
-            return await _make(each.row, _part(request, each, again=None if each.before is None else again))
+            return await _create_charge(
+                each.row, _row_request(request, each, again=None if each.before is None else again)
+            )
 
-    ended = await asyncio.gather(*map(made, checked))
+    imported = await asyncio.gather(*map(import_row, checked))
     values = {
-        "ended": ended,
-        "made": sum(not each.fault for each in ended),
+        "ended": imported,
+        "made": sum(not each.fault for each in imported),
         "sheet": b64encode(raw).decode(),
         "again": again,
     }
     return request.show("import_made.html", values)
 
 
-def _raw(request: PageRequest) -> bytes | None:
+def _sent_sheet(request: PageRequest) -> bytes | None:
     """Returns the uploaded file or, from the page that confirms, the file that the page carries as base64."""
     if sheet := request.field("sheet"):
         try:
@@ -146,33 +148,33 @@ def _raw(request: PageRequest) -> bytes | None:
     return request.files.get("file") or None
 
 
-def _part(request: PageRequest, of: CheckedRow, *, again: UUID | None = None) -> PageRequest:
+def _row_request(request: PageRequest, checked: CheckedRow, *, again: UUID | None = None) -> PageRequest:
     """Returns a request for this row, with the row's fields as the form. Its key is derived from the row or, when the
     row is created once more, also from the page that asked for that."""
-    key = uuid5(again or request.session.account_id, of.name)
-    return request.part(of.name, of.row.fields, key=key)
+    key = uuid5(again or request.session.account_id, checked.name)
+    return request.part(checked.name, checked.row.fields, key=key)
 
 
-async def _recognized(request: PageRequest, checked: Sequence[CheckedRow]) -> list[CheckedRow]:
+async def _with_earlier_charges(request: PageRequest, checked: Sequence[CheckedRow]) -> list[CheckedRow]:
     """Returns the rows with their names, and with the charges that they created before."""
-    times: Counter[bytes] = Counter()
-    named = []
+    occurrences: Counter[bytes] = Counter()
+    named_rows = []
     for each in checked:
-        times[each.asks] += 1
+        occurrences[each.asks] += 1
         # A keyed fingerprint: the row has the payer's data, and the key of the charge stays when these are erased.
-        name = f"{request.mode} {request.seal.blind(each.asks.decode())} {times[each.asks]}"
-        named.append(replace(each, name=name))
-    keys = [_part(request, each).key for each in named]
+        name = f"{request.mode} {request.seal.blind(each.asks.decode())} {occurrences[each.asks]}"
+        named_rows.append(replace(each, name=name))
+    keys = [_row_request(request, each).key for each in named_rows]
     async with session(request.pool) as conn:
-        found = await made_of(conn, account_id=request.session.account_id, test=request.test, keys=keys)
-    made = {each.key: each.resource_id for each in found}
-    return [replace(each, before=made.get(key)) for each, key in zip(named, keys, strict=True)]
+        creations = await made_of(conn, account_id=request.session.account_id, test=request.test, keys=keys)
+    charge_by_key = {each.key: each.resource_id for each in creations}
+    return [replace(each, before=charge_by_key.get(key)) for each, key in zip(named_rows, keys, strict=True)]
 
 
-async def _checked(request: PageRequest, row: SheetRow) -> CheckedRow:
-    part = request.part(str(row.number), row.fields)
-    filled = Filled(part)
-    asked: new_charge.PixFields | new_charge.BoletoFields | None = None
+async def _check_row(request: PageRequest, row: SheetRow) -> CheckedRow:
+    row_request = request.part(str(row.number), row.fields)
+    filled = Filled(row_request)
+    charge_fields: new_charge.PixFields | new_charge.BoletoFields | None = None
     kind = row.fields["kind"]
     due_on: date | None = None
     conditions: tuple[str, ...] = ()
@@ -184,49 +186,53 @@ async def _checked(request: PageRequest, row: SheetRow) -> CheckedRow:
         for name in (*FIELDS, *IN_REAIS):
             if row.fields.get(name):
                 filled.wrong(name, "Multa, juros e desconto são de boletos.")
-        asked = new_charge.read_pix(part, filled)
+        charge_fields = new_charge.read_pix(row_request, filled)
     else:
-        for name, of in IN_REAIS.items():
+        for name, percent_field in IN_REAIS.items():
             if row.fields[name]:
-                filled.wrong(name, f"Preencha esta coluna ou {_NAMES[of]}, não as duas.")
-        asked = boleto = new_charge.read_boleto(part, filled)
+                filled.wrong(name, f"Preencha esta coluna ou {_COLUMN_BY_FIELD[percent_field]}, não as duas.")
+        charge_fields = boleto = new_charge.read_boleto(row_request, filled)
         due_on = boleto.due_on
         if boleto.terms is not None and boleto.amount_cents is not None and due_on is not None:
             conditions = told_conditions(boleto.terms, amount_cents=boleto.amount_cents, due=due_on)
-    names = _NAMES | {of: _NAMES[name] for name, of in IN_REAIS.items() if row.fields[f"{of}_kind"] == "amount"}
+    names = _COLUMN_BY_FIELD | {
+        percent_field: _COLUMN_BY_FIELD[name]
+        for name, percent_field in IN_REAIS.items()
+        if row.fields[f"{percent_field}_kind"] == "amount"
+    }
     faults = {
-        names.get(name, name): _OPTIONS.get(name, fault) if fault == NO_OPTION else fault
+        names.get(name, name): _OPTION_FAULTS.get(name, fault) if fault == NO_OPTION else fault
         for name, fault in filled.faults.items()
     }
-    cents = 0 if asked is None else asked.amount_cents or 0
-    return CheckedRow(row, cents, faults, msgspec.json.encode(asked), due_on, conditions)
+    cents = 0 if charge_fields is None else charge_fields.amount_cents or 0
+    return CheckedRow(row, cents, faults, msgspec.json.encode(charge_fields), due_on, conditions)
 
 
-async def _make(row: SheetRow, part: PageRequest) -> ImportedRow:
-    filled = Filled(part)
-    before = await new_charge.found_before(part)
-    if before is not None:
-        return ImportedRow(row, before, before=True)
+async def _create_charge(row: SheetRow, row_request: PageRequest) -> ImportedRow:
+    filled = Filled(row_request)
+    earlier_id = await new_charge.found_before(row_request)
+    if earlier_id is not None:
+        return ImportedRow(row, earlier_id, before=True)
     try:
         create = new_charge.create_pix_charge if row.fields["kind"] == "pix" else new_charge.create_boleto_charge
-        charge_id = await create(part, filled)
+        charge_id = await create(row_request, filled)
     except AlreadySent:
-        before = await new_charge.found_before(part)
+        earlier_id = await new_charge.found_before(row_request)
         return (
-            ImportedRow(row, before, before=True)
-            if before
+            ImportedRow(row, earlier_id, before=True)
+            if earlier_id
             else ImportedRow(row, fault=REFUSED[Code.BANK_UNAVAILABLE][0])
         )
     except Refused as refused:
-        if (before := await new_charge.found_before(part)) is not None:
-            return ImportedRow(row, before, before=True)
+        if (earlier_id := await new_charge.found_before(row_request)) is not None:
+            return ImportedRow(row, earlier_id, before=True)
         return ImportedRow(row, fault=refusal(refused.code))
     if charge_id is None:
         return ImportedRow(row, fault=" ".join(filled.faults.values()))
     return ImportedRow(row, charge_id)
 
 
-def _form(request: PageRequest, fault: str = "") -> Response[Any]:
+def _upload_form(request: PageRequest, fault: str = "") -> Response[Any]:
     values: dict[str, object] = {
         "fault": fault,
         "columns": COLUMNS,

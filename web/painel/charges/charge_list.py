@@ -68,7 +68,7 @@ async def settle(request: PageRequest) -> None:
     await expire_account(request.pool, request.owner, now=request.now)
 
 
-async def _by_due_day(request: PageRequest, filters: ChargeFilters) -> list[ChargeFilters]:
+async def _split_by_due_date(request: PageRequest, filters: ChargeFilters) -> list[ChargeFilters]:
     """Returns the filters of a file's parts, one for each due date if the list is read by due date: the charges of one
     day are one range of the index, while a page over all days would read the beginning of each day's range."""
     if not walks_due_dates(filters):
@@ -77,15 +77,15 @@ async def _by_due_day(request: PageRequest, filters: ChargeFilters) -> list[Char
     return [replace(filters, due_from=day, due_to=day) for day in days]
 
 
-async def _with_whom(conn: Connection, docs: Sequence[ChargeDoc], request: PageRequest) -> Sequence[ListedCharge]:
+async def _listed_charges(conn: Connection, docs: Sequence[ChargeDoc], request: PageRequest) -> Sequence[ListedCharge]:
     return await with_whom(conn, docs, request.owner, request.seal, request.payers)
 
 
-async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
+async def _status_totals(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
     """Returns `counts` by status without regard to the status filter, and `shown`, the totals of the statuses asked
     for; `counts` is None when counting takes too long."""
-    wanted = replace(filters, statuses=())
-    counts = await counted(request, lambda conn: current_sums(conn, request.owner, wanted, now=request.account_now))
+    any_status = replace(filters, statuses=())
+    counts = await counted(request, lambda conn: current_sums(conn, request.owner, any_status, now=request.account_now))
     if counts is None:
         return {"counts": None}
     chosen = [counts[status] for status in filters.statuses or STATUSES]
@@ -96,21 +96,21 @@ async def _counts(request: PageRequest, filters: ChargeFilters) -> Mapping[str, 
 async def search(request: PageRequest) -> Response[Any]:
     """Redirects to the charge that was typed, or to the list of charges that match; without a match, answers a page
     that says so."""
-    asked = ListQuery(request.http, ("q",))
-    text = read_text(asked, "q")
-    found = None
+    query = ListQuery(request.http, ("q",))
+    text = read_text(query, "q")
+    match = None
     if text is not None:
         find = partial(search_charge, owner=request.owner, text=text, blind=request.seal.blind)
-        found = await request.reads.ask(find)
-    if found is None:
-        asked.given.clear()
-        return request.show("charges.html", {"asked": asked, **await _looked_through(request, text or "")})
-    if found.charge_id is not None:
-        return go(request.here(f"/cobrancas/{found.charge_id}"))
-    return go(f"{request.here('/cobrancas')}?{urlencode({found.parameter: found.value})}")
+        match = await request.reads.ask(find)
+    if match is None:
+        query.given.clear()
+        return request.show("charges.html", {"asked": query, **await _newest_matches(request, text or "")})
+    if match.charge_id is not None:
+        return go(request.here(f"/cobrancas/{match.charge_id}"))
+    return go(f"{request.here('/cobrancas')}?{urlencode({match.parameter: match.value})}")
 
 
-async def _looked_through(request: PageRequest, text: str) -> Mapping[str, object]:
+async def _newest_matches(request: PageRequest, text: str) -> Mapping[str, object]:
     """Returns the newest charges of a typed amount, or of payers with the typed words in their name. The search by name
     is for people who see payers unmasked."""
     amount_cents = typed_amount(text)
@@ -122,7 +122,7 @@ async def _looked_through(request: PageRequest, text: str) -> Mapping[str, objec
 
     async def read(conn: Connection) -> Sequence[ListedCharge]:
         docs = [] if find is None else [doc.at(iso(request.account_now)) for doc in await find(conn)]
-        return await _with_whom(conn, docs, request)
+        return await _listed_charges(conn, docs, request)
 
     rows = await request.reads.ask(read)
     return {
@@ -143,9 +143,9 @@ LIST = ListPage(
     fetch=lambda request: partial(current_page, now=request.account_now),
     position=TimePosition,
     at=lambda doc: TimePosition(instant(doc.created_at), UUID(doc.charge_id)),
-    rows=_with_whom,
+    rows=_listed_charges,
     columns=_COLUMNS,
-    more=_counts,
+    more=_status_totals,
     before=settle,
-    parts=_by_due_day,
+    parts=_split_by_due_date,
 )

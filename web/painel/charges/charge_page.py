@@ -61,10 +61,10 @@ class TimelineEntry(Struct, frozen=True):
     link: str = ""
 
 
-def _for_payer(request: PageRequest, doc: ChargeDoc) -> dict[str, str]:
+def _sharing_values(request: PageRequest, doc: ChargeDoc) -> dict[str, str]:
     link = f"{request.settings.app_url}/pagar/{doc.public_id}"
-    said = f"Cobrança de {request.session.name}: {brl(doc.amount_cents)}. Veja e pague aqui: {link}"
-    return {"payer_link": link, "share_text": said}
+    share_text = f"Cobrança de {request.session.name}: {brl(doc.amount_cents)}. Veja e pague aqui: {link}"
+    return {"payer_link": link, "share_text": share_text}
 
 
 async def show_boleto(request: PageRequest) -> Response[bytes]:
@@ -81,8 +81,8 @@ async def show_boleto(request: PageRequest) -> Response[bytes]:
     if boleto is None:
         raise NotFoundException
     headers = {"Content-Disposition": f'inline; filename="{boleto.file_name}"', "Cache-Control": "no-store"}
-    printed: bytes = await request.http.app.state.printer.printed(boleto)
-    return Response(printed, headers=headers, media_type="application/pdf")
+    pdf: bytes = await request.http.app.state.printer.printed(boleto)
+    return Response(pdf, headers=headers, media_type="application/pdf")
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -106,33 +106,35 @@ async def show_charge(
         life = await life_of(conn, charge_id, owner)
         people = await people_of(conn, owner.account_id, life)
         payments = await payments_of(conn, charge_id, owner)
-        odd = await open_anomalies_among(conn, owner, [UUID(each.payment_id) for each in payments if each.anomaly])
+        open_anomalies = await open_anomalies_among(
+            conn, owner, [UUID(each.payment_id) for each in payments if each.anomaly]
+        )
         refunds, _ = await refund_page(conn, owner, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
         mails = [] if owner.test else await mails_of(conn, charge_id, owner.account_id, seal=request.seal)
-        asked = await second_copy_of(conn, charge_id, owner)
+        second_copy = await second_copy_of(conn, charge_id, owner)
         deliveries, _ = await delivery_page(conn, owner, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX)
-    lines = [
+    entries = [
         TimelineEntry(instant(doc.created_at), "charge", "Cobrança criada"),
-        *_lived(life, people),
-        *_mailed(mails, request.payers),
-        *_asked_again(asked),
-        *_told(deliveries, request),
+        *_life_entries(life, people),
+        *_mail_entries(mails, request.payers),
+        *_second_copy_entries(second_copy),
+        *_delivery_entries(deliveries, request),
     ]
     values = {
         "doc": doc,
         "pending": doc.status == Status.PENDING,
-        "second_copy": asked if doc.status == Status.EXPIRED else None,
-        **_terms(doc, request.account_now),
+        "second_copy": second_copy if doc.status == Status.EXPIRED else None,
+        **_terms_values(doc, request.account_now),
         "legs": legs_of(doc, now=iso(request.account_now)) if doc.payment_method == DUAL else (),
         "has_email": bool(payer and payer.email),
         "mailed": not owner.test and doc.status in MAILED,
         "payer": None if payer is None else payer_lines(payer, request.payers),
         "payments": payments,
-        "odd": odd,
+        "odd": open_anomalies,
         "gone_back": {each.payment_id: gone_back(payments, but=each) for each in payments},
         "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
         "refunds": refunds,
-        "lines": sorted(lines, key=lambda line: line.at),
+        "lines": sorted(entries, key=lambda entry: entry.at),
         "cancel_fault": cancel_fault,
         "today": request.account_now.astimezone(SAO_PAULO).date().isoformat(),
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
@@ -140,19 +142,19 @@ async def show_charge(
         or Filled(shown={"to": request.payers.email(payer.email if payer else "") or "", "attach_pdf": "yes"}),
         "paying": paying or Filled(shown={"times": "1"}),
         "base": request.here(f"/cobrancas/{charge_id}"),
-        **_for_payer(request, doc),
+        **_sharing_values(request, doc),
     }
     return request.show("charge.html", values, status=400 if redate or mail or paying or cancel_fault else 200)
 
 
-def _asked_again(asked: SecondCopyRequest | None) -> list[TimelineEntry]:
-    if asked is None:
+def _second_copy_entries(second_copy: SecondCopyRequest | None) -> list[TimelineEntry]:
+    if second_copy is None:
         return []
-    times = "" if asked.times == 1 else f", {asked.times} dias ao todo"
-    return [TimelineEntry(asked.asked_at, "charge", f"O pagador pediu a 2ª via{times}")]
+    times = "" if second_copy.times == 1 else f", {second_copy.times} dias ao todo"
+    return [TimelineEntry(second_copy.asked_at, "charge", f"O pagador pediu a 2ª via{times}")]
 
 
-def _terms(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
+def _terms_values(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
     """Returns the terms agreed beside the amount, and the amount due today."""
     if doc.terms is None or doc.due_date is None:
         return {"conditions": (), "asked": None}
@@ -176,14 +178,14 @@ async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     return doc
 
 
-def _lived(life: Sequence[Happening], people: Mapping[str, str]) -> list[TimelineEntry]:
+def _life_entries(life: Sequence[Happening], people: Mapping[str, str]) -> list[TimelineEntry]:
     return [
-        TimelineEntry(each.recorded_at, "charge", LIFE.get(each.kind, each.kind), _by(each.actor, people))
+        TimelineEntry(each.recorded_at, "charge", LIFE.get(each.kind, each.kind), _actor_text(each.actor, people))
         for each in life
     ]
 
 
-def _by(actor: str, people: Mapping[str, str]) -> str:
+def _actor_text(actor: str, people: Mapping[str, str]) -> str:
     if actor in people:
         return f"por {people[actor]}, no painel"
     if actor.startswith(("test_", "production_")):
@@ -191,7 +193,7 @@ def _by(actor: str, people: Mapping[str, str]) -> str:
     return "pelo banco" if actor == "bank" else ""
 
 
-def _mailed(mails: Sequence[Written], view: PayerView) -> list[TimelineEntry]:
+def _mail_entries(mails: Sequence[Written], view: PayerView) -> list[TimelineEntry]:
     tones = {"sent": "delivered", "failed": "exhausted"}
     return [
         TimelineEntry(
@@ -206,19 +208,19 @@ def _mailed(mails: Sequence[Written], view: PayerView) -> list[TimelineEntry]:
     ]
 
 
-def _told(deliveries: Sequence[Delivery], request: PageRequest) -> list[TimelineEntry]:
+def _delivery_entries(deliveries: Sequence[Delivery], request: PageRequest) -> list[TimelineEntry]:
     """Returns a line for each attempt of each delivery. A delivery not attempted yet has a line at its creation."""
-    opens = request.may(f"GET {request.here('/webhooks/entregas/{delivery_id:str}')}")
-    lines = []
+    may_open = request.may(f"GET {request.here('/webhooks/entregas/{delivery_id:str}')}")
+    entries = []
     for each in deliveries:
-        link = request.here(f"/webhooks/entregas/{each.delivery_id}") if opens else ""
+        link = request.here(f"/webhooks/entregas/{each.delivery_id}") if may_open else ""
         title = f"Webhook: {KINDS[each.type]}"
         for attempt in each.attempts:
-            said = f"tentativa {attempt.attempt}: {OUTCOMES[attempt.outcome]}"
-            said += f" ({attempt.status})" if attempt.status else ""
-            lines.append(TimelineEntry(instant(attempt.started_at), "webhook", title, said, link=link))
+            text = f"tentativa {attempt.attempt}: {OUTCOMES[attempt.outcome]}"
+            text += f" ({attempt.status})" if attempt.status else ""
+            entries.append(TimelineEntry(instant(attempt.started_at), "webhook", title, text, link=link))
         if not each.attempts or each.state != "delivered":
             chip = DELIVERY_STATES[each.state]
             at = instant(each.attempts[-1].started_at if each.attempts else each.created_at)
-            lines.append(TimelineEntry(at, "webhook", title, "", chip, each.state, link))
-    return lines
+            entries.append(TimelineEntry(at, "webhook", title, "", chip, each.state, link))
+    return entries

@@ -63,17 +63,17 @@ SWITCH: Final = "trocar"
 """The buttons that switch between the form's PIX and boleto shapes and keep what was typed."""
 ADDRESS: Final = ("zip_code", "street", "number", "city", "state")
 # Fields of the other shape of the form, which a shape carries as hidden fields.
-_CARRIED: Final = {
+_CARRIED_FIELDS: Final = {
     "pix": ("kind", "due_date", "integrador_code", *ADDRESS, *FIELDS, *DEFAULTS),
     "boleto": ("lifetime",),
 }  # fmt: skip
 _DAYS_TO_PAY = 7
 # Refusals by the bank, or for the state of the account or the service: shown above the form, which can be sent again.
-_SAID_ON_FORM: Final = frozenset({
+_FORM_REFUSALS: Final = frozenset({
     Code.BANK_UNAVAILABLE, Code.PIX_AVULSO_SUSPENDED, Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED,
     Code.SERVICE_UNAVAILABLE,
 })  # fmt: skip
-_CHANGED_SINCE: Final = (
+_CHANGED_FORM_FAULT: Final = (
     "Este formulário já foi enviado e mudou depois disso. O que ele pedia antes está feito; "
     "o que está abaixo ainda não. Confira e envie de novo."
 )
@@ -83,19 +83,19 @@ async def show(request: PageRequest) -> Response[Any]:
     form = parameter_in(request.http.scope, "forma") or ""
     due_on = _today(request) + timedelta(days=_DAYS_TO_PAY)
     shown = {"kind": "boleto_hibrido", "lifetime": "86400", "due_date": due_on.isoformat(), **DEFAULTS}
-    before = parameter_in(request.http.scope, prefill.FROM)
-    if before is not None:
-        charge_id = parse_id(before)
+    source_id = parameter_in(request.http.scope, prefill.FROM)
+    if source_id is not None:
+        charge_id = parse_id(source_id)
         if charge_id is None:
             raise NotFoundException
-        doc, known = await prefill.from_charge(request, charge_id)
-        if known.get("lifetime", "") not in LIFETIMES:
-            known.pop("lifetime", None)
-        shown |= {**known, prefill.FROM: doc.charge_id}
+        doc, fields = await prefill.from_charge(request, charge_id)
+        if fields.get("lifetime", "") not in LIFETIMES:
+            fields.pop("lifetime", None)
+        shown |= {**fields, prefill.FROM: doc.charge_id}
         if await second_copy.is_asked(request, charge_id):
             shown |= prefill.reissue_fields(doc, due_on)
         form = form or ("pix" if doc.boleto is None else "boleto")
-    return await _form(request, form if form in _FORMS else "pix", Filled(shown=shown))
+    return await _form_page(request, form if form in _FORMS else "pix", Filled(shown=shown))
 
 
 async def create(request: PageRequest) -> Response[Any]:
@@ -103,12 +103,12 @@ async def create(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     if form not in _FORMS:
         filled.wrong("form", "Escolha Pix ou boleto.")
-        return await _form(request, PIX, filled)
-    if (other := request.field(SWITCH)) in _FORMS:
-        return await _form(request, other, filled)
+        return await _form_page(request, PIX, filled)
+    if (other_form := request.field(SWITCH)) in _FORMS:
+        return await _form_page(request, other_form, filled)
     await prefill.with_known_document(request, filled)
     if (search := await search_of(request, filled)) is not None:
-        return await _form(request, form, search.filled, search=search)
+        return await _form_page(request, form, search.filled, search=search)
     try:
         charge_id = await (
             create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
@@ -116,12 +116,12 @@ async def create(request: PageRequest) -> Response[Any]:
     except AlreadySent:
         charge_id = await made_before(request, filled)
     except Refused as refused:
-        if refused.code not in _SAID_ON_FORM:
+        if refused.code not in _FORM_REFUSALS:
             raise
         filled.wrong("form", refusal(refused.code) if refused.code in REFUSED else "")
-        return await _form(request, form, filled, status=refused.code.status)
+        return await _form_page(request, form, filled, status=refused.code.status)
     if charge_id is None:
-        return await _form(request, form, filled)
+        return await _form_page(request, form, filled)
     answered = filled.has(prefill.SECOND_COPY) and await second_copy.answer(request, charge_id)
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="segunda-via" if answered else "criada")
 
@@ -129,30 +129,30 @@ async def create(request: PageRequest) -> Response[Any]:
 def asked_by(request: PageRequest) -> bytes:
     """Returns the fingerprint of what a form asks for, which tells a changed form from one that is sent again. The
     fingerprint is keyed, because it outlives the payer's data that it is computed from."""
-    asked = json.dumps(sorted(request.given(but={"csrf", "once"})))
-    return sha256(request.seal.blind(asked).encode()).digest()
+    fields = json.dumps(sorted(request.given(but={"csrf", "once"})))
+    return sha256(request.seal.blind(fields).encode()).digest()
 
 
 async def made_before(request: PageRequest, filled: Filled) -> UUID | None:
     """Returns what this form created when it was sent before. None, with a fault in `filled`, when it asked for
     something else then: the browser's back button shows a page with the same form id. AlreadySent when the form
     created nothing, or what it created is not known."""
-    made = await _made(request)
-    if made is None:
+    earlier = await _earlier_creation(request)
+    if earlier is None:
         raise AlreadySent
-    if made.fingerprint == asked_by(request):
-        return made.resource_id
-    filled.wrong("form", _CHANGED_SINCE)
+    if earlier.fingerprint == asked_by(request):
+        return earlier.resource_id
+    filled.wrong("form", _CHANGED_FORM_FAULT)
     return None
 
 
 async def found_before(request: PageRequest) -> UUID | None:
     """Returns the id of what the request's key has created; None when it has created nothing."""
-    made = await _made(request)
-    return None if made is None else made.resource_id
+    earlier = await _earlier_creation(request)
+    return None if earlier is None else earlier.resource_id
 
 
-async def _made(request: PageRequest) -> Made | None:
+async def _earlier_creation(request: PageRequest) -> Made | None:
     async with session(request.pool) as conn:
         return await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
 
@@ -210,7 +210,7 @@ def read_pix(request: PageRequest, filled: Filled) -> PixFields:
     amount_cents = filled.cents("amount", PIX_CENTS_MAX)
     lifetime = filled.choice("lifetime", LIFETIMES)
     payer = pix_payer(request, filled)
-    return PixFields(amount_cents, lifetime, payer, *_words(filled))
+    return PixFields(amount_cents, lifetime, payer, *_reference_and_description(filled))
 
 
 def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
@@ -220,18 +220,18 @@ def read_boleto(request: PageRequest, filled: Filled) -> BoletoFields:
     payer = boleto_payer(request, filled)
     company = payer is not None and len(payer.document) == CNPJ_SIGNS
     terms = read_terms(filled, amount_cents=amount_cents, due_on=due_on, today=_today(request), company=company)
-    external_id, description = _words(filled)
+    external_id, description = _reference_and_description(filled)
     integrador_code = (filled.text("integrador_code", 11) or "").upper() or None
     return BoletoFields(kind, amount_cents, due_on, terms, payer, external_id, description, integrador_code)
 
 
 async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None:
     """Creates the charge and returns its id; None when the form has faults."""
-    asked = read_pix(request, filled)
-    if filled.faults or asked.amount_cents is None:
+    fields = read_pix(request, filled)
+    if filled.faults or fields.amount_cents is None:
         return None
     check_approved(request)
-    amount_cents, payer = asked.amount_cents, asked.payer
+    amount_cents, payer = fields.amount_cents, fields.payer
     document = payer.get("document")
     charge_id = new_id()
     creation = Creation(
@@ -242,9 +242,9 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
         request_id=request.request_id,
         now=request.now,
         amount_cents=amount_cents,
-        lifetime_s=int(asked.lifetime),
-        external_id=asked.external_id,
-        description=asked.description,
+        lifetime_s=int(fields.lifetime),
+        external_id=fields.external_id,
+        description=fields.description,
         payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id) if payer else None,
         payer_document_hash=request.seal.blind(document) if document else None,
         scenario=None,
@@ -273,49 +273,49 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
 
 async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | None:
     """Creates the charge and returns its id once the bank has registered the boleto; None when the form has faults."""
-    asked = read_boleto(request, filled)
+    fields = read_boleto(request, filled)
     if not filled.faults:
         check_approved(request)
-        await check_boletos(request, filled, asked.integrador_code, kind=asked.kind)
-    payer = asked.payer
-    if filled.faults or asked.amount_cents is None or asked.due_on is None or payer is None:
+        await check_boletos(request, filled, fields.integrador_code, kind=fields.kind)
+    payer = fields.payer
+    if filled.faults or fields.amount_cents is None or fields.due_on is None or payer is None:
         return None
     charge_id = new_id()
-    wanted = BoletoRequest(
+    boleto = BoletoRequest(
         charge_id=charge_id,
         issuer=await _issuer(request),
         key=request.key,
         fingerprint=asked_by(request),
         request_id=request.request_id,
-        kind=asked.kind,
-        amount_cents=asked.amount_cents,
-        due_on=asked.due_on,
-        terms=asked.terms,
+        kind=fields.kind,
+        amount_cents=fields.amount_cents,
+        due_on=fields.due_on,
+        terms=fields.terms,
         payer_sealed=request.seal.seal(msgspec.json.encode(payer), CHARGE_PAYER, charge_id),
         payer_document_hash=request.seal.blind(payer.document),
-        external_id=asked.external_id,
-        description=asked.description,
-        integrador_code=asked.integrador_code,
+        external_id=fields.external_id,
+        description=fields.description,
+        integrador_code=fields.integrador_code,
         scenario=None,
         send_email=filled.has("send_email"),
     )
-    return await _registered(request, wanted)
+    return await _register_boleto(request, boleto)
 
 
-async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
+async def _register_boleto(request: PageRequest, boleto: BoletoRequest) -> UUID:
     issuer = request.context.boletos
-    until = asyncio.get_running_loop().time() + DEADLINE_S
-    order = await issuer.compose(wanted, until=until)
+    deadline = asyncio.get_running_loop().time() + DEADLINE_S
+    order = await issuer.compose(boleto, until=deadline)
     async with request.change(
         "boleto.ordered",
         subject=str(order.charge_id),
         wakes=[BOLETO_ORDERS[request.mode]],
-        method=wanted.kind,
-        amount=reais(wanted.amount_cents),
+        method=boleto.kind,
+        amount=reais(boleto.amount_cents),
     ) as conn:
         if not await order_boletos(conn, [order]):
             raise AlreadySent
-    charge_id = await issuer.registered(wanted, order, until=until)
+    charge_id = await issuer.registered(boleto, order, until=deadline)
     if charge_id is None:
         raise AlreadySent
     return charge_id
@@ -323,19 +323,19 @@ async def _registered(request: PageRequest, wanted: BoletoRequest) -> UUID:
 
 def pix_payer(request: PageRequest, filled: Filled) -> Mapping[str, str]:
     """Returns the payer's fields, none of which is required."""
-    found = {
+    payer = {
         "name": filled.text("payer_name", NAME_MAX),
-        "document": _document(request, filled, required=False),
+        "document": _read_document(request, filled, required=False),
         "email": filled.email("payer_email", required=filled.has("send_email")),
         "phone": filled.text("payer_phone", PHONE_MAX),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in payer.items() if value is not None}
 
 
 def boleto_payer(request: PageRequest, filled: Filled) -> BoletoPayer | None:
     """Returns the payer as the bank will register them; None when a field is missing or wrong."""
     name = filled.text("payer_name", NAME_MAX, required=True)
-    document = _document(request, filled, required=True)
+    document = _read_document(request, filled, required=True)
     zip_code = filled.digits("zip_code", 8, "O CEP tem 8 dígitos.")
     street = filled.text("street", NAME_MAX, required=True)
     number = filled.text("number", NUMBER_MAX)
@@ -358,14 +358,14 @@ def boleto_payer(request: PageRequest, filled: Filled) -> BoletoPayer | None:
     )
 
 
-def _document(request: PageRequest, filled: Filled, *, required: bool) -> str | None:
-    found = filled.document(
+def _read_document(request: PageRequest, filled: Filled, *, required: bool) -> str | None:
+    document = filled.document(
         "payer_document", letters=request.settings.cnpj_with_letters, production=not request.test, required=required
     )
-    return found if found is not None and well_formed(found, letters=True) else None
+    return document if document is not None and well_formed(document, letters=True) else None
 
 
-def _words(filled: Filled) -> tuple[str | None, str | None]:
+def _reference_and_description(filled: Filled) -> tuple[str | None, str | None]:
     return filled.text("external_id", EXTERNAL_ID_MAX), filled.text("description", DESCRIPTION_MAX)
 
 
@@ -373,17 +373,17 @@ def _today(request: PageRequest) -> date:
     return request.account_now.astimezone(SAO_PAULO).date()
 
 
-async def _form(
+async def _form_page(
     request: PageRequest, form: str, filled: Filled, *, status: int = 400, search: PayerSearch | None = None
 ) -> Response[Any]:
-    before = parse_id(filled.value(prefill.FROM))
+    source_id = parse_id(filled.value(prefill.FROM))
     values = {
         "form": form,
-        "carried": _CARRIED[form],
+        "carried": _CARRIED_FIELDS[form],
         "filled": filled,
         "base": request.here("/cobrancas/nova"),
         "before": filled.value(prefill.FROM),
-        "second_copy": before is not None and await second_copy.is_asked(request, before),
+        "second_copy": source_id is not None and await second_copy.is_asked(request, source_id),
         "payers_kept": request.payers.whole,
         "search": search,
         "boletos": BOLETOS,

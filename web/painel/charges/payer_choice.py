@@ -33,7 +33,7 @@ QUERY: Final = "payer_query"
 _SEARCHED: Final = "payer_searched"
 """The text searched for when the page was made. If another text is sent, the form is a search, whichever button the
 Enter key pressed."""
-_CHOSEN: Final = "pagador"
+_CHOICE: Final = "pagador"
 """The button of a payer that was found; its value is the id of a charge to that payer."""
 _FOUND_BY_DOCUMENT: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
 _NO_SUCH_DOCUMENT: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
@@ -57,37 +57,37 @@ class PayerSearch(Struct, frozen=True):
 
 async def search_of(request: PageRequest, filled: Filled) -> PayerSearch | None:
     """Returns the result of the search or choice that was sent; None when the form was sent to create a charge."""
-    chosen, query = request.field(_CHOSEN), request.field(QUERY).strip()[:NAME_MAX]
+    chosen, query = request.field(_CHOICE), request.field(QUERY).strip()[:NAME_MAX]
     if not (chosen or request.field(SEARCH) or query != request.field(_SEARCHED)):
         return None
     if not request.payers.whole:
         return PayerSearch(filled, _NO_SUCH_DOCUMENT)
     if chosen:
-        return await _chosen(request, filled, parse_id(chosen))
+        return await _fill_chosen_payer(request, filled, parse_id(chosen))
     if not query and filled.value(DOCUMENT):
-        return await _by_typed_document(request, filled)
-    return await _listed(request, query)
+        return await _fill_by_document(request, filled)
+    return await _find_payers(request, query)
 
 
-async def _listed(request: PageRequest, query: str) -> PayerSearch:
+async def _find_payers(request: PageRequest, query: str) -> PayerSearch:
     document = without_marks(query).upper()
     by_document = well_formed(document, letters=True)
     if by_document:
         find = partial(payer_documented, owner=request.owner, document=document, seal=request.seal)
     else:
         find = partial(payers_named, owner=request.owner, text=query, seal=request.seal)
-    found = await request.reads.ask(find)
-    if not found:
-        said = _NO_SUCH_DOCUMENT if by_document else _NO_SUCH_NAME
+    payers = await request.reads.ask(find)
+    if not payers:
+        message = _NO_SUCH_DOCUMENT if by_document else _NO_SUCH_NAME
     else:
-        said = "Um pagador encontrado." if len(found) == 1 else f"{len(found)} pagadores encontrados: escolha um."
-    return PayerSearch(_again(request, {QUERY: query, _SEARCHED: query}), said, tuple(found))
+        message = "Um pagador encontrado." if len(payers) == 1 else f"{len(payers)} pagadores encontrados: escolha um."
+    return PayerSearch(_refilled(request, {QUERY: query, _SEARCHED: query}), message, tuple(payers))
 
 
-async def _chosen(request: PageRequest, filled: Filled, charge_id: UUID | None) -> PayerSearch:
+async def _fill_chosen_payer(request: PageRequest, filled: Filled, charge_id: UUID | None) -> PayerSearch:
     """Fills in the chosen payer: the data of their newest charge, and the address of the newest that has one."""
 
-    async def known(conn: Connection) -> KnownPayer | None:
+    async def find_payer(conn: Connection) -> KnownPayer | None:
         if charge_id is None:
             return None
         payer = await payer_of_charge(conn, charge_id, request.owner, seal=request.seal)
@@ -95,14 +95,14 @@ async def _chosen(request: PageRequest, filled: Filled, charge_id: UUID | None) 
             return payer
         return await payer_with_document(conn, payer.document, request.owner, seal=request.seal)
 
-    fields = payer_fields(await request.reads.ask(known), request.payers)
+    fields = payer_fields(await request.reads.ask(find_payer), request.payers)
     if not fields:
         return PayerSearch(filled, "Este pagador não está mais na lista: preencha os dados.")
     fields |= {PAYER_FROM: str(charge_id), QUERY: "", _SEARCHED: ""}
-    return PayerSearch(_again(request, fields), "Dados preenchidos. Confira antes de criar.")
+    return PayerSearch(_refilled(request, fields), "Dados preenchidos. Confira antes de criar.")
 
 
-async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearch:
+async def _fill_by_document(request: PageRequest, filled: Filled) -> PayerSearch:
     """Fills in what is known of the payer with the typed document; the rest of the form stays as it was sent."""
     document = filled.document(
         DOCUMENT, letters=request.settings.cnpj_with_letters, production=not request.test, required=True
@@ -110,10 +110,10 @@ async def _by_typed_document(request: PageRequest, filled: Filled) -> PayerSearc
     if filled.faults or document is None:
         return PayerSearch(filled)
     find = partial(payer_with_document, document=document, owner=request.owner, seal=request.seal)
-    known = payer_fields(await request.reads.ask(find), request.payers, request.field(DOCUMENT))
-    return PayerSearch(_again(request, known), _FOUND_BY_DOCUMENT if known else _NO_SUCH_DOCUMENT)
+    fields = payer_fields(await request.reads.ask(find), request.payers, request.field(DOCUMENT))
+    return PayerSearch(_refilled(request, fields), _FOUND_BY_DOCUMENT if fields else _NO_SUCH_DOCUMENT)
 
 
-def _again(request: PageRequest, fields: dict[str, str]) -> Filled:
+def _refilled(request: PageRequest, fields: dict[str, str]) -> Filled:
     """Returns the form as it was sent, except for the values in `fields`."""
-    return Filled(shown=dict(request.given(but=("csrf", "once", SEARCH, _CHOSEN))) | fields)
+    return Filled(shown=dict(request.given(but=("csrf", "once", SEARCH, _CHOICE))) | fields)

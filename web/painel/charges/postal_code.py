@@ -20,9 +20,9 @@ async def show(request: PageRequest) -> Response[Any]:
     if not codes.on or _DIGITS.fullmatch(digits) is None:
         raise NotFoundException
     try:
-        found = await codes.find(digits)
+        address = await codes.find(digits)
     except PostalServiceAway:
         return Response(b"{}", status_code=503, media_type="application/json")
-    if found is None:
+    if address is None:
         return Response(b"{}", status_code=404, media_type="application/json")
-    return Response(msgspec.json.encode(found), media_type="application/json")
+    return Response(msgspec.json.encode(address), media_type="application/json")

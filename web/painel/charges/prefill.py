@@ -54,8 +54,8 @@ def charge_fields(doc: ChargeDoc) -> dict[str, str]:
     """Returns the other fields of the form; the due date and the reference belong to one charge and are not copied."""
     fields = {"amount": amount(doc.amount_cents), "description": doc.description or "", "due_date": ""}
     if doc.expires_at is not None and doc.boleto is None:
-        lived = datetime.fromisoformat(doc.expires_at) - datetime.fromisoformat(doc.created_at)
-        fields["lifetime"] = str(round(lived.total_seconds()))
+        lifetime = datetime.fromisoformat(doc.expires_at) - datetime.fromisoformat(doc.created_at)
+        fields["lifetime"] = str(round(lifetime.total_seconds()))
     else:
         fields["kind"] = doc.payment_method
     return fields | terms_fields(doc.terms)

@@ -47,16 +47,16 @@ async def show_clock(request: PageRequest) -> Response[Any]:
 async def advance(request: PageRequest) -> Response[Any]:
     """Advances the clock by the sum of days, hours and minutes, and settles what is due by then."""
     filled = Filled(request)
-    parts = {name: filled.whole(name, 0, x_max) or 0 for name, (x_max, _) in _UNITS.items()}
-    by_s = sum(count * _UNITS[name][1] for name, count in parts.items())
-    if not filled.faults and not 0 < by_s <= ADVANCE_S_MAX:
+    counts = {name: filled.whole(name, 0, x_max) or 0 for name, (x_max, _) in _UNITS.items()}
+    advance_s = sum(count * _UNITS[name][1] for name, count in counts.items())
+    if not filled.faults and not 0 < advance_s <= ADVANCE_S_MAX:
         filled.wrong("days", f"Informe quanto avançar, até {ADVANCE_S_MAX // _DAY_S} dias por vez.")
     if filled.faults:
         return await _clock_page(request, filled)
     account_id = request.session.account_id
     try:
-        async with request.change("sandbox.clock_advanced", seconds=by_s) as conn:
-            await advance_clock(conn, account_id, by_s, now=request.now)
+        async with request.change("sandbox.clock_advanced", seconds=advance_s) as conn:
+            await advance_clock(conn, account_id, advance_s, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
@@ -73,7 +73,7 @@ async def expire(request: PageRequest) -> Response[Any]:
     await charge_of(request, charge_id)
     command = expiring(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
     await change_charge(request, "charge.expired_in_test", command)
-    return _back(request, charge_id, "expirada")
+    return _go_to_charge(request, charge_id, "expirada")
 
 
 async def fail(request: PageRequest) -> Response[Any]:
@@ -89,7 +89,7 @@ async def fail(request: PageRequest) -> Response[Any]:
     else:
         bank_order = WriteOff(reason="cancelled", fail=True, actor=request.actor, request_id=request.request_id)
         await change_boleto(request, "charge.failed_in_test", charge_id, bank_order)
-    return _back(request, charge_id, "falhou")
+    return _go_to_charge(request, charge_id, "falhou")
 
 
 async def pay(request: PageRequest) -> Response[Any]:
@@ -119,7 +119,7 @@ async def pay(request: PageRequest) -> Response[Any]:
             actor=request.actor, request_id=request.request_id, amount_cents=amount_cents, times=times, force=True
         )
         await change_boleto(request, "boleto.test_payment_ordered", charge_id, bank_order, pending_only=False)
-    return _back(request, charge_id, "simulado")
+    return _go_to_charge(request, charge_id, "simulado")
 
 
 async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
@@ -127,7 +127,7 @@ async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
         "filled": filled,
         "clock": request.account_now,
         "real": request.now,
-        "ahead": _in_words(request.account_now - request.now),
+        "ahead": _duration_text(request.account_now - request.now),
         "step_days_max": ADVANCE_S_MAX // _DAY_S,
         "ahead_days_max": AHEAD_S_MAX // _DAY_S,
         "scenarios": SCENARIO_WORDS,
@@ -137,13 +137,13 @@ async def _clock_page(request: PageRequest, filled: Filled) -> Response[Any]:
     return request.show("clock.html", values, status=400 if filled.faults else 200)
 
 
-def _in_words(ahead: timedelta) -> str:
+def _duration_text(ahead: timedelta) -> str:
     """ "3 dias, 12 horas"; empty when the clock is not ahead."""
     hours, rest_s = divmod(ahead.seconds, 3_600)
     minutes, seconds = divmod(rest_s, 60)
-    counted = ((ahead.days, "dia"), (hours, "hora"), (minutes, "minuto"), (seconds, "segundo"))
-    return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counted if count)
+    parts = ((ahead.days, "dia"), (hours, "hora"), (minutes, "minuto"), (seconds, "segundo"))
+    return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in parts if count)
 
 
-def _back(request: PageRequest, charge_id: UUID, done: str) -> Response[Any]:
+def _go_to_charge(request: PageRequest, charge_id: UUID, done: str) -> Response[Any]:
     return request.go(request.here(f"/cobrancas/{charge_id}"), done=done)

@@ -57,87 +57,95 @@ from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 from web.painel.rows import cents, instant, payer_lines, with_scheduled
 
-_DAYS_BEFORE = "10"
+_ISSUE_DAYS_BEFORE_DEFAULT = "10"
 # By the last word of the path: the command's change, the action in the audit log, and the key of the DONE message.
 _CHANGES: Final = {
     "pausar": ("pause", "schedule.paused", "pausada"),
     "retomar": ("resume", "schedule.resumed", "continuada"),
     "cancelar": ("cancel", "schedule.cancelled", "encerrada"),
 }
-_SAID_ON_FORM: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED})
+_FORM_REFUSALS: Final = frozenset({Code.KYC_REQUIRED, Code.MERCHANT_ADDRESS_REQUIRED})
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return await _show(request)
+    return await _schedule_page(request)
 
 
-async def _show(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
+async def _schedule_page(request: PageRequest, *, cancel_fault: str = "") -> Response[Any]:
     """Answers the page of one schedule with the outcome of its charges, the newest first."""
-    found = await _schedule(request)
-    schedule_id = UUID(found.schedule_id)
+    schedule = await _find_schedule(request)
+    schedule_id = UUID(schedule.schedule_id)
     async with session(request.pool) as conn:
         payers = await payers_of_schedules(conn, [schedule_id], request.session.account_id, seal=request.seal)
     payer = payers.get(schedule_id)
     values = {
-        "schedule": found,
+        "schedule": schedule,
         "payer": {} if payer is None else payer_lines(payer, request.payers),
-        "conditions": _conditions(found),
-        "base": request.here(f"/programacoes/{found.schedule_id}"),
-        "changes": [word for word, (change, _, _) in _CHANGES.items() if found.status in CHANGES[change][0]],
+        "conditions": _condition_sentences(schedule),
+        "base": request.here(f"/programacoes/{schedule.schedule_id}"),
+        "changes": [word for word, (change, _, _) in _CHANGES.items() if schedule.status in CHANGES[change][0]],
         "cancel_fault": cancel_fault,
     }
     return await NUMBERS.page(request, NUMBERS.query(request), values, status=400 if cancel_fault else 200)
 
 
-def _conditions(found: ScheduleProjection) -> list[str]:
+def _condition_sentences(schedule: ScheduleProjection) -> list[str]:
     """Returns fine, interest and discounts of each charge, in words."""
-    said = []
-    for each in found.discounts or ():
+    sentences = []
+    for each in schedule.discounts or ():
         days = (
-            "no vencimento" if each.days_before_due == 0 else f"até {_days(each.days_before_due)} antes do vencimento"
+            "no vencimento"
+            if each.days_before_due == 0
+            else f"até {_days_text(each.days_before_due)} antes do vencimento"
         )
-        said.append(f"Desconto de {_value(each.percent, each.amount)} {days}.")
-    if found.fine:
-        said.append(f"Multa de {_value(found.fine.percent, found.fine.amount)} depois do vencimento.")
-    if found.interest:
-        rate = found.interest.percent_per_month
-        of = "ao mês" if rate else "por dia de atraso"
-        said.append(f"Juros de {_value(rate, found.interest.amount_per_day)} {of}.")
-    if found.payable_days_after_due:
-        said.append(f"Pode ser pago até {_days(found.payable_days_after_due)} depois do vencimento.")
-    return said
+        sentences.append(f"Desconto de {_percent_or_amount(each.percent, each.amount)} {days}.")
+    if schedule.fine:
+        sentences.append(
+            f"Multa de {_percent_or_amount(schedule.fine.percent, schedule.fine.amount)} depois do vencimento."
+        )
+    if schedule.interest:
+        rate = schedule.interest.percent_per_month
+        period = "ao mês" if rate else "por dia de atraso"
+        sentences.append(f"Juros de {_percent_or_amount(rate, schedule.interest.amount_per_day)} {period}.")
+    if schedule.payable_days_after_due:
+        sentences.append(f"Pode ser pago até {_days_text(schedule.payable_days_after_due)} depois do vencimento.")
+    return sentences
 
 
-def _value(percent: str | UnsetType, amount: str | UnsetType) -> str:
+def _percent_or_amount(percent: str | UnsetType, amount: str | UnsetType) -> str:
     if percent:
         return f"{percent.replace('.', ',')}%"
     return brl(cents(amount or "0.00"))
 
 
-def _days(count: int) -> str:
+def _days_text(count: int) -> str:
     return "1 dia" if count == 1 else f"{count} dias"
 
 
 async def pause(request: PageRequest) -> Response[Any]:
-    return await _change(request, "pausar")
+    return await _change_status(request, "pausar")
 
 
 async def resume(request: PageRequest) -> Response[Any]:
-    return await _change(request, "retomar")
+    return await _change_status(request, "retomar")
 
 
 async def cancel(request: PageRequest) -> Response[Any]:
     if request.field("sure") != "yes":
-        return await _show(request, cancel_fault="Confirme que quer cancelar.")
-    return await _change(request, "cancelar")
+        return await _schedule_page(request, cancel_fault="Confirme que quer cancelar.")
+    return await _change_status(request, "cancelar")
 
 
 async def show_new(request: PageRequest) -> Response[Any]:
     method = parameter_in(request.http.scope, "forma")
-    first = _today(request) + timedelta(days=int(_DAYS_BEFORE) + 1)
-    shown = {"frequency": "monthly", "first_due_date": first.isoformat(), "issue_days_before": _DAYS_BEFORE}
+    first = _today(request) + timedelta(days=int(_ISSUE_DAYS_BEFORE_DEFAULT) + 1)
+    shown = {
+        "frequency": "monthly",
+        "first_due_date": first.isoformat(),
+        "issue_days_before": _ISSUE_DAYS_BEFORE_DEFAULT,
+    }
     shown |= DEFAULTS
-    return _form(request, method if method in METHODS else PIX, Filled(shown=shown))
+    return _form_page(request, method if method in METHODS else PIX, Filled(shown=shown))
 
 
 async def create(request: PageRequest) -> Response[Any]:
@@ -145,56 +153,56 @@ async def create(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     if method not in METHODS:
         filled.wrong("form", "Escolha Pix ou boleto.")
-        return _form(request, PIX, filled)
-    if (other := request.field(SWITCH)) in METHODS:
-        return _form(request, other, filled)
+        return _form_page(request, PIX, filled)
+    if (other_method := request.field(SWITCH)) in METHODS:
+        return _form_page(request, other_method, filled)
     await with_known_document(request, filled)
     if (search := await search_of(request, filled)) is not None:
-        return _form(request, method, search.filled, search=search)
-    new = _new(request, filled, method)
+        return _form_page(request, method, search.filled, search=search)
+    new_schedule = _read_schedule(request, filled, method)
     try:
         if not filled.faults:
             check_approved(request)
             if method != PIX:
                 await check_boletos(request, filled, None)
-        if filled.faults or new is None:
-            return _form(request, method, filled)
-        schedule_id = await _create(request, new)
+        if filled.faults or new_schedule is None:
+            return _form_page(request, method, filled)
+        schedule_id = await _store_schedule(request, new_schedule)
     except AlreadySent:
-        made = await made_before(request, filled)
-        if made is None:
-            return _form(request, method, filled)
-        schedule_id = made
+        earlier_id = await made_before(request, filled)
+        if earlier_id is None:
+            return _form_page(request, method, filled)
+        schedule_id = earlier_id
     except Refused as refused:
-        if refused.code not in _SAID_ON_FORM:
+        if refused.code not in _FORM_REFUSALS:
             raise
         filled.wrong("form", refusal(refused.code))
-        return _form(request, method, filled, status=refused.code.status)
+        return _form_page(request, method, filled, status=refused.code.status)
     return request.go(request.here(f"/programacoes/{schedule_id}"), done="programada")
 
 
-async def _create(request: PageRequest, new: NewSchedule) -> UUID:
+async def _store_schedule(request: PageRequest, new_schedule: NewSchedule) -> UUID:
     async with request.change(
         "schedule.created",
-        subject=str(new.schedule_id),
-        method=new.payment_method,
-        amount=reais(new.amount_cents),
+        subject=str(new_schedule.schedule_id),
+        method=new_schedule.payment_method,
+        amount=reais(new_schedule.amount_cents),
     ) as conn:
-        if not await create_schedule(conn, new, now=request.now):
+        if not await create_schedule(conn, new_schedule, now=request.now):
             raise AlreadySent
-    return new.schedule_id
+    return new_schedule.schedule_id
 
 
-async def _change(request: PageRequest, word: str) -> Response[Any]:
+async def _change_status(request: PageRequest, word: str) -> Response[Any]:
     """Changes the schedule's status. As in the API, the change succeeds too if the schedule has that status already."""
     change, action, done = _CHANGES[word]
-    found = await _schedule(request)
-    async with request.change(action, subject=found.schedule_id) as conn:
-        await change_schedule(conn, UUID(found.schedule_id), request.session.account_id, change)
-    return request.go(request.here(f"/programacoes/{found.schedule_id}"), done=done)
+    schedule = await _find_schedule(request)
+    async with request.change(action, subject=schedule.schedule_id) as conn:
+        await change_schedule(conn, UUID(schedule.schedule_id), request.session.account_id, change)
+    return request.go(request.here(f"/programacoes/{schedule.schedule_id}"), done=done)
 
 
-def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
+def _read_schedule(request: PageRequest, filled: Filled, method: str) -> NewSchedule | None:
     """Returns the schedule that the form asks for; None when the form has faults."""
     amount_cents = filled.cents("amount", PIX_CENTS_MAX if method == PIX else BOLETO_CENTS_MAX)
     frequency = filled.choice("frequency", FREQUENCIES)
@@ -209,10 +217,10 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
     schedule_id = new_id()
     document: str | None
     terms = None
-    issue_days_before = int(_DAYS_BEFORE) if days_before is None else days_before
+    issue_days_before = int(_ISSUE_DAYS_BEFORE_DEFAULT) if days_before is None else days_before
     if method == PIX:
-        told = pix_payer(request, filled)
-        plain, document = msgspec.json.encode(told), told.get("document")
+        pix_fields = pix_payer(request, filled)
+        payer_json, document = msgspec.json.encode(pix_fields), pix_fields.get("document")
     else:
         payer = boleto_payer(request, filled)
         terms = read_schedule_terms(
@@ -223,7 +231,7 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
         )
         if payer is None:
             return None
-        plain, document = msgspec.json.encode(payer), payer.document
+        payer_json, document = msgspec.json.encode(payer), payer.document
     if filled.faults or amount_cents is None or first is None:
         return None
     return NewSchedule(
@@ -241,17 +249,17 @@ def _new(request: PageRequest, filled: Filled, method: str) -> NewSchedule | Non
         external_id=external_id,
         description=description,
         send_email=filled.has("send_email"),
-        payer_sealed=request.seal.seal(plain, SCHEDULE_PAYER, schedule_id),
+        payer_sealed=request.seal.seal(payer_json, SCHEDULE_PAYER, schedule_id),
         payer_document_hash=None if document is None else request.seal.blind(document),
     )
 
 
-async def _schedule(request: PageRequest) -> ScheduleProjection:
+async def _find_schedule(request: PageRequest) -> ScheduleProjection:
     async with session(request.pool) as conn:
-        found = await schedule_by_id(conn, request.id("schedule_id"), request.session.account_id)
-    if found is None:
+        schedule = await schedule_by_id(conn, request.id("schedule_id"), request.session.account_id)
+    if schedule is None:
         raise NotFoundException
-    return found
+    return schedule
 
 
 def _today(request: PageRequest) -> date:
@@ -271,7 +279,7 @@ NUMBERS = ListPage(
     name="schedule",
     path="/programacoes",
     filters=NumberFilters,
-    read=lambda asked, request: NumberFilters(schedule_id=request.id("schedule_id")),
+    read=lambda query, request: NumberFilters(schedule_id=request.id("schedule_id")),
     fetch=lambda request: partial(
         scheduled_charges, seal=request.seal, app_url=request.settings.app_url, now=request.now
     ),
@@ -281,7 +289,7 @@ NUMBERS = ListPage(
 )
 
 
-def _form(
+def _form_page(
     request: PageRequest, method: str, filled: Filled, *, status: int = 400, search: PayerSearch | None = None
 ) -> Response[Any]:
     values = {

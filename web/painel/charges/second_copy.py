@@ -19,8 +19,8 @@ from web.painel.page_request import PageRequest
 async def is_asked(request: PageRequest, charge_id: UUID) -> bool:
     """Whether a request about this charge waits for an answer."""
     async with session(request.pool) as conn:
-        found = await second_copy_of(conn, charge_id, request.owner)
-    return found is not None and found.closed_at is None
+        second_copy = await second_copy_of(conn, charge_id, request.owner)
+    return second_copy is not None and second_copy.closed_at is None
 
 
 async def answer(request: PageRequest, answered_by: UUID) -> bool:

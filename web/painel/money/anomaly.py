@@ -35,14 +35,14 @@ async def resolve(request: PageRequest) -> Response[Any]:
 
 async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
     async with session(request.pool) as conn:  # the primary: a standby may not have the resolution yet
-        found = await find_anomalous(conn, request.owner, request.id("payment_id"), seal=request.seal)
-        if found is None:
+        anomalous = await find_anomalous(conn, request.owner, request.id("payment_id"), seal=request.seal)
+        if anomalous is None:
             raise NotFoundException
-        (payment,) = await with_payers(conn, [found.payment], request.owner, request.seal, request.payers)
-        odd = await open_anomalies_among(conn, request.owner, [request.id("payment_id")])
+        (payment,) = await with_payers(conn, [anomalous.payment], request.owner, request.seal, request.payers)
+        open_anomalies = await open_anomalies_among(conn, request.owner, [request.id("payment_id")])
     values = {
-        "odd": odd.get(payment.payment_id),
-        "found": found,
+        "odd": open_anomalies.get(payment.payment_id),
+        "found": anomalous,
         "payment": payment,
         "filled": filled,
         "note_max": NOTE_MAX,

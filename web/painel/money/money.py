@@ -25,7 +25,7 @@ from web.painel.rows import ListedPayment, cents, instant, listed_payments
 from web.painel.totals import counted
 from web.painel.xlsx_export import xlsx_answer
 
-_YEAR_LEAST = 2020  # the year in which PIX began
+_YEAR_MIN = 2020  # the year in which PIX began
 _LEDGER_COLUMNS: Columns[LedgerItem] = {
     "numero": lambda item: item.sequence,
     "quando": lambda item: instant(item.created_at),
@@ -95,26 +95,26 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
 async def show_closings(request: PageRequest) -> Response[Any]:
     """Answers the days of a month up to today, the newest first, each with its opening and closing balance. Days are
     those of São Paulo and include their last second."""
-    read = await _closings(request)
-    if read is None:
+    month_closings = await _closings(request)
+    if month_closings is None:
         return request.go(request.here("/extrato/dias"))
-    first, begins, found = read
+    first, first_reported, days = month_closings
     today = request.now.astimezone(SAO_PAULO).date()
     length = monthrange(first.year, first.month)[1]
-    before, after = first - timedelta(days=1), first + timedelta(days=length)
+    day_before, day_after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
         "month": first,
         "month_text": MONTHS[first.month - 1],
-        "closings": found[::-1],
+        "closings": days[::-1],
         "today": today,
-        "in_cents": sum(each.in_cents for each in found),
-        "out_cents": sum(each.out_cents for each in found),
-        "received_cents": sum(each.received_cents for each in found),
-        "fee_cents": sum(each.fee_cents for each in found),
-        "fees": any(each.fee_cents for each in found),
+        "in_cents": sum(each.in_cents for each in days),
+        "out_cents": sum(each.out_cents for each in days),
+        "received_cents": sum(each.received_cents for each in days),
+        "fee_cents": sum(each.fee_cents for each in days),
+        "fees": any(each.fee_cents for each in days),
         "file": f"?mes={first:%Y-%m}",
-        "previous": f"?mes={before:%Y-%m}" if before >= begins else "",
-        "next": f"?mes={after:%Y-%m}" if after <= today else "",
+        "previous": f"?mes={day_before:%Y-%m}" if day_before >= first_reported else "",
+        "next": f"?mes={day_after:%Y-%m}" if day_after <= today else "",
     }
     return request.show("closings.html", values)
 
@@ -128,42 +128,42 @@ async def closings_xlsx(request: PageRequest) -> Response[Any]:
 
 
 async def _closings_file(request: PageRequest, answer: FileAnswer) -> Response[Any]:
-    read = await _closings(request)
-    if read is None:
+    month_closings = await _closings(request)
+    if month_closings is None:
         return request.go(request.here("/extrato/dias"))
     request.spend("files_per_min")
-    first, _, found = read
+    first, _, days = month_closings
 
-    async def month() -> AsyncIterator[Sequence[Day]]:
-        yield found[::-1]
+    async def one_page() -> AsyncIterator[Sequence[Day]]:
+        yield days[::-1]
 
-    return await answer(request, f"fechamento-{first:%Y-%m}", _CLOSING_COLUMNS, month())
+    return await answer(request, f"fechamento-{first:%Y-%m}", _CLOSING_COLUMNS, one_page())
 
 
 async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None:
     """Returns the first day of the month asked for, the first day on which the account has anything to report, and the
     month's days from then up to today, oldest first; None for a month that has no such day."""
     today = request.now.astimezone(SAO_PAULO).date()
-    given = parameter_in(request.http.scope, "mes") or ""
-    first = _month(given) if given else today.replace(day=1)
+    month_text = parameter_in(request.http.scope, "mes") or ""
+    first = _first_of_month(month_text) if month_text else today.replace(day=1)
     if first is None or first > today:
         return None
-    begins = min(today, await request.reads.ask(lambda conn: first_day(conn, request.owner)))
+    first_reported = min(today, await request.reads.ask(lambda conn: first_day(conn, request.owner)))
     length = monthrange(first.year, first.month)[1]
     days = [first.replace(day=number) for number in range(1, length + 1)]
-    days = [day for day in days if begins <= day <= today]
+    days = [day for day in days if first_reported <= day <= today]
     if not days:
         return None
-    return first, begins, await request.reads.ask(lambda conn: closings(conn, request.owner, days))
+    return first, first_reported, await request.reads.ask(lambda conn: closings(conn, request.owner, days))
 
 
-def _month(text: str) -> date | None:
+def _first_of_month(text: str) -> date | None:
     """Returns the first day of `YYYY-MM`; None for any other text, and for a month before PIX began."""
     try:
         first = parse_day(f"{text}-01")
     except ValueError:
         return None
-    return first if first.year >= _YEAR_LEAST else None
+    return first if first.year >= _YEAR_MIN else None
 
 
 async def _ledger_totals(request: PageRequest, filters: LedgerFilters) -> Mapping[str, object]:

@@ -57,16 +57,16 @@ class ShownPayout(Struct, frozen=True):
 
 async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
     """Asks for the key that the form names; False when the form has faults, which are then in `filled`."""
-    to = read_key(filled, request)
+    key = read_key(filled, request)
     if filled.faults:
         return False
     # Unmasked: the owner reads the whole key once more before confirming.
-    facts = {"Chave nova": to.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
+    facts = {"Chave nova": key.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
     must_be_proven(request, "Trocar a chave Pix dos saques", facts)
     try:
-        async with request.change(ASKED, subject=str(request.session.account_id), **facts_of(to)) as conn:
+        async with request.change(ASKED, subject=str(request.session.account_id), **facts_of(key)) as conn:
             change = await ask_payout_key(
-                conn, request.session.account_id, to, by=request.session.email, by_staff=False, now=request.now
+                conn, request.session.account_id, key, by=request.session.email, by_staff=False, now=request.now
             )
             await tell_of_key(conn, request, "payout_key.asked", change, request.doer)
     except Refused as refused:
@@ -93,7 +93,7 @@ async def tell_of_key(
     conn: Connection, request: PageRequest, kind: str, change: PayoutChange, doer: Mapping[str, str]
 ) -> None:
     """Mails the change to all owners of the account."""
-    facts = {"destination": f"{masked_key(change.pix_key)}, documento {_masked(change.document)}", **doer}
+    facts = {"destination": f"{masked_key(change.pix_key)}, documento {_masked_document(change.document)}", **doer}
     if change.effective_at is not None:
         facts["effective"] = moment(change.effective_at)
     await tell_owners(conn, change.account_id, kind, facts, now=request.now, seal=request.seal)
@@ -108,8 +108,8 @@ def read_key(filled: Filled, request: PageRequest) -> PayoutKey:
     return PayoutKey(pix_key, document or "")
 
 
-def facts_of(to: PayoutKey) -> dict[str, str]:
-    return {"pix_key": masked_key(to.pix_key)}
+def facts_of(key: PayoutKey) -> dict[str, str]:
+    return {"pix_key": masked_key(key.pix_key)}
 
 
 def say(filled: Filled, refused: Refused) -> None:
@@ -121,18 +121,18 @@ def say(filled: Filled, refused: Refused) -> None:
 
 
 async def shown_payout(conn: Connection, account_id: UUID, *, now: datetime) -> ShownPayout:
-    to = await find_destination(conn, account_id=account_id, now=now)
+    destination = await find_destination(conn, account_id=account_id, now=now)
     waiting = await payout_change_of(conn, account_id, now=now)
     return ShownPayout(
-        approved=to.approved,
-        pix_key=masked_key(to.pix_key) if is_pix_key(to.pix_key) else "",
-        document=_masked(to.document),
-        owner=to.merchant if to.document == to.merchant_document else "",
+        approved=destination.approved,
+        pix_key=masked_key(destination.pix_key) if is_pix_key(destination.pix_key) else "",
+        document=_masked_document(destination.document),
+        owner=destination.merchant if destination.document == destination.merchant_document else "",
         waiting=None
         if waiting is None
-        else ShownChange(waiting, masked_key(waiting.pix_key), _masked(waiting.document)),
+        else ShownChange(waiting, masked_key(waiting.pix_key), _masked_document(waiting.document)),
     )
 
 
-def _masked(document: str) -> str:
+def _masked_document(document: str) -> str:
     return masked(document) if well_formed(document, letters=True) else ""

@@ -44,39 +44,39 @@ class Sheet(Struct, frozen=True):
     """In production only, and for the roles that see the statement."""
 
     async def show(self, request: PageRequest) -> Response[Any]:
-        asked, wanted = _asked(request, self)
+        query, report_query = _read_query(request, self)
         lines = None
-        if wanted is not None:
-            lines = await counted(request, lambda conn: self.read(conn, request, wanted))
+        if report_query is not None:
+            lines = await counted(request, lambda conn: self.read(conn, request, report_query))
         values = {
             "sheet": self,
-            "asked": asked,
-            "wanted": wanted,
-            "lines": None if lines is None else [[shown(each, wanted) for each in line] for line in lines],
+            "asked": query,
+            "wanted": report_query,
+            "lines": None if lines is None else [[shown(each, report_query) for each in line] for line in lines],
             "numbers": [
                 bool(lines) and not isinstance((lines or [[]])[0][at], date | str) for at in range(len(self.columns))
             ],
             "by": BY,
         }
-        return request.show("report.html", values, status=400 if asked.faults else 200)
+        return request.show("report.html", values, status=400 if query.faults else 200)
 
     async def csv(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, csv_answer)
+        return await self._answer_file(request, csv_answer)
 
     async def xlsx(self, request: PageRequest) -> Response[Any]:
-        return await self._file(request, xlsx_answer)
+        return await self._answer_file(request, xlsx_answer)
 
-    async def _file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
-        asked, wanted = _asked(request, self)
-        if wanted is None:
-            return request.go(request.here(self.path) + asked.link())
+    async def _answer_file(self, request: PageRequest, answer: FileAnswer) -> Response[Any]:
+        query, report_query = _read_query(request, self)
+        if report_query is None:
+            return request.go(request.here(self.path) + query.link())
         request.spend("files_per_min")
-        lines = await request.reads.ask(lambda conn: self.read(conn, request, wanted))
+        lines = await request.reads.ask(lambda conn: self.read(conn, request, report_query))
         columns = {name: (lambda line, at=at: line[at]) for at, name in enumerate(self.columns)}
-        return await answer(request, self.path.rpartition("/")[2], columns, _in_one(lines))
+        return await answer(request, self.path.rpartition("/")[2], columns, _single_page(lines))
 
 
-async def _in_one(lines: Sequence[Line]) -> AsyncIterator[Sequence[Line]]:
+async def _single_page(lines: Sequence[Line]) -> AsyncIterator[Sequence[Line]]:
     yield lines
 
 
@@ -86,7 +86,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
     return request.show("reports.html", {"sheets": sheets, "closings": closings})
 
 
-def shown(value: Field, asked: ReportQuery | None = None) -> str:
+def shown(value: Field, query: ReportQuery | None = None) -> str:
     match value:
         case None:
             return ""
@@ -95,63 +95,66 @@ def shown(value: Field, asked: ReportQuery | None = None) -> str:
         case BasisPoints():
             return f"{value // 100},{value % 100:02}%"
         case date():
-            return f"{value.month:02}/{value.year}" if asked is not None and asked.by is By.MONTH else day(value)
+            return f"{value.month:02}/{value.year}" if query is not None and query.by is By.MONTH else day(value)
         case int():
             return thousands(value)
         case _:
             return str(value)
 
 
-def _asked(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, ReportQuery | None]:
+def _read_query(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, ReportQuery | None]:
     """Returns the parameters and the query; None instead of the query when a parameter cannot be read."""
-    asked = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
+    query = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
     today = request.account_now.astimezone(SAO_PAULO).date()
-    first, last = read_days(asked, "de", "ate")
-    by = By(read_choice(asked, "por", list(BY)) or By.DAY) if sheet.dated else By.MONTH
-    if asked.faults:
-        return asked, None
+    first, last = read_days(query, "de", "ate")
+    by = By(read_choice(query, "por", list(BY)) or By.DAY) if sheet.dated else By.MONTH
+    if query.faults:
+        return query, None
     try:
-        return asked, ask(REPORTS["conversion"], today=today, first=first, last=last, by=by)
+        return query, ask(REPORTS["conversion"], today=today, first=first, last=last, by=by)
     except Refused:
-        asked.faults["ate"] = "O período termina antes de começar, ou passa de dois anos."
-        return asked, None
+        query.faults["ate"] = "O período termina antes de começar, ou passa de dois anos."
+        return query, None
 
 
-async def _conversion(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
-    rows = await outcomes(conn, request.owner, asked.first, asked.last, asked.by)
+async def _conversion_lines(conn: Connection, request: PageRequest, report_query: ReportQuery) -> Sequence[Line]:
+    rows = await outcomes(conn, request.owner, report_query.first, report_query.last, report_query.by)
     if not rows:
         return []
     names = ("issued", "issued_cents", "paid", "paid_cents", "open", "expired", "cancelled", "failed")
-    total = CohortOutcome(asked.first, *(sum(getattr(row, name) for row in rows) for name in names))
-    lines: list[Line] = [(row.day, *_outcome(row)) for row in rows]
-    return [*lines, ("Total", *_outcome(total))]
+    total = CohortOutcome(report_query.first, *(sum(getattr(row, name) for row in rows) for name in names))
+    lines: list[Line] = [(row.day, *_outcome_fields(row)) for row in rows]
+    return [*lines, ("Total", *_outcome_fields(total))]
 
 
-def _outcome(row: CohortOutcome) -> Line:
+def _outcome_fields(row: CohortOutcome) -> Line:
     return (
         row.issued, Cents(row.issued_cents), row.paid, Cents(row.paid_cents), BasisPoints(row.conversion), row.open,
         row.expired, row.cancelled, row.failed,
     )  # fmt: skip
 
 
-async def _ages(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
-    return [(each.label, each.boletos, Cents(each.cents)) for each in await ages(conn, request.owner, asked.today)]
+async def _age_lines(conn: Connection, request: PageRequest, report_query: ReportQuery) -> Sequence[Line]:
+    return [
+        (each.label, each.boletos, Cents(each.cents)) for each in await ages(conn, request.owner, report_query.today)
+    ]
 
 
-async def _months(conn: Connection, request: PageRequest, asked: ReportQuery) -> Sequence[Line]:
+async def _month_lines(conn: Connection, request: PageRequest, report_query: ReportQuery) -> Sequence[Line]:
     first = await first_day(conn, request.owner)
-    rows = await settled_months(conn, request.owner.account_id, min(first, asked.today), asked.today)
-    return [_month(row) for row in rows]
+    rows = await settled_months(conn, request.owner.account_id, min(first, report_query.today), report_query.today)
+    return [_month_line(row) for row in rows]
 
 
-def _month(row: SettledMonth) -> Line:
-    def of(*types: str) -> Cents:
+def _month_line(row: SettledMonth) -> Line:
+    def moved(*types: str) -> Cents:
         return Cents(sum(row.moved.get(each, 0) for each in types))
 
     return (
-        row.month, row.lines, Cents(row.opening_cents), of("payment"), of("refund", "refund_reversal"),
-        of("withdrawal", "withdrawal_reversal"), of("fee"), of("payment", "fee"), of("partner_share"), of("adjustment"),
-        Cents(row.closing_cents), "confere" if row.off_cents == 0 else f"difere em {shown(Cents(row.off_cents))}",
+        row.month, row.lines, Cents(row.opening_cents), moved("payment"), moved("refund", "refund_reversal"),
+        moved("withdrawal", "withdrawal_reversal"), moved("fee"), moved("payment", "fee"), moved("partner_share"),
+        moved("adjustment"), Cents(row.closing_cents),
+        "confere" if row.off_cents == 0 else f"difere em {shown(Cents(row.off_cents))}",
     )  # fmt: skip
 
 
@@ -165,7 +168,7 @@ CONVERSION: Final = Sheet(
         "valor_pago": "Valor pago", "conversao": "Conversão", "em_aberto": "Em aberto", "vencidas": "Vencidas",
         "canceladas": "Canceladas", "nao_concluidas": "Não concluídas",
     },
-    read=_conversion,
+    read=_conversion_lines,
     dated=True,
     summed=True,
 )  # fmt: skip
@@ -175,7 +178,7 @@ AGES: Final = Sheet(
     about="Boletos em aberto pelos dias que faltam, e vencidos sem pagamento pelos dias que passaram. "
     "Cobranças Pix não têm vencimento e não entram.",
     columns={"faixa": "Faixa", "boletos": "Boletos", "valor": "Valor"},
-    read=_ages,
+    read=_age_lines,
 )
 MONTHS: Final = Sheet(
     path="/relatorios/meses",
@@ -188,7 +191,7 @@ MONTHS: Final = Sheet(
         "partes_de_parceiros": "Parceiros", "ajustes": "Ajustes", "saldo_final": "Saldo final",
         "conferencia": "Conferência",
     },
-    read=_months,
+    read=_month_lines,
     money=True,
 )  # fmt: skip
 SHEETS: Final = (CONVERSION, AGES, MONTHS)

@@ -73,7 +73,7 @@ async def ask(request: PageRequest) -> Response[Any]:
     """Asks for a withdrawal. The wallet is debited now; a worker orders the withdrawal from the bank after a grace
     period, in which it can be cancelled."""
     filled = Filled(request)
-    amount_cents = await _amount(request, filled)
+    amount_cents = await _amount_cents(request, filled)
     description = filled.text("description", DESCRIPTION_CHARACTERS_MAX)
     if not filled.has("sure"):
         filled.wrong("sure", "Confirme que quer sacar.")
@@ -82,8 +82,12 @@ async def ask(request: PageRequest) -> Response[Any]:
     async with session(request.pool) as conn:
         payout = await shown_payout(conn, request.session.account_id, now=request.now)
         fee_cents = await _fee_cents(conn, request)
-    whole = " (tudo o que há agora no saldo)" if filled.has("all") else ""
-    facts = {"Valor": brl(amount_cents) + whole, "Tarifa": brl(fee_cents) if fee_cents else "", **_whereto(payout)}
+    whole_note = " (tudo o que há agora no saldo)" if filled.has("all") else ""
+    facts = {
+        "Valor": brl(amount_cents) + whole_note,
+        "Tarifa": brl(fee_cents) if fee_cents else "",
+        **_destination_facts(payout),
+    }
     must_be_proven(request, "Pedir um saque", facts)
     withdrawal_id = new_id()
     try:
@@ -94,7 +98,7 @@ async def ask(request: PageRequest) -> Response[Any]:
             amount=reais(amount_cents),
             pix_key=payout.pix_key,
         ) as conn:
-            made = await create_withdrawal(
+            withdrawal = await create_withdrawal(
                 conn,
                 NewWithdrawal(
                     account_id=request.session.account_id,
@@ -112,9 +116,9 @@ async def ask(request: PageRequest) -> Response[Any]:
                 grace_s=request.settings.withdrawal_grace_s,
                 fees=request.settings.fees,
             )
-            if made is None:
+            if withdrawal is None:
                 raise AlreadySent
-            facts = {"amount": brl(amount_cents), "destination": made.pix_key, **request.doer}
+            facts = {"amount": brl(amount_cents), "destination": withdrawal.pix_key, **request.doer}
             await tell_owners(
                 conn, request.session.account_id, "withdrawal.asked", facts, now=request.now, seal=request.seal
             )
@@ -156,8 +160,8 @@ async def switch_on(request: PageRequest) -> Response[Any]:
     if keep_cents is None:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
     async with session(request.pool) as conn:
-        to = _whereto(await shown_payout(conn, request.session.account_id, now=request.now))
-    must_be_proven(request, "Ligar ou alterar o saque automático", {"Fica no saldo": brl(keep_cents), **to})
+        destination = _destination_facts(await shown_payout(conn, request.session.account_id, now=request.now))
+    must_be_proven(request, "Ligar ou alterar o saque automático", {"Fica no saldo": brl(keep_cents), **destination})
     async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
         account_id = request.session.account_id
         await set_daily(conn, account_id, keep_cents=keep_cents)
@@ -173,7 +177,7 @@ async def switch_off(request: PageRequest) -> Response[Any]:
     return request.go(request.here(_PATH), done="saque-diario-desligado")
 
 
-def _whereto(payout: ShownPayout) -> dict[str, str]:
+def _destination_facts(payout: ShownPayout) -> dict[str, str]:
     """Returns the destination in the words of the page with the form."""
     return {
         "Para a chave Pix": payout.pix_key,
@@ -181,7 +185,7 @@ def _whereto(payout: ShownPayout) -> dict[str, str]:
     }
 
 
-async def _amount(request: PageRequest, filled: Filled) -> int | None:
+async def _amount_cents(request: PageRequest, filled: Filled) -> int | None:
     """Returns the amount to withdraw: the whole present balance less the fee, or the amount typed into the form."""
     if not filled.has("all"):
         return filled.cents("amount", PIX_CENTS_MAX)
@@ -197,13 +201,13 @@ async def _amount(request: PageRequest, filled: Filled) -> int | None:
 
 
 async def _fee_cents(conn: Connection, request: PageRequest) -> int:
-    own = await own_terms(conn, request.session.account_id)
-    return (request.settings.fees if own is None else own).withdrawal_cents
+    own_fees = await own_terms(conn, request.session.account_id)
+    return (request.settings.fees if own_fees is None else own_fees).withdrawal_cents
 
 
 async def _page(
     request: PageRequest,
-    asked: ListQuery,
+    query: ListQuery,
     *,
     filled: Filled | None = None,
     daily: Filled | None = None,
@@ -237,7 +241,7 @@ async def _page(
         "description_max": DESCRIPTION_CHARACTERS_MAX,
     }
     return await LIST.page(
-        request, asked, values, status=status if filled.faults or daily.faults or key.faults else 200
+        request, query, values, status=status if filled.faults or daily.faults or key.faults else 200
     )
 
 

@@ -45,8 +45,8 @@ async def change_address(request: PageRequest) -> Response[Any]:
     """Changes the address; for owners, until the registration is approved."""
     filled = Filled(request)
     address = address_of(filled)
-    company = await _company(request)
-    if not _may_change(request, company):
+    company = await _own_company(request)
+    if not _may_change_address(request, company):
         raise NotFoundException
     try:
         async with request.change("merchant.address_changed", subject=str(company.account_id)) as conn:
@@ -59,24 +59,24 @@ async def change_address(request: PageRequest) -> Response[Any]:
 
 async def change_contact(request: PageRequest) -> Response[Any]:
     """Changes the contact; for owners, at any time. Payers see the new contact at once."""
-    reached = Filled(request)
+    filled = Filled(request)
     try:
-        contact = read_contact(reached.value("phone"), reached.value("contact_email"), whatsapp=reached.has("whatsapp"))
+        contact = read_contact(filled.value("phone"), filled.value("contact_email"), whatsapp=filled.has("whatsapp"))
         async with request.change("merchant.contact_changed", subject=str(request.session.account_id)) as conn:
             await set_contact(conn, request.session.account_id, contact)
     except Refused as refused:
-        tell_faults(reached, refused, _CONTACT_FAULTS)
-        if "email" in reached.faults:
-            reached.wrong("contact_email", reached.faults.pop("email"))
-        return await company_page(request, reached=reached)
+        tell_faults(filled, refused, _CONTACT_FAULTS)
+        if "email" in filled.faults:
+            filled.wrong("contact_email", filled.faults.pop("email"))
+        return await company_page(request, reached=filled)
     return request.go("/painel/empresa", done="contato")
 
 
 def address_of(filled: Filled) -> Address:
     """Returns the address as it was typed, with the CEP as digits only."""
-    given = {part: " ".join(filled.value(part).split()) for part in ADDRESS_PARTS}
-    zip_code = given.pop("zip_code").replace("-", "").replace(".", "").replace(" ", "")
-    return Address(**given, zip_code=zip_code)
+    parts = {part: " ".join(filled.value(part).split()) for part in ADDRESS_PARTS}
+    zip_code = parts.pop("zip_code").replace("-", "").replace(".", "").replace(" ", "")
+    return Address(**parts, zip_code=zip_code)
 
 
 def tell_faults(filled: Filled, refused: Refused, words: dict[str, str]) -> None:
@@ -84,12 +84,12 @@ def tell_faults(filled: Filled, refused: Refused, words: dict[str, str]) -> None
         filled.wrong(field if field in words else "form", words.get(field, "Não é possível agora."))
 
 
-def _may_change(request: PageRequest, company: Company) -> bool:
-    open_still = company.kyc in ("pending", "rejected") or "address" in company.missing
-    return open_still and request.may("POST /painel/empresa/endereco")
+def _may_change_address(request: PageRequest, company: Company) -> bool:
+    is_open = company.kyc in ("pending", "rejected") or "address" in company.missing
+    return is_open and request.may("POST /painel/empresa/endereco")
 
 
-async def _company(request: PageRequest) -> Company:
+async def _own_company(request: PageRequest) -> Company:
     async with session(request.pool) as conn:
         company = await find_company(conn, account_id=request.session.account_id, now=request.now)
     assert company is not None, "who is signed in has an account"
@@ -99,7 +99,7 @@ async def _company(request: PageRequest) -> Company:
 async def company_page(
     request: PageRequest, filled: Filled | None = None, *, reached: Filled | None = None, logo_fault: str = ""
 ) -> Response[Any]:
-    company = await _company(request)
+    company = await _own_company(request)
     async with session(request.pool) as conn:
         own_fees = await own_terms(conn, company.account_id)
         logo = await find_logo(conn, account_id=company.account_id)
@@ -113,7 +113,7 @@ async def company_page(
         "chips": KYC_CHIPS,
         "missing_words": MISSING,
         "key": masked_key(company.pix_key) if "payout_key" not in company.missing else "",
-        "may_change": _may_change(request, company),
+        "may_change": _may_change_address(request, company),
         "filled": filled or Filled(shown=company.parts),
         "reached": reached or Filled(shown=contact),
         "may_contact": request.may("POST /painel/empresa/contato"),
@@ -129,5 +129,5 @@ async def company_page(
         "credentials_max": CREDENTIALS_MAX,
         "people_max": PEOPLE_MAX,
     }
-    faulty = filled is not None or reached is not None or logo_fault
-    return request.show("company.html", values, status=400 if faulty else 200)
+    has_faults = filled is not None or reached is not None or logo_fault
+    return request.show("company.html", values, status=400 if has_faults else 200)

@@ -21,19 +21,19 @@ _DIGITS_MAX = 18
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    return await _list(request)
+    return await _list_page(request)
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    found = await _delivery(request)
+    row = await _find_delivery(request)
     async with session(request.pool) as conn:
-        body = await event_body(conn, request.owner, found.sequence)
+        body = await event_body(conn, request.owner, row.sequence)
     values = {
         "body": "" if body is None else body.decode(),
-        "delivery": found,
-        "base": request.here(f"/webhooks/entregas/{found.delivery_id}"),
+        "delivery": row,
+        "base": request.here(f"/webhooks/entregas/{row.delivery_id}"),
         "list": request.here("/webhooks/entregas"),
-        "charge": request.here(f"/cobrancas/{found.charge_id}") if found.charge_id else "",
+        "charge": request.here(f"/cobrancas/{row.charge_id}") if row.charge_id else "",
     }
     return request.show("delivery.html", values)
 
@@ -47,18 +47,18 @@ async def send_again(request: PageRequest) -> Response[Any]:
 
 async def send_range_again(request: PageRequest) -> Response[Any]:
     first, last = request.field("from_sequence"), request.field("to_sequence")
-    if not (_is_number(first) and _is_number(last)):
-        return await _list(request, first=first, last=last, fault="Informe dois números de evento.")
+    if not (_is_sequence(first) and _is_sequence(last)):
+        return await _list_page(request, first=first, last=last, fault="Informe dois números de evento.")
     try:
         async with request.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
             await redeliver_range(conn, request.owner, int(first), int(last), now=request.now)
     except Refused:
         fault = f"A faixa precisa terminar depois de começar e ter no máximo {thousands(RANGE_MAX)} eventos."
-        return await _list(request, first=first, last=last, fault=fault)
+        return await _list_page(request, first=first, last=last, fault=fault)
     return request.go(request.here("/webhooks/entregas"), done="faixa")
 
 
-async def _list(request: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
+async def _list_page(request: PageRequest, *, first: str = "", last: str = "", fault: str = "") -> Response[Any]:
     async with session(request.pool) as conn:
         endpoint = await endpoint_of(conn, account_id=request.owner.account_id)
     values: dict[str, object] = {
@@ -82,14 +82,14 @@ LIST = ListPage(
 )
 
 
-async def _delivery(request: PageRequest) -> Delivery:
+async def _find_delivery(request: PageRequest) -> Delivery:
     owner = request.owner
     async with session(request.pool) as conn:
-        found = await delivery(conn, owner, request.id("delivery_id"))
-    if found is None:
+        row = await delivery(conn, owner, request.id("delivery_id"))
+    if row is None:
         raise NotFoundException
-    return found
+    return row
 
 
-def _is_number(text: str) -> bool:
+def _is_sequence(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0

@@ -23,7 +23,7 @@ from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
 
-_CLASSES = {
+_STATUS_CLASSES = {
     StatusClass.FINE: "Aceitas (2xx)",
     StatusClass.REFUSED: "Recusadas (4xx)",
     StatusClass.BROKEN: "Falhas nossas (5xx)",
@@ -31,20 +31,20 @@ _CLASSES = {
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    asked = LIST.query(request)
-    wanted = read_text(asked, "requisicao")
-    if wanted is not None and not asked.faults:
-        if await _find(request, wanted) is not None:
-            return request.go(request.here(f"/requisicoes/{wanted}"))
-        asked.faults["requisicao"] = "Não há requisição com este id neste ambiente."
-    return await LIST.page(request, asked, {})
+    query = LIST.query(request)
+    request_id = read_text(query, "requisicao")
+    if request_id is not None and not query.faults:
+        if await _find(request, request_id) is not None:
+            return request.go(request.here(f"/requisicoes/{request_id}"))
+        query.faults["requisicao"] = "Não há requisição com este id neste ambiente."
+    return await LIST.page(request, query, {})
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    found = await _find(request, request.text_of_path("request_id"))
-    if found is None:
+    row = await _find(request, request.text_of_path("request_id"))
+    if row is None:
         raise NotFoundException
-    return request.show("request.html", {"row": found})
+    return request.show("request.html", {"row": row})
 
 
 async def _find(request: PageRequest, request_id: str) -> RequestDetail | None:
@@ -55,12 +55,12 @@ async def _find(request: PageRequest, request_id: str) -> RequestDetail | None:
         return await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
 
 
-def _filters(asked: ListQuery, request: PageRequest) -> RequestFilters:
-    from_at, to_at = read_instants(asked, "dia", "dia")
+def _read_filters(query: ListQuery, request: PageRequest) -> RequestFilters:
+    from_at, to_at = read_instants(query, "dia", "dia")
     return RequestFilters(
-        status=StatusClass(read_choice(asked, "situacao", list(_CLASSES)) or ""),
-        path=read_text(asked, "caminho") or "",
-        client_id=read_text(asked, "chave") or "",
+        status=StatusClass(read_choice(query, "situacao", list(_STATUS_CLASSES)) or ""),
+        path=read_text(query, "caminho") or "",
+        client_id=read_text(query, "chave") or "",
         from_at=from_at,
         to_at=to_at,
     )
@@ -69,10 +69,10 @@ def _filters(asked: ListQuery, request: PageRequest) -> RequestFilters:
 LIST = ListPage(
     name="requests",
     path="/requisicoes",
-    words={"classes": _CLASSES, "look": LOOK, "days": KEPT.days},
+    words={"classes": _STATUS_CLASSES, "look": LOOK, "days": KEPT.days},
     filters=RequestFilters,
     more_names=("situacao", "caminho", "chave", "dia", "requisicao"),
-    read=_filters,
+    read=_read_filters,
     fetch=lambda request: partial(request_page, since=request.now - KEPT),
     position=RequestPosition,
     at=lambda row: RequestPosition(row.at, row.request_id),

@@ -48,7 +48,7 @@ async def add(request: PageRequest) -> Response[Any]:
     """Invites a person. The page is the same for an e-mail that signs in to another account already; in that case the
     mail to that address says so."""
     email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
-    must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role(role)})
+    must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role_label(role)})
     try:
         await count_invite(request)
         async with request.change("person.invited", subject=email, role=role) as conn:
@@ -58,7 +58,7 @@ async def add(request: PageRequest) -> Response[Any]:
             facts = {"person": email, "name": name, "role": role, **request.doer}
             await tell_owners(conn, account_id, "person.invited", facts, now=request.now, seal=request.seal)
     except Refused as refused:
-        faults = {field: _FAULTS[field] for field in _fields(refused)}
+        faults = {field: _FAULTS[field] for field in _refused_fields(refused)}
         return await _page(request, email=email, name=name, role=role, faults=faults)
     return request.go("/painel/pessoas", done="convite")
 
@@ -68,17 +68,19 @@ async def invite_again(request: PageRequest) -> Response[Any]:
     email, account_id = request.field("email"), request.session.account_id
     must_be_proven(request, "Enviar um convite de novo", {"E-mail": email})
     async with session(request.pool) as conn:
-        found = next(
+        invitation = next(
             (each for each in await invitations(conn, account_id, now=request.now) if each.email == email), None
         )
-    if found is None:
+    if invitation is None:
         raise NotFoundException
     try:
         await count_invite(request)
     except Refused:
         return await _page(request, faults={"often": _FAULTS["often"]})
-    async with request.change("person.invited", subject=email, role=found.role) as conn:
-        await invite(conn, account_id, email, found.name, found.role, by=request.session.email, now=request.now)
+    async with request.change("person.invited", subject=email, role=invitation.role) as conn:
+        await invite(
+            conn, account_id, email, invitation.name, invitation.role, by=request.session.email, now=request.now
+        )
         await ask_for_link(conn, email, invited_to=account_id, now=request.now, seal=request.seal)
     return request.go("/painel/pessoas", done="convite")
 
@@ -94,7 +96,7 @@ async def take_back(request: PageRequest) -> Response[Any]:
 
 async def set_role(request: PageRequest) -> Response[Any]:
     email, role = request.field("email"), request.field("role")
-    must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role(role)})
+    must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role_label(role)})
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
             # Before the change, so that an owner who loses that role is mailed too.
@@ -102,17 +104,19 @@ async def set_role(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
-            left = await _left_by(conn, request, email)
+            remaining = await _remaining_access(conn, request, email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER if role in ROLES else _FAULTS["role"])
     if email == request.session.email:
         return request.go("/painel", done="perfil")
     # The person may know the secrets of credentials that may do more than the new role (contract section 16).
-    may = {mode.test: grantable(role, mode) for mode in Mode}
-    beyond = [each for each in left.credentials if not may[each.test].issuperset(each.scopes)]
-    left = _Left(beyond, None if role == "owner" else left.key_change)
-    if any(left):
-        return _show_left(request, left, "Perfil alterado", f"{email} agora tem o perfil {_role(role)}")
+    grantable_scopes = {mode.test: grantable(role, mode) for mode in Mode}
+    excess = [each for each in remaining.credentials if not grantable_scopes[each.test].issuperset(each.scopes)]
+    remaining = _RemainingAccess(excess, None if role == "owner" else remaining.key_change)
+    if any(remaining):
+        return _remaining_access_page(
+            request, remaining, "Perfil alterado", f"{email} agora tem o perfil {_role_label(role)}"
+        )
     return request.go("/painel/pessoas", done="perfil")
 
 
@@ -124,18 +128,18 @@ async def send_link(request: PageRequest) -> Response[Any]:
     if email == request.session.email:
         # Otherwise anybody at an open browser could turn off the second factor of its owner.
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
-    clears = request.field("factor") == "yes"
-    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears else ""}
+    clears_factor = request.field("factor") == "yes"
+    facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
     must_be_proven(request, "Enviar um link de acesso", facts)
     try:
         await count_invite(request)
     except Refused:
         return await _page(request, at=email, at_fault=_FAULTS["often"])
-    kind = "person.factor_cleared" if clears else "person.access_sent"
+    kind = "person.factor_cleared" if clears_factor else "person.access_sent"
     async with request.change(kind, subject=email) as conn:
         if not await is_member(conn, account_id, email):
             raise NotFoundException
-        if clears:
+        if clears_factor:
             await clear_factor(conn, email)
         await ask_for_link(conn, email, now=request.now, seal=request.seal)
         facts = {"person": email, **request.doer}
@@ -154,24 +158,26 @@ async def remove(request: PageRequest) -> Response[Any]:
             await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
-            left = await _left_by(conn, request, email)
+            remaining = await _remaining_access(conn, request, email)
     except Refused:
         return await _page(request, at=email, at_fault=_LAST_OWNER)
-    if any(left) and email != request.session.email:
-        return _show_left(request, left, "Pessoa removida", f"{email} não entra mais")
+    if any(remaining) and email != request.session.email:
+        return _remaining_access_page(request, remaining, "Pessoa removida", f"{email} não entra mais")
     return request.go("/painel/pessoas", done="pessoa-removida")
 
 
 async def revoke_known(request: PageRequest) -> Response[Any]:
     """Revokes the ticked credentials, whose secrets a person who was removed may have kept."""
-    chosen = request.fields("client_id")
-    async with request.change("credential.revoked", subject=" ".join(chosen)[:_SUBJECT_MAX], count=len(chosen)) as conn:
-        for client_id in chosen:
+    client_ids = request.fields("client_id")
+    async with request.change(
+        "credential.revoked", subject=" ".join(client_ids)[:_SUBJECT_MAX], count=len(client_ids)
+    ) as conn:
+        for client_id in client_ids:
             await revoke_credential(conn, request.session.account_id, client_id, now=request.now)
     return request.go("/painel/pessoas", done="revogadas")
 
 
-class _Left(NamedTuple):
+class _RemainingAccess(NamedTuple):
     """What stays in force after a person was removed, or has another role."""
 
     credentials: Sequence[CredentialRow]
@@ -179,20 +185,24 @@ class _Left(NamedTuple):
     """A change of the payout key that this person asked for and that is not in force yet."""
 
 
-async def _left_by(conn: Connection, request: PageRequest, email: str) -> _Left:
+async def _remaining_access(conn: Connection, request: PageRequest, email: str) -> _RemainingAccess:
     account_id, now = request.session.account_id, request.now
-    known = await credentials_of_person(conn, account_id=account_id, email=email, now=now)
+    credentials = await credentials_of_person(conn, account_id=account_id, email=email, now=now)
     change = await payout_change_of(conn, account_id, now=now)
-    return _Left(known, change if change is not None and (change.asked_by, change.by_staff) == (email, False) else None)
+    return _RemainingAccess(
+        credentials, change if change is not None and (change.asked_by, change.by_staff) == (email, False) else None
+    )
 
 
-def _show_left(request: PageRequest, left: _Left, title: str, heading: str) -> Response[Any]:
-    values = {**left._asdict(), "masked_key": masked_key, "title": title, "heading": heading}
+def _remaining_access_page(
+    request: PageRequest, remaining: _RemainingAccess, title: str, heading: str
+) -> Response[Any]:
+    values = {**remaining._asdict(), "masked_key": masked_key, "title": title, "heading": heading}
     return request.show("left_behind.html", values)
 
 
-def _role(given: str) -> str:
-    return ROLE_WORDS.get(given, given)
+def _role_label(role: str) -> str:
+    return ROLE_WORDS.get(role, role)
 
 
 async def count_invite(request: PageRequest) -> None:
@@ -201,7 +211,7 @@ async def count_invite(request: PageRequest) -> None:
         await take_invite(conn, request.session.account_id, now=request.now, seal=request.seal)
 
 
-def _fields(refused: Refused) -> list[str]:
+def _refused_fields(refused: Refused) -> list[str]:
     return ["often"] if refused.code is Code.RATE_LIMITED else list(refused.fields or {})
 
 
@@ -217,12 +227,12 @@ async def _page(
 ) -> Response[Any]:
     async with session(request.pool) as conn:
         people = await people_of_account(conn, request.session.account_id)
-        invited = await invitations(conn, request.session.account_id, now=request.now)
+        pending = await invitations(conn, request.session.account_id, now=request.now)
     if at_fault and at not in {each.email for each in people}:
         raise NotFoundException
     values = {
         "people": people,
-        "invited": invited,
+        "invited": pending,
         "invited_days": INVITED.days,
         "name": name,
         "choices": {each: ROLE_WORDS[each] for each in ROLES},

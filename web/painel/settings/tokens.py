@@ -38,30 +38,30 @@ _FAULTS = {
 
 
 async def show_list(request: PageRequest) -> Response[Any]:
-    return await _list(request)
+    return await _list_page(request)
 
 
 async def name_ids(request: PageRequest) -> Response[Any]:
     """Answers the ids that the documentation's examples show: account_id, and the client_id of the newest test
     credential that works. Secrets are not stored, so they cannot be answered."""
     async with session(request.pool) as conn:
-        found = await credentials_of(conn, request.owner.account_id)
-    working = [each.client_id for each in found if each.test and each.revoked_at is None]
-    ids = {"account_id": str(request.owner.account_id), "client_id": working[0] if working else None}
+        credentials = await credentials_of(conn, request.owner.account_id)
+    client_ids = [each.client_id for each in credentials if each.test and each.revoked_at is None]
+    ids = {"account_id": str(request.owner.account_id), "client_id": client_ids[0] if client_ids else None}
     return Response(ids, headers=PAGE_HEADERS, media_type=MediaType.JSON)
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    return request.show("token.html", _values_of(request, await _credential(request)))
+    return request.show("token.html", _page_values(request, await _find_credential(request)))
 
 
 async def create(request: PageRequest) -> Response[Any]:
     name, scopes = request.field("name"), request.fields("scope")
     if moves_money(scopes, request.mode):
-        must_be_proven(request, "Criar uma credencial que movimenta dinheiro", _to_confirm(name, scopes))
+        must_be_proven(request, "Criar uma credencial que movimenta dinheiro", _step_up_facts(name, scopes))
     try:
         async with request.change("credential.created", subject=name[:NAME_MAX], test=request.test) as conn:
-            made = await create_credential(
+            new_credential = await create_credential(
                 conn,
                 request.session.account_id,
                 mode=request.mode,
@@ -72,48 +72,50 @@ async def create(request: PageRequest) -> Response[Any]:
                 now=request.now,
                 chance=secrets.token_bytes(CHANCE),
             )
-            await _tell(conn, request, "credential.created", name, scopes)
+            await _mail_owners(conn, request, "credential.created", name, scopes)
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in refused.fields or {}}
-        return await _list(request, name=name, scopes=scopes, faults=faults)
-    return _secret(request, made, "Credencial criada")
+        return await _list_page(request, name=name, scopes=scopes, faults=faults)
+    return _secret_page(request, new_credential, "Credencial criada")
 
 
 async def rotate(request: PageRequest) -> Response[Any]:
-    credential = await _credential(request)
+    credential = await _find_credential(request)
     if not _may_rotate(request, credential):
         # With the new secret this person would hold scopes that they may not grant.
         raise PermissionDeniedException
     if moves_money(credential.scopes, request.mode):
-        facts = _to_confirm(credential.name or credential.client_id, credential.scopes)
+        facts = _step_up_facts(credential.name or credential.client_id, credential.scopes)
         must_be_proven(request, "Trocar o segredo de uma credencial que movimenta dinheiro", facts)
-    chosen = request.field("overlap")
-    if chosen not in OVERLAPS:
-        values = _values_of(request, credential) | {"fault": "Escolha até quando o segredo antigo vale."}
+    overlap_name = request.field("overlap")
+    if overlap_name not in OVERLAPS:
+        values = _page_values(request, credential) | {"fault": "Escolha até quando o segredo antigo vale."}
         return request.show("token.html", values, status=400)
-    async with request.change("credential.rotated", subject=credential.client_id, overlap=chosen) as conn:
-        made = await rotate_credential(
+    async with request.change("credential.rotated", subject=credential.client_id, overlap=overlap_name) as conn:
+        new_credential = await rotate_credential(
             conn,
             request.session.account_id,
             credential.client_id,
-            overlap=OVERLAPS[chosen],
+            overlap=OVERLAPS[overlap_name],
             by=request.session.email,
             now=request.now,
             chance=secrets.token_bytes(CHANCE),
         )
-        if made is None:
+        if new_credential is None:
             raise NotFoundException
-        await _tell(conn, request, "credential.rotated", credential.name or credential.client_id, credential.scopes)
-    overlap = OVERLAPS[chosen]
-    return _secret(request, made, "Segredo trocado", request.now + overlap if overlap else None)
+        await _mail_owners(
+            conn, request, "credential.rotated", credential.name or credential.client_id, credential.scopes
+        )
+    overlap = OVERLAPS[overlap_name]
+    return _secret_page(request, new_credential, "Segredo trocado", request.now + overlap if overlap else None)
 
 
 async def revoke(request: PageRequest) -> Response[Any]:
-    credential = await _credential(request)
+    credential = await _find_credential(request)
     if not may_revoke(request.session.role, credential.scopes, request.mode):
         raise PermissionDeniedException
     if request.field("sure") != "yes":
-        values = _values_of(request, credential) | {"revoke_fault": "Confirme que quer revogar."}
+        values = _page_values(request, credential) | {"revoke_fault": "Confirme que quer revogar."}
         return request.show("token.html", values, status=400)
     async with request.change("credential.revoked", subject=credential.client_id) as conn:
         if not await revoke_credential(conn, request.session.account_id, credential.client_id, now=request.now):
@@ -121,11 +123,11 @@ async def revoke(request: PageRequest) -> Response[Any]:
     return request.go(request.here("/tokens"), done="revogada")
 
 
-def _to_confirm(name: str, scopes: Collection[str]) -> dict[str, str]:
+def _step_up_facts(name: str, scopes: Collection[str]) -> dict[str, str]:
     return {"Nome": name, "Permissões": ", ".join(words for scope, words in SCOPES.items() if scope in scopes)}
 
 
-async def _tell(conn: Connection, request: PageRequest, kind: str, name: str, scopes: Collection[str]) -> None:
+async def _mail_owners(conn: Connection, request: PageRequest, kind: str, name: str, scopes: Collection[str]) -> None:
     """Mails all owners that a person was shown a production secret; if it can move money, with its money scopes."""
     if request.test:
         return
@@ -136,14 +138,14 @@ async def _tell(conn: Connection, request: PageRequest, kind: str, name: str, sc
     await tell_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
 
 
-async def _list(
+async def _list_page(
     request: PageRequest, *, name: str = "", scopes: list[str] | None = None, faults: dict[str, str] | None = None
 ) -> Response[Any]:
     async with session(request.pool) as conn:
-        found = await credentials_of(conn, request.session.account_id)
+        credentials = await credentials_of(conn, request.session.account_id)
     values = {
-        "production": [each for each in found if not each.test],
-        "sandbox": [each for each in found if each.test],
+        "production": [each for each in credentials if not each.test],
+        "sandbox": [each for each in credentials if each.test],
         "name": name,
         "chosen": list(ALL_SCOPES) if scopes is None else scopes,
         "grantable": {mode.test: grantable(request.session.role, mode) for mode in Mode},
@@ -153,23 +155,23 @@ async def _list(
     return request.show("tokens.html", values, status=400 if faults else 200)
 
 
-async def _credential(request: PageRequest) -> CredentialRow:
+async def _find_credential(request: PageRequest) -> CredentialRow:
     """Returns the account's credential of this mode that is not revoked; 404 for any other."""
     client_id = request.text_of_path("client_id")
     if not client_id.isascii() or not client_id.isprintable():
         raise NotFoundException
     async with session(request.pool) as conn:
-        found = await find_credential(conn, client_id=client_id, account_id=request.session.account_id)
-    if found is None or found.test != request.test or found.revoked_at is not None:
+        row = await find_credential(conn, client_id=client_id, account_id=request.session.account_id)
+    if row is None or row.test != request.test or row.revoked_at is not None:
         raise NotFoundException
-    return found
+    return row
 
 
 def _may_rotate(request: PageRequest, credential: CredentialRow) -> bool:
     return grantable(request.session.role, request.mode).issuperset(credential.scopes)
 
 
-def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, object]:
+def _page_values(request: PageRequest, credential: CredentialRow) -> dict[str, object]:
     return {
         "credential": credential,
         "may_rotate": _may_rotate(request, credential),
@@ -180,7 +182,13 @@ def _values_of(request: PageRequest, credential: CredentialRow) -> dict[str, obj
     }
 
 
-def _secret(request: PageRequest, made: NewCredential, title: str, until: datetime | None = None) -> Response[Any]:
+def _secret_page(
+    request: PageRequest, new_credential: NewCredential, title: str, previous_until: datetime | None = None
+) -> Response[Any]:
     account_id = str(request.session.account_id)
-    fields = {"client_id": made.client_id, "client_secret": made.client_secret, "account_id": account_id}
-    return request.show_secret(title, fields, (request.here("/tokens"), "Voltar às credenciais"), until)
+    fields = {
+        "client_id": new_credential.client_id,
+        "client_secret": new_credential.client_secret,
+        "account_id": account_id,
+    }
+    return request.show_secret(title, fields, (request.here("/tokens"), "Voltar às credenciais"), previous_until)

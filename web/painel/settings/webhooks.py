@@ -29,7 +29,7 @@ from sql import Connection
 from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest
 
-_BACK = "/painel/webhooks"
+_PATH = "/painel/webhooks"
 FAULTS: Final = {
     AddressFault.LENGTH: f"O endereço precisa ter de 1 a {URL_LENGTH_MAX} caracteres.",
     AddressFault.CHARACTERS: "O endereço não pode ter espaços nem barras invertidas.",
@@ -57,10 +57,10 @@ async def register(request: PageRequest) -> Response[Any]:
     because no secret is shown twice; each earlier one goes on signing for 24 hours."""
     url = request.field("url")
     try:
-        await _check(request, url)
+        await _check_address(request, url)
         async with request.change("webhook.registered", subject=host_of(url)) as conn:
-            before = await endpoint_of(conn, account_id=request.session.account_id)
-            made = await set_endpoint(
+            earlier = await endpoint_of(conn, account_id=request.session.account_id)
+            endpoint = await set_endpoint(
                 conn,
                 request.session.account_id,
                 url,
@@ -69,63 +69,63 @@ async def register(request: PageRequest) -> Response[Any]:
                 seal=request.seal,
                 chance=secrets.token_bytes(32),
             )
-            if before is not None:
+            if earlier is not None:
                 chance = secrets.token_bytes(32)
-                made = await rotate_secret(
+                endpoint = await rotate_secret(
                     conn, request.session.account_id, now=request.now, seal=request.seal, chance=chance
                 )
-            await _tell(conn, request, "webhook.registered", host=host_of(url))
+            await _mail_owners(conn, request, "webhook.registered", host=host_of(url))
     except Refused as refused:
-        return await _page(request, url=url, fault=_fault(refused))
-    return _secret(request, made.secret, "Webhook cadastrado")
+        return await _page(request, url=url, fault=_fault_text(refused))
+    return _secret_page(request, endpoint.secret, "Webhook cadastrado")
 
 
 async def move(request: PageRequest) -> Response[Any]:
     url = request.field("url")
     try:
-        await _check(request, url)
+        await _check_address(request, url)
         async with request.change("webhook.moved", subject=host_of(url)) as conn:
             allow_private = request.settings.webhook_allow_private
             await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
-            await _tell(conn, request, "webhook.moved", host=host_of(url))
+            await _mail_owners(conn, request, "webhook.moved", host=host_of(url))
     except Refused as refused:
-        return await _page(request, url=url, fault=_fault(refused))
-    return request.go(_BACK, done="endereco")
+        return await _page(request, url=url, fault=_fault_text(refused))
+    return request.go(_PATH, done="endereco")
 
 
 async def rotate(request: PageRequest) -> Response[Any]:
     try:
         async with request.change("webhook.rotated") as conn:
-            made = await rotate_secret(
+            endpoint = await rotate_secret(
                 conn, request.session.account_id, now=request.now, seal=request.seal, chance=secrets.token_bytes(32)
             )
-            await _tell(conn, request, "webhook.rotated")
+            await _mail_owners(conn, request, "webhook.rotated")
     except Refused as refused:
         if not refused.fields or "secret" not in refused.fields:
             raise
-        return await _page(request, secret_fault=_fault(refused))
-    return _secret(request, made.secret, "Segredo trocado", request.now + OVERLAP)
+        return await _page(request, secret_fault=_fault_text(refused))
+    return _secret_page(request, endpoint.secret, "Segredo trocado", request.now + OVERLAP)
 
 
 async def end_previous(request: PageRequest) -> Response[Any]:
     async with request.change("webhook.previous_revoked") as conn:
         await revoke_previous(conn, request.session.account_id)
-    return request.go(_BACK, done="antigo")
+    return request.go(_PATH, done="antigo")
 
 
 async def choose(request: PageRequest) -> Response[Any]:
     """Chooses the endpoint's event kinds; the two that every endpoint receives stay chosen (contract section 8)."""
-    known = [EventKind(each) for each in request.fields("kind") if each in KINDS]
-    async with request.change("webhook.kinds_chosen", kinds=" ".join(sorted(known))) as conn:
-        await choose_kinds(conn, request.session.account_id, known)
-    return request.go(_BACK, done="eventos")
+    kinds = [EventKind(each) for each in request.fields("kind") if each in KINDS]
+    async with request.change("webhook.kinds_chosen", kinds=" ".join(sorted(kinds))) as conn:
+        await choose_kinds(conn, request.session.account_id, kinds)
+    return request.go(_PATH, done="eventos")
 
 
 async def go_on(request: PageRequest) -> Response[Any]:
     """Opens the lane of this page's mode again when it is paused, has its breaker open, or was asked to wait."""
     async with request.change("webhook.resumed", wakes=[WEBHOOKS], test=request.test) as conn:
         await resume(conn, request.session.account_id, [request.test])
-    return request.go(_BACK, done="retomada")
+    return request.go(_PATH, done="retomada")
 
 
 async def remove(request: PageRequest) -> Response[Any]:
@@ -133,8 +133,8 @@ async def remove(request: PageRequest) -> Response[Any]:
         return await _page(request, remove_fault="Confirme que quer remover.")
     async with request.change("webhook.removed") as conn:
         await remove_endpoint(conn, request.session.account_id)
-        await _tell(conn, request, "webhook.removed")
-    return request.go(_BACK, done="removido")
+        await _mail_owners(conn, request, "webhook.removed")
+    return request.go(_PATH, done="removido")
 
 
 async def try_out(request: PageRequest) -> Response[Any]:
@@ -157,13 +157,13 @@ async def try_out(request: PageRequest) -> Response[Any]:
     return request.go(request.here("/webhooks/entregas"), done="teste")
 
 
-async def _tell(conn: Connection, request: PageRequest, kind: str, **facts: str) -> None:
+async def _mail_owners(conn: Connection, request: PageRequest, kind: str, **facts: str) -> None:
     """Mails all owners when the address of the endpoint or its secrets change."""
-    told = {**facts, **request.doer}
-    await tell_owners(conn, request.session.account_id, kind, told, now=request.now, seal=request.seal)
+    mail_facts = {**facts, **request.doer}
+    await tell_owners(conn, request.session.account_id, kind, mail_facts, now=request.now, seal=request.seal)
 
 
-async def _check(request: PageRequest, url: str) -> None:
+async def _check_address(request: PageRequest, url: str) -> None:
     await check_address(
         url,
         allow_private=request.settings.webhook_allow_private,
@@ -171,7 +171,7 @@ async def _check(request: PageRequest, url: str) -> None:
     )
 
 
-def _fault(refused: Refused) -> str:
+def _fault_text(refused: Refused) -> str:
     if refused.fields is None:
         raise refused
     return _SECRETS_FULL if "secret" in refused.fields else FAULTS[AddressFault(refused.fields["url"])]
@@ -200,5 +200,7 @@ async def _page(
     return request.show("webhooks.html", values, status=400 if fault or remove_fault or secret_fault else 200)
 
 
-def _secret(request: PageRequest, secret: str, title: str, until: datetime | None = None) -> Response[Any]:
-    return request.show_secret(title, {"Segredo de assinatura": secret}, (_BACK, "Voltar ao webhook"), until)
+def _secret_page(
+    request: PageRequest, secret: str, title: str, previous_until: datetime | None = None
+) -> Response[Any]:
+    return request.show_secret(title, {"Segredo de assinatura": secret}, (_PATH, "Voltar ao webhook"), previous_until)

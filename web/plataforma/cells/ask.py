@@ -20,9 +20,9 @@ ANSWER_S: Final = 4.0
 """A cell that takes longer counts as away, because a person waits for the page."""
 
 
-def is_over_cells(request: PageRequest, asked: ListQuery) -> bool:
+def is_over_cells(request: PageRequest, query: ListQuery) -> bool:
     """Whether the page is asked to cover all cells; never with one cell only."""
-    return read_choice(asked, CELLS_FIELD, ["todas"] if request.cells else []) is not None
+    return read_choice(query, CELLS_FIELD, ["todas"] if request.cells else []) is not None
 
 
 class AnswersOfCells(Struct, Generic[T], frozen=True):
@@ -36,7 +36,7 @@ async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Await
     """Returns the answers of `ask` in each cell. `ask` finds the cell's pools in its `state` and runs with the cell's
     number as current. Raises what `ask` raises, except for a database that is away."""
 
-    async def one(cell: CellPages) -> T | BaseException:
+    async def ask_one(cell: CellPages) -> T | BaseException:
         try:
             with in_cell(cell.number):
                 async with asyncio.timeout(ANSWER_S):
@@ -44,10 +44,10 @@ async def ask_cells(cells: Sequence[CellPages], ask: Callable[[CellPages], Await
         except Exception as error:
             return error
 
-    there = [each for each in cells if each.state is not None]
+    reachable = [each for each in cells if each.state is not None]
     answers: list[tuple[CellPages, T]] = []
     away = [each.name for each in cells if each.state is None]
-    for cell, answer in zip(there, await asyncio.gather(*map(one, there)), strict=True):
+    for cell, answer in zip(reachable, await asyncio.gather(*map(ask_one, reachable)), strict=True):
         if isinstance(answer, DB_UNAVAILABLE):
             away.append(cell.name)
         elif isinstance(answer, BaseException):

@@ -27,17 +27,17 @@ ENTERED: Final = "cell.entered"
 
 async def show(request: PageRequest) -> Response[Any]:
     """Answers the page of the choice. The session's own cell serves it, so it works while the chosen cell is away."""
-    where_to = _where_to(parameter_in(request.http.scope, "para") or "")
+    where_to = _target_path(parameter_in(request.http.scope, "para") or "")
     return request.show("plataforma/cells.html", {"where_to": where_to, "away": ""})
 
 
 async def choose(request: PageRequest) -> Response[Any]:
     """Stores the choice and redirects to the page named `para`, or to the first page."""
     cell = named(request.cells, request.field("celula"))
-    where_to = _where_to(request.field("para"))
+    where_to = _target_path(request.field("para"))
     if cell is None:
         raise NotFoundException
-    if cell.number != HOME and not await _written_there(request, cell):
+    if cell.number != HOME and not await _log_in_cell(request, cell):
         values = {"where_to": where_to, "away": cell.name}
         return request.show("plataforma/cells.html", values, status=503)
     async with request.change(ENTERED, cell=cell.name):
@@ -54,7 +54,7 @@ def named(cells: Sequence[CellPages], name: str) -> CellPages | None:
     return next((each for each in cells if each.name == name), None)
 
 
-async def _written_there(request: PageRequest, cell: CellPages) -> bool:
+async def _log_in_cell(request: PageRequest, cell: CellPages) -> bool:
     """Writes to the other cell's audit log, before anything of that cell is shown; False while the cell is away."""
     if cell.state is None:
         return False
@@ -68,5 +68,5 @@ async def _written_there(request: PageRequest, cell: CellPages) -> bool:
     return True
 
 
-def _where_to(path: str) -> str:
+def _target_path(path: str) -> str:
     return path if is_page_of(PLATAFORMA, path) else PLATAFORMA.root

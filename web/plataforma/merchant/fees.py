@@ -28,22 +28,22 @@ async def agree(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     terms = FeeTerms(
         pix_bps=0 if filled.is_zero("pix_bps") else filled.percent("pix_bps", PIX_BPS_MAX) or 0,
-        pix_cents=_cents(filled, "pix_cents"),
-        pix_cents_min=_cents(filled, "pix_cents_min"),
+        pix_cents=_fee_cents(filled, "pix_cents"),
+        pix_cents_min=_fee_cents(filled, "pix_cents_min"),
         pix_cents_max=filled.cents("pix_cents_max", FEE_CENTS_MAX, required=False),
-        boleto_cents=_cents(filled, "boleto_cents"),
-        withdrawal_cents=_cents(filled, "withdrawal_cents"),
+        boleto_cents=_fee_cents(filled, "boleto_cents"),
+        withdrawal_cents=_fee_cents(filled, "withdrawal_cents"),
     )
     for field in filled.faults:
         filled.faults[field] = _FAULTS[field]
-    return await _change(request, filled, terms)
+    return await _change_fees(request, filled, terms)
 
 
 async def take_default(request: PageRequest) -> Response[Any]:
-    return await _change(request, Filled(request), None)
+    return await _change_fees(request, Filled(request), None)
 
 
-async def _change(request: PageRequest, filled: Filled, terms: FeeTerms | None) -> Response[Any]:
+async def _change_fees(request: PageRequest, filled: Filled, terms: FeeTerms | None) -> Response[Any]:
     account_id, reason = request.id("account_id"), filled.value("reason")
     if filled.faults:
         return await merchant_view(request, fees=filled)
@@ -58,5 +58,5 @@ async def _change(request: PageRequest, filled: Filled, terms: FeeTerms | None) 
     return request.go(f"/plataforma/lojas/{account_id}", done="tarifas")
 
 
-def _cents(filled: Filled, name: str) -> int:
+def _fee_cents(filled: Filled, name: str) -> int:
     return 0 if filled.is_zero(name) else filled.cents(name, FEE_CENTS_MAX, required=False) or 0

@@ -16,14 +16,14 @@ _SEEN_BYTES: Final = 32
 
 
 async def check(request: PageRequest) -> Response[Any]:
-    account_id, item, seen = (await merchant_of(request)).account_id, _item(request), _seen(request)
+    account_id, item, seen = (await merchant_of(request)).account_id, _read_item(request), _read_seen(request)
     async with request.change("merchant.item_checked", subject=str(account_id), item=item.value) as conn:
         await check_item(conn, account_id, item, seen, by=request.session.email, now=request.now)
     return request.go(f"/plataforma/lojas/{account_id}", done="conferido")
 
 
 async def uncheck(request: PageRequest) -> Response[Any]:
-    account_id, item = (await merchant_of(request)).account_id, _item(request)
+    account_id, item = (await merchant_of(request)).account_id, _read_item(request)
     async with request.change("merchant.item_unchecked", subject=str(account_id), item=item.value) as conn:
         await uncheck_item(conn, account_id, item)
     return request.go(f"/plataforma/lojas/{account_id}", done="desmarcado")
@@ -43,14 +43,14 @@ async def note(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/lojas/{account_id}", done="anotado")
 
 
-def _item(request: PageRequest) -> ReviewItem:
+def _read_item(request: PageRequest) -> ReviewItem:
     try:
         return ReviewItem(request.field("item"))
     except ValueError:
         raise NotFoundException from None
 
 
-def _seen(request: PageRequest) -> bytes:
+def _read_seen(request: PageRequest) -> bytes:
     try:
         seen = bytes.fromhex(request.field("seen"))
     except ValueError:

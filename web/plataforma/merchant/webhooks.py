@@ -17,7 +17,7 @@ from web.plataforma.merchants import merchant_view
 
 OF_WEBHOOK = "webhook"
 _DIGITS_MAX = 18
-_NONE = "A conta não tem webhook cadastrado."
+_NO_ENDPOINT = "A conta não tem webhook cadastrado."
 
 
 async def go_on(request: PageRequest) -> Response[Any]:
@@ -28,13 +28,13 @@ async def go_on(request: PageRequest) -> Response[Any]:
             await resume(conn, account_id, [False])
             await tell_account(conn, account_id, "webhook.resumed", {}, request.origin, now=request.now)
     except Refused:
-        return await merchant_view(request, fault=_NONE, fault_of=OF_WEBHOOK)
+        return await merchant_view(request, fault=_NO_ENDPOINT, fault_of=OF_WEBHOOK)
     return request.go(f"/plataforma/lojas/{account_id}", done="retomada")
 
 
 async def send_range_again(request: PageRequest) -> Response[Any]:
     account_id, filled = request.id("account_id"), Filled(request)
-    first, last = _number(filled, "from_sequence"), _number(filled, "to_sequence")
+    first, last = _read_sequence(filled, "from_sequence"), _read_sequence(filled, "to_sequence")
     if first is None or last is None:
         return await merchant_view(request, webhook=filled)
     facts = {"first": str(first), "last": str(last)}
@@ -50,7 +50,7 @@ async def send_range_again(request: PageRequest) -> Response[Any]:
     return request.go(f"/plataforma/lojas/{account_id}", done="faixa")
 
 
-def _number(filled: Filled, name: str) -> int | None:
+def _read_sequence(filled: Filled, name: str) -> int | None:
     text = filled.value(name)
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0:
         return int(text)

@@ -35,43 +35,43 @@ class Picked(Struct, frozen=True):
         return None if self.account is None else self.cells.get(self.account.id)
 
 
-async def pick(conn: Connection, asked: ListQuery) -> Picked:
+async def pick(conn: Connection, query: ListQuery) -> Picked:
     """Finds the account that the field names; no account, or several, is a fault beside the field."""
-    text = read_text(asked, FIELD)
+    text = read_text(query, FIELD)
     if text is None:
         return Picked()
-    found = await merchants_like(conn, text)
-    return _pick(asked, text, found, more=len(found) == FOUND_MAX)
+    merchants = await merchants_like(conn, text)
+    return _match_account(query, text, merchants, more=len(merchants) == FOUND_MAX)
 
 
-async def pick_over(cells: Sequence[CellPages], asked: ListQuery, away: list[str]) -> Picked:
+async def pick_over(cells: Sequence[CellPages], query: ListQuery, away: list[str]) -> Picked:
     """Does what `pick` does, in all of these cells; adds the names of cells that did not answer to `away`."""
-    text = read_text(asked, FIELD)
+    text = read_text(query, FIELD)
     if text is None:
         return Picked()
 
-    async def of_cell(cell: CellPages) -> Sequence[MerchantRow]:
+    async def search_cell(cell: CellPages) -> Sequence[MerchantRow]:
         async with session(cell.state.report_pool) as conn:
             return await merchants_like(conn, text)
 
-    answered = await ask_cells(cells, of_cell)
-    away += answered.away
-    found = [(each, cell) for cell, rows in answered.answers for each in rows]
-    more = any(len(rows) == FOUND_MAX for _, rows in answered.answers)
-    picked = _pick(asked, text, [each for each, _ in found], more=more)
-    return replace(picked, cells={each.id: cell for each, cell in found})
+    outcome = await ask_cells(cells, search_cell)
+    away += outcome.away
+    merchants = [(each, cell) for cell, rows in outcome.answers for each in rows]
+    more = any(len(rows) == FOUND_MAX for _, rows in outcome.answers)
+    picked = _match_account(query, text, [each for each, _ in merchants], more=more)
+    return replace(picked, cells={each.id: cell for each, cell in merchants})
 
 
-def _pick(asked: ListQuery, text: str, found: Sequence[MerchantRow], *, more: bool) -> Picked:
+def _match_account(query: ListQuery, text: str, merchants: Sequence[MerchantRow], *, more: bool) -> Picked:
     # An exact name wins, because another account's name may begin with it.
-    exact = [each for each in found if each.name.casefold() == text.casefold()]
-    if len(exact) == 1 or len(found) == 1:
-        return Picked(account=(exact or found)[0])
-    if not found:
-        asked.faults[FIELD] = "Nenhuma loja com este nome, documento, e-mail ou ID da conta."
+    exact = [each for each in merchants if each.name.casefold() == text.casefold()]
+    if len(exact) == 1 or len(merchants) == 1:
+        return Picked(account=(exact or merchants)[0])
+    if not merchants:
+        query.faults[FIELD] = "Nenhuma loja com este nome, documento, e-mail ou ID da conta."
         return Picked()
-    asked.faults[FIELD] = "Mais de uma loja: escolha abaixo."
-    return Picked(meant=exact or found, more=more)
+    query.faults[FIELD] = "Mais de uma loja: escolha abaixo."
+    return Picked(meant=exact or merchants, more=more)
 
 
 async def offered(conn: Connection) -> list[str]:

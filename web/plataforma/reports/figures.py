@@ -32,7 +32,7 @@ def is_seen(column: Column) -> bool:
 
 
 def cells(report: Report, row: Row) -> list[str]:
-    return [_cell(column, value) for column, value in zip(report.columns, row, strict=True) if is_seen(column)]
+    return [_cell_text(column, value) for column, value in zip(report.columns, row, strict=True) if is_seen(column)]
 
 
 def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
@@ -41,15 +41,17 @@ def compared(report: Report, now: Row, was: Row | None) -> list[Compared]:
     for column, value, old in zip(report.columns, now, was or (None,) * len(now), strict=True):
         if not column.kind.is_number or (value is None and old is None):
             continue
-        shown = _cell(column, value) or "–"
+        shown = _cell_text(column, value) or "–"
         if was is None:
             rows.append(Compared(heading(column), shown))
         else:
-            rows.append(Compared(heading(column), shown, _cell(column, old) or "–", _change(column, value, old)))
+            rows.append(
+                Compared(heading(column), shown, _cell_text(column, old) or "–", _change_text(column, value, old))
+            )
     return rows
 
 
-def _change(column: Column, value: int | None, old: int | None) -> str:
+def _change_text(column: Column, value: int | None, old: int | None) -> str:
     """Returns the change in percent; for a percentage in percentage points, because percent of percent is misread."""
     if value is None or old is None:
         return "–"
@@ -73,30 +75,35 @@ def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | Non
         return None
     column = next(each for each in report.columns if each.name == report.plotted)
     ratio = column.kind is ColumnKind.RATIO
-    told = [
-        Drawn(each.value, f"{_at(each)}: {_cell(column, each.value)}{' %' if ratio else ''}", each.at == today)
+    values = [
+        Drawn(
+            each.value,
+            f"{_point_text(each)}: {_cell_text(column, each.value)}{' %' if ratio else ''}",
+            each.at == today,
+        )
         for each in points
     ]
-    highest = _cell(column, max(each.value for each in points))
-    label = f"{heading(column)}, {len(points)} barras de {_at(points[0])} a {_at(points[-1])}; a mais alta é {highest}."
-    return bars(told, label, top=10_000 if ratio else 0)
+    highest = _cell_text(column, max(each.value for each in points))
+    first, last = ends(points)
+    label = f"{heading(column)}, {len(points)} barras de {first} a {last}; a mais alta é {highest}."
+    return bars(values, label, top=10_000 if ratio else 0)
 
 
 def plot_head(report: Report, points: Sequence[Point]) -> tuple[str, str]:
     """Returns the heading of the plotted column and its highest value."""
     column = next(each for each in report.columns if each.name == report.plotted)
-    return heading(column), _cell(column, max(each.value for each in points))
+    return heading(column), _cell_text(column, max(each.value for each in points))
 
 
-def _at(point: Point) -> str:
+def _point_text(point: Point) -> str:
     return day(point.at) if isinstance(point.at, date) else point.at
 
 
 def ends(points: Sequence[Point]) -> tuple[str, str]:
-    return _at(points[0]), _at(points[-1])
+    return _point_text(points[0]), _point_text(points[-1])
 
 
-def _cell(column: Column, value: date | datetime | str | int | None) -> str:
+def _cell_text(column: Column, value: date | datetime | str | int | None) -> str:
     match column.kind, value:
         case _, None:
             return ""

@@ -45,7 +45,7 @@ ROWS_MAX = 500
 _FLUSH_BYTES = 64 * 1024
 _SHEET_ROWS = 500
 """Rows written to a sheet at a time."""
-_NAMES = ("de", "ate", FIELD, "por")
+_PARAMETERS = ("de", "ate", FIELD, "por")
 BY = {By.DAY: "Por dia", By.MONTH: "Por mês", By.PERIOD: "O período inteiro"}
 
 
@@ -56,67 +56,77 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
 
 async def show(request: PageRequest) -> Response[Any]:
-    report = _report(request)
-    asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
-    if is_over_cells(request, asked):
-        return await _show_over(request, report, asked)
+    report = _requested_report(request)
+    query = ListQuery(request.http, (*_PARAMETERS, CELLS_FIELD))
+    if is_over_cells(request, query):
+        return await _show_all_cells(request, report, query)
     async with one_instant(request.report_pool) as conn:
-        picked = await pick(conn, asked)
-        wanted = _wanted(request, report, asked, picked)
+        picked = await pick(conn, query)
+        report_query = _read_report_query(request, report, query, picked)
         names = await offered(conn)
-        found = {} if wanted is None else await _read(_Tables(report, report, report), keeping(conn), wanted)
+        table_values = (
+            {}
+            if report_query is None
+            else await _read_tables(_Tables(report, report, report), keeping(conn), report_query)
+        )
         fresh = None if report.live else await freshness(conn)
-    return _shown(request, report, asked, wanted, picked, {"names": names, "freshness": fresh, **found})
+    return _report_page(
+        request, report, query, report_query, picked, {"names": names, "freshness": fresh, **table_values}
+    )
 
 
-async def _show_over(request: PageRequest, report: Report, asked: ListQuery) -> Response[Any]:
+async def _show_all_cells(request: PageRequest, report: Report, query: ListQuery) -> Response[Any]:
     """Answers the report over all cells as one table; a report about one account is read from the account's cell."""
-    cells = AllCells(request.cells)
-    picked = await pick_over(request.cells, asked, cells.away)
-    wanted = _wanted(request, report, asked, picked)
-    found: dict[str, Any] = {}
-    if picked.cell is not None and wanted is not None and not report.spread:
+    all_cells = AllCells(request.cells)
+    picked = await pick_over(request.cells, query, all_cells.away)
+    report_query = _read_report_query(request, report, query, picked)
+    table_values: dict[str, Any] = {}
+    if picked.cell is not None and report_query is not None and not report.spread:
         async with one_instant(picked.cell.state.report_pool) as conn:
-            found = await _read(_Tables(report, report, report), keeping(conn), wanted)
-            found["freshness"] = None if report.live else await freshness(conn)
-        return _shown(request, report, asked, wanted, picked, found)
-    if wanted is not None:
-        page = await cells.page(report, wanted)
+            table_values = await _read_tables(_Tables(report, report, report), keeping(conn), report_query)
+            table_values["freshness"] = None if report.live else await freshness(conn)
+        return _report_page(request, report, query, report_query, picked, table_values)
+    if report_query is not None:
+        page = await all_cells.page(report, report_query)
         report = page.report
-        found = await _read(_Tables(report, page.totals, page.plot), _no_connection, wanted)
-        found["freshness"] = page.freshness
-    return _shown(request, report, asked, wanted, picked, {**found, "away": cells.away, "over": True})
+        table_values = await _read_tables(_Tables(report, page.totals, page.plot), _no_connection, report_query)
+        table_values["freshness"] = page.freshness
+    return _report_page(
+        request, report, query, report_query, picked, {**table_values, "away": all_cells.away, "over": True}
+    )
 
 
-def _shown(
+def _report_page(
     request: PageRequest,
     report: Report,
-    asked: ListQuery,
-    wanted: ReportQuery | None,
+    query: ListQuery,
+    report_query: ReportQuery | None,
     picked: Picked,
-    found: dict[str, Any],
+    table_values: dict[str, Any],
 ) -> Response[Any]:
     columns = [each for each in report.columns if is_seen(each)]
     values = {
         "report": report,
-        "asked": asked,
-        "wanted": wanted,
+        "asked": query,
+        "wanted": report_query,
         "picked": picked,
-        "before": before(wanted) if wanted and report.dated else None,
-        "unfinished": wanted is not None and report.dated and wanted.last >= wanted.today,
+        "before": before(report_query) if report_query and report.dated else None,
+        "unfinished": report_query is not None and report.dated and report_query.last >= report_query.today,
         "rows_max": ROWS_MAX,
         "headings": [heading(each) for each in columns],
         "numbers": [each.kind.is_number for each in columns],
         "by": BY,
-        "months": report.dated and wanted is not None and (wanted.last - wanted.first).days >= PLOTTED_DAYS_MAX,
-        "file": f"/plataforma/relatorios/{report.name}/arquivo{_file_query(asked, wanted)}",
-        "sheet": f"/plataforma/relatorios/{report.name}/planilha{_file_query(asked, wanted)}",
-        **_NOTHING,
+        "months": report.dated
+        and report_query is not None
+        and (report_query.last - report_query.first).days >= PLOTTED_DAYS_MAX,
+        "file": f"/plataforma/relatorios/{report.name}/arquivo{_file_query(query, report_query)}",
+        "sheet": f"/plataforma/relatorios/{report.name}/planilha{_file_query(query, report_query)}",
+        **_EMPTY_VALUES,
     }
-    return request.show("plataforma/reports/one.html", values | found, status=400 if asked.faults else 200)
+    return request.show("plataforma/reports/one.html", values | table_values, status=400 if query.faults else 200)
 
 
-_NOTHING: Final[dict[str, Any]] = {
+_EMPTY_VALUES: Final[dict[str, Any]] = {
     "rows": [], "more": False, "total": [], "compared": [], "plot": None,
     "names": [], "freshness": None, "away": [], "over": False,
 }  # fmt: skip
@@ -130,28 +140,28 @@ class _Tables(NamedTuple):
     plot: Report
 
 
-async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
+async def _read_tables(tables: _Tables, lend: Lend, report_query: ReportQuery) -> dict[str, Any]:
     """Reads the rows that a page has room for, their total beside the previous period's, and a plot."""
-    kept: list[Row] = []
+    rows: list[Row] = []
     more = False
-    report = of.report
-    async for row in report.rows(lend, wanted):
-        if len(kept) == ROWS_MAX:
+    report = tables.report
+    async for row in report.rows(lend, report_query):
+        if len(rows) == ROWS_MAX:
             more = True
             break
-        kept.append(row)
+        rows.append(row)
     if report.dated:
-        points = await plotted(of.plot, lend, wanted)
-        total = await whole(of.totals, lend, wanted)
-        earlier = await whole(of.totals, lend, before(wanted))
+        points = await plotted(tables.plot, lend, report_query)
+        total = await whole(tables.totals, lend, report_query)
+        earlier = await whole(tables.totals, lend, before(report_query))
     else:
         # A report of the present has no earlier period: its total is over the rows that were read.
-        points, total, earlier = named(report, kept), total_of(report.columns, kept), None
-    plot = drawn(report, points, today=wanted.today) if points else None
+        points, total, earlier = named(report, rows), total_of(report.columns, rows), None
+    plot = drawn(report, points, today=report_query.today) if points else None
     return {
-        "rows": [cells(report, row) for row in kept],
+        "rows": [cells(report, row) for row in rows],
         "more": more,
-        "total": cells(report, total) if kept else [],
+        "total": cells(report, total) if rows else [],
         "compared": compared(report, total, earlier),
         "plot": plot,
         "plot_head": plot_head(report, points) if plot else None,
@@ -162,53 +172,53 @@ async def _read(of: _Tables, lend: Lend, wanted: ReportQuery) -> dict[str, Any]:
 async def download(request: PageRequest) -> Response[Any]:
     """Answers all rows as CSV, read while the file is sent: the process holds a page of rows at a time, and no
     connection while the browser reads slowly."""
-    file = await _file(request)
-    headers = {**PAGE_HEADERS, "Content-Disposition": file.named("csv")}
-    return Stream(_lines(file.lend, file.report, file.wanted), media_type=CONTENT_TYPE, headers=headers)
+    file = await _requested_file(request)
+    headers = {**PAGE_HEADERS, "Content-Disposition": file.disposition("csv")}
+    return Stream(_lines(file.lend, file.report, file.report_query), media_type=CONTENT_TYPE, headers=headers)
 
 
 async def download_sheet(request: PageRequest) -> Response[Any]:
     """Answers all rows as an Excel sheet, in which amounts are numbers."""
-    file = await _file(request)
+    file = await _requested_file(request)
     columns = {each.heading: _field_of(at) for at, each in enumerate(file.report.columns)}
-    return await xlsx_file(file.named("xlsx"), columns, _batches(file))
+    return await xlsx_file(file.disposition("xlsx"), columns, _batches(file))
 
 
 class _File(NamedTuple):
     """A report asked for as a file; `name` is the file's name without its extension."""
 
     report: Report
-    wanted: ReportQuery
+    report_query: ReportQuery
     lend: Lend
     name: str
 
-    def named(self, kind: str) -> str:
+    def disposition(self, kind: str) -> str:
         return f'attachment; filename="{self.name}.{kind}"'
 
 
-async def _file(request: PageRequest) -> _File:
+async def _requested_file(request: PageRequest) -> _File:
     """Reads which file is asked for. Over all cells, the rows are read and added up first, and the file's name says
     which cells are missing."""
-    report = _report(request)
-    asked = ListQuery(request.http, (*_NAMES, CELLS_FIELD))
-    if is_over_cells(request, asked):
+    report = _requested_report(request)
+    query = ListQuery(request.http, (*_PARAMETERS, CELLS_FIELD))
+    if is_over_cells(request, query):
         all_cells = AllCells(request.cells)
-        picked = await pick_over(request.cells, asked, all_cells.away)
+        picked = await pick_over(request.cells, query, all_cells.away)
     else:
         all_cells = None
         async with session(request.report_pool) as conn:
-            picked = await pick(conn, asked)
-    wanted = _wanted(request, report, asked, picked)
-    if wanted is None or asked.faults:
+            picked = await pick(conn, query)
+    report_query = _read_report_query(request, report, query, picked)
+    if report_query is None or query.faults:
         raise NotFoundException
-    account, missing = "todas" if wanted.account_id is None else str(wanted.account_id)[:8], ""
+    account, missing_suffix = "todas" if report_query.account_id is None else str(report_query.account_id)[:8], ""
     if all_cells is not None and (picked.account is None or report.spread):
-        report = await _gathered(all_cells.report(report), wanted)
-        missing = f"-sem-{'-'.join(all_cells.away)}" if all_cells.away else ""
-    every = "-as-celulas" if all_cells is not None and picked.account is None else ""
+        report = await _read_ahead(all_cells.report(report), report_query)
+        missing_suffix = f"-sem-{'-'.join(all_cells.away)}" if all_cells.away else ""
+    all_cells_suffix = "-as-celulas" if all_cells is not None and picked.account is None else ""
     pool = request.report_pool if picked.cell is None else picked.cell.state.report_pool
-    name = f"{report.name}-{wanted.first}-{wanted.last}-{account}{every}{missing}"
-    return _File(report, wanted, lambda: session(pool), name)
+    name = f"{report.name}-{report_query.first}-{report_query.last}-{account}{all_cells_suffix}{missing_suffix}"
+    return _File(report, report_query, lambda: session(pool), name)
 
 
 def _field_of(at: int) -> Callable[[Sequence[Field]], Field]:
@@ -217,7 +227,7 @@ def _field_of(at: int) -> Callable[[Sequence[Field]], Field]:
 
 async def _batches(file: _File) -> AsyncIterator[Sequence[Sequence[Field]]]:
     block: list[Sequence[Field]] = []
-    async for row in file.report.rows(file.lend, file.wanted):
+    async for row in file.report.rows(file.lend, file.report_query):
         block.append(as_csv(file.report, row))
         if len(block) >= _SHEET_ROWS:
             yield block
@@ -225,12 +235,12 @@ async def _batches(file: _File) -> AsyncIterator[Sequence[Sequence[Field]]]:
     yield block
 
 
-async def _gathered(report: Report, wanted: ReportQuery) -> Report:
+async def _read_ahead(report: Report, report_query: ReportQuery) -> Report:
     """Returns the report with its rows already read."""
-    found = [row async for row in report.rows(_no_connection, wanted)]
+    rows_read = [row async for row in report.rows(_no_connection, report_query)]
 
     async def rows(_: Lend, __: ReportQuery) -> AsyncIterator[Row]:
-        for row in found:
+        for row in rows_read:
             yield row
 
     return report._replace(rows=rows)
@@ -240,9 +250,9 @@ def _no_connection() -> Any:
     raise AssertionError("a report over all cells borrows connections of its own")
 
 
-async def _lines(lend: Lend, report: Report, wanted: ReportQuery) -> AsyncIterator[bytes]:
+async def _lines(lend: Lend, report: Report, report_query: ReportQuery) -> AsyncIterator[bytes]:
     block = bytearray(BOM + csv_line([each.heading for each in report.columns]))
-    async for row in report.rows(lend, wanted):
+    async for row in report.rows(lend, report_query):
         block += csv_line(as_csv(report, row))
         if len(block) >= _FLUSH_BYTES:
             yield bytes(block)
@@ -250,31 +260,31 @@ async def _lines(lend: Lend, report: Report, wanted: ReportQuery) -> AsyncIterat
     yield bytes(block)
 
 
-def _report(request: PageRequest) -> Report:
-    found = REPORTS.get(request.text_of_path("name"))
-    if found is None:
+def _requested_report(request: PageRequest) -> Report:
+    report = REPORTS.get(request.text_of_path("name"))
+    if report is None:
         raise NotFoundException
-    return found
+    return report
 
 
-def _wanted(request: PageRequest, report: Report, asked: ListQuery, picked: Picked) -> ReportQuery | None:
+def _read_report_query(request: PageRequest, report: Report, query: ListQuery, picked: Picked) -> ReportQuery | None:
     """Returns the query; None when it is faulty or its account is not named yet. Faults are set beside the fields."""
-    first, last = read_days(asked, "de", "ate")
-    by = By(read_choice(asked, "por", list(BY)) or report.by)
-    if asked.faults:
+    first, last = read_days(query, "de", "ate")
+    by = By(read_choice(query, "por", list(BY)) or report.by)
+    if query.faults:
         return None
     account_id = None if picked.account is None else picked.account.id
     if report.of_one_account and account_id is None:
-        if asked.filtered:
-            asked.faults[FIELD] = "Este relatório é de uma loja: diga qual."
+        if query.filtered:
+            query.faults[FIELD] = "Este relatório é de uma loja: diga qual."
         return None
     try:
         return ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
     except Refused:
-        asked.faults["ate"] = f"O período termina antes de começar, ou passa de {days_max(report)} dias."
+        query.faults["ate"] = f"O período termina antes de começar, ou passa de {days_max(report)} dias."
         return None
 
 
-def _file_query(asked: ListQuery, wanted: ReportQuery | None) -> str:
+def _file_query(query: ListQuery, report_query: ReportQuery | None) -> str:
     """Returns the file's query string, with the account by its id: a name may be another account's tomorrow."""
-    return asked.link_with(FIELD, str(wanted.account_id) if wanted and wanted.account_id else "")
+    return query.link_with(FIELD, str(report_query.account_id) if report_query and report_query.account_id else "")

@@ -26,65 +26,67 @@ class AllCells:
     def report(self, report: Report) -> Report:
         """Returns the report over all cells; its rows use connections of the cells and ignore the caller's."""
 
-        async def rows(_: Lend, wanted: ReportQuery) -> AsyncIterator[Row]:
-            async def of_cell(cell: CellPages) -> CellRows:
-                return await read_cell(report, cell.name, lambda: session(cell.state.report_pool), wanted)
+        async def rows(_: Lend, report_query: ReportQuery) -> AsyncIterator[Row]:
+            async def read_cell_rows(cell: CellPages) -> CellRows:
+                return await read_cell(report, cell.name, lambda: session(cell.state.report_pool), report_query)
 
-            for row in rows_over(report, await self._ask(of_cell)):
+            for row in rows_over(report, await self._ask_reachable(read_cell_rows)):
                 yield row
 
         return report._replace(columns=columns_over(report), rows=rows)
 
-    async def page(self, report: Report, wanted: ReportQuery) -> "PageOfCells":
+    async def page(self, report: Report, report_query: ReportQuery) -> "PageOfCells":
         """Reads all that a page shows. Each cell is read at one instant, so that rows add up to their total."""
-        asked = [_Asked(report.remade is not None, wanted)]
+        queries = [_CellQuery(report.remade is not None, report_query)]
         if report.dated:
             # Recomputed columns (`remade`) are not plotted, and totals need their parts for means only.
             means = any(isinstance(each.total, MeanOver) for each in report.columns)
-            asked += [_Asked(False, by_bar(report, wanted))]
-            asked += [_Asked(means, once(wanted)), _Asked(means, once(before(wanted)))]
+            queries += [_CellQuery(False, by_bar(report, report_query))]
+            queries += [_CellQuery(means, once(report_query)), _CellQuery(means, once(before(report_query)))]
 
-        async def of_cell(cell: CellPages) -> _OfCell:
+        async def answer_page(cell: CellPages) -> _CellAnswer:
             async with one_instant(cell.state.report_pool) as conn:
-                found = {}
-                for each in asked:
-                    of = report if each.parts else report._replace(remade=None)
-                    found[each] = await read_cell(of, cell.name, keeping(conn), each.query)
-                return _OfCell(found, None if report.live else await freshness(conn))
+                rows_by_query = {}
+                for each in queries:
+                    cell_report = report if each.parts else report._replace(remade=None)
+                    rows_by_query[each] = await read_cell(cell_report, cell.name, keeping(conn), each.query)
+                return _CellAnswer(rows_by_query, None if report.live else await freshness(conn))
 
-        return PageOfCells(report, asked[0].parts, asked[-1].parts, await self._ask(of_cell))
+        return PageOfCells(report, queries[0].parts, queries[-1].parts, await self._ask_reachable(answer_page))
 
-    async def _ask(self, ask: Callable[[CellPages], Awaitable[T]]) -> list[T]:
-        found = await ask_cells([each for each in self._cells if each.name not in self.away], ask)
-        self.away += found.away
-        return [answer for _, answer in found.answers]
+    async def _ask_reachable(self, ask: Callable[[CellPages], Awaitable[T]]) -> list[T]:
+        outcome = await ask_cells([each for each in self._cells if each.name not in self.away], ask)
+        self.away += outcome.away
+        return [answer for _, answer in outcome.answers]
 
 
-class _Asked(NamedTuple):
+class _CellQuery(NamedTuple):
     """A query, with or without the parts from which columns are recomputed (`remade`)."""
 
     parts: bool
     query: ReportQuery
 
 
-class _OfCell(NamedTuple):
-    found: Mapping[_Asked, CellRows]
+class _CellAnswer(NamedTuple):
+    rows_by_query: Mapping[_CellQuery, CellRows]
     fresh: Freshness | None
 
 
 class PageOfCells:
     """The answers of all cells for one page: the report for its rows, for their total and for a plot of them."""
 
-    def __init__(self, report: Report, parts: bool, means: bool, answers: Sequence[_OfCell]) -> None:
+    def __init__(self, report: Report, parts: bool, means: bool, answers: Sequence[_CellAnswer]) -> None:
         self._answers = answers
-        self.report = self._over(report, parts=parts)
-        self.totals = self._over(report, parts=means)
-        self.plot = self._over(report, parts=False)
+        self.report = self._report_over(report, parts=parts)
+        self.totals = self._report_over(report, parts=means)
+        self.plot = self._report_over(report, parts=False)
         self.freshness = None if report.live else oldest([each.fresh for each in answers])
 
-    def _over(self, report: Report, *, parts: bool) -> Report:
-        async def rows(_: Lend, wanted: ReportQuery) -> AsyncIterator[Row]:
-            for row in rows_over(report, [each.found[_Asked(parts, wanted)] for each in self._answers]):
+    def _report_over(self, report: Report, *, parts: bool) -> Report:
+        async def rows(_: Lend, report_query: ReportQuery) -> AsyncIterator[Row]:
+            for row in rows_over(
+                report, [each.rows_by_query[_CellQuery(parts, report_query)] for each in self._answers]
+            ):
                 yield row
 
         return report._replace(columns=columns_over(report), rows=rows)

@@ -46,14 +46,14 @@ _HELP: Final[dict[str, str]] = {
 
 
 async def show_csv(request: PageRequest) -> Response[Any]:
-    return _file(BOM + csv_line(list(COLUMNS)), "csv", "text/csv")
+    return _attachment(BOM + csv_line(list(COLUMNS)), "csv", "text/csv")
 
 
 async def show_xlsx(request: PageRequest) -> Response[Any]:
-    return _file(workbook(), "xlsx", MEDIA_TYPE)
+    return _attachment(workbook(), "xlsx", MEDIA_TYPE)
 
 
-def _file(content: bytes, kind: str, media_type: str) -> Response[Any]:
+def _attachment(content: bytes, kind: str, media_type: str) -> Response[Any]:
     headers = {**PAGE_HEADERS, "Content-Disposition": f'attachment; filename="cobrancas-modelo.{kind}"'}
     return Response(content, headers=headers, media_type=media_type)
 
@@ -64,23 +64,23 @@ def workbook() -> bytes:
     each column."""
     import xlsxwriter  # as in xlsx_export.py
 
-    made = io.BytesIO()
-    with xlsxwriter.Workbook(made, {"in_memory": True}) as book:
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True}) as book:
         bold, text = book.add_format({"bold": True}), book.add_format({"num_format": "@"})
         amount, day = book.add_format({"num_format": "#,##0.00"}), book.add_format({"num_format": "dd/mm/yyyy"})
-        sheet, told = book.add_worksheet("cobrancas"), book.add_worksheet("como preencher")
+        sheet, help_sheet = book.add_worksheet("cobrancas"), book.add_worksheet("como preencher")
         sheet.freeze_panes(1, 0)
-        for at, column in enumerate(COLUMNS):
-            form = amount if column in AMOUNT_COLUMNS else day if column in DAY_COLUMNS else text
-            sheet.set_column(at, at, _WIDTH, form)
-            sheet.write_string(0, at, column, bold)
-            told.write_string(at, 0, column, bold)
-            told.write_string(at, 1, _HELP[column])
-        kinds = {"validate": "list", "source": list(dict.fromkeys(KINDS.values()))}
-        sheet.data_validation(1, list(COLUMNS).index("tipo"), ROWS_MAX, list(COLUMNS).index("tipo"), kinds)
-        told.set_column(0, 0, _WIDTH)
-        told.set_column(1, 1, 4 * _WIDTH)
-    return made.getvalue()
+        for index, column in enumerate(COLUMNS):
+            cell_format = amount if column in AMOUNT_COLUMNS else day if column in DAY_COLUMNS else text
+            sheet.set_column(index, index, _WIDTH, cell_format)
+            sheet.write_string(0, index, column, bold)
+            help_sheet.write_string(index, 0, column, bold)
+            help_sheet.write_string(index, 1, _HELP[column])
+        validation = {"validate": "list", "source": list(dict.fromkeys(KINDS.values()))}
+        sheet.data_validation(1, list(COLUMNS).index("tipo"), ROWS_MAX, list(COLUMNS).index("tipo"), validation)
+        help_sheet.set_column(0, 0, _WIDTH)
+        help_sheet.set_column(1, 1, 4 * _WIDTH)
+    return buffer.getvalue()
 
 
 assert set(_HELP) == set(COLUMNS)

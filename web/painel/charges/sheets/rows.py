@@ -48,7 +48,7 @@ KINDS: Final = {
     "boleto_pix": "boleto_pix",
     "boleto_e_pix": "boleto_pix",
 }
-_OTHER_NAMES: Final = {
+_COLUMN_ALIASES: Final = {
     "cpf": "documento",
     "cnpj": "documento",
     "cpf_ou_cnpj": "documento",
@@ -56,17 +56,17 @@ _OTHER_NAMES: Final = {
     "e_mail": "email",
     "uf": "estado",
 }
-_PLAIN: Final = re.compile(r"(\d+)\.(\d{1,2})")
+_DOT_DECIMAL: Final = re.compile(r"(\d+)\.(\d{1,2})")
 AMOUNT_COLUMNS: Final = (
     "valor", "multa_percentual", "multa_valor", "juros_percentual_mes", "juros_valor_dia", "desconto", "desconto_2",
     "desconto_3",
 )  # fmt: skip
 DAY_COLUMNS: Final = ("vencimento", "desconto_ate", "desconto_2_ate", "desconto_3_ate")
-_DIGITS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
+_DIGIT_COUNTS: Final[dict[str, tuple[int, ...]]] = {"documento": (11, 14), "cep": (8,)}
 _ZEROS_LOST_MAX: Final = 2
 _CENT_PLACES: Final = 2
-_DAYS: Final = re.compile(r"[1-9]\d{0,2}")
-_LIFETIME_DAYS: Final = "7"
+_LIFETIME_FORMAT: Final = re.compile(r"[1-9]\d{0,2}")
+_LIFETIME_DAYS_DEFAULT: Final = "7"
 
 
 class SheetRow(Struct, frozen=True):
@@ -82,37 +82,41 @@ def read_sheet(raw: bytes) -> list[SheetRow]:
         raise SheetFault(f"O arquivo passa de {BYTES_MAX // 1024} KB: divida-o.")
     workbook = is_workbook(raw)
     lines: Sequence[Sequence[Value]] = read_workbook(raw) if workbook else _read_csv(raw)
-    at = next((at for at, line in enumerate(lines) if _filled(line)), None)
-    if at is None:
+    heading_index = next((heading_index for heading_index, line in enumerate(lines) if _has_text(line)), None)
+    if heading_index is None:
         raise SheetFault("A primeira folha está vazia." if workbook else "O arquivo está vazio.")
-    names = _names([str(each) for each in lines[at]])
+    names = _column_names([str(each) for each in lines[heading_index]])
     if not workbook:
-        _check_widths(lines, at)
-    filled = [(number, line) for number, line in enumerate(lines[at + 1 :], at + 2) if _filled(line[: len(names)])]
-    if not filled:
+        _check_widths(lines, heading_index)
+    filled_lines = [
+        (number, line)
+        for number, line in enumerate(lines[heading_index + 1 :], heading_index + 2)
+        if _has_text(line[: len(names)])
+    ]
+    if not filled_lines:
         raise SheetFault("Não há nenhuma linha abaixo dos títulos.")
-    if len(filled) > ROWS_MAX:
-        raise SheetFault(f"São {len(filled)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
-    return [SheetRow(number, _fields(names, line)) for number, line in filled]
+    if len(filled_lines) > ROWS_MAX:
+        raise SheetFault(f"São {len(filled_lines)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
+    return [SheetRow(number, _form_fields(names, line)) for number, line in filled_lines]
 
 
-def _filled(line: Sequence[Value]) -> bool:
+def _has_text(line: Sequence[Value]) -> bool:
     return any(str(each).strip() for each in line)
 
 
-def _check_widths(lines: Sequence[Sequence[Value]], at: int) -> None:
+def _check_widths(lines: Sequence[Sequence[Value]], heading_index: int) -> None:
     """Raises SheetFault for a row with more fields than there are headings: a value was split, such as 10,50 where
     commas separate fields, and all later values are in the wrong columns."""
-    for number, line in enumerate(lines[at + 1 :], at + 2):
-        if len(line) > len(lines[at]) and _filled(line):
+    for number, line in enumerate(lines[heading_index + 1 :], heading_index + 2):
+        if len(line) > len(lines[heading_index]) and _has_text(line):
             raise SheetFault(
-                f"A linha {number} tem {len(line)} campos, e a dos títulos {len(lines[at])}: ponha ; entre os campos, "
-                "ou aspas em volta do que tem vírgula ou ponto e vírgula."
+                f"A linha {number} tem {len(line)} campos, e a dos títulos {len(lines[heading_index])}: ponha ; entre "
+                "os campos, ou aspas em volta do que tem vírgula ou ponto e vírgula."
             )
 
 
 def _read_csv(raw: bytes) -> list[list[str]]:
-    text = _text(raw)
+    text = _decode(raw)
     # The headings' line: lines before it may be empty, or have separators alone, as spreadsheets write empty rows.
     headings = next((line for line in io.StringIO(text, newline=None) if any(map(str.isalnum, line))), "")
     separator = ";" if headings.count(";") >= headings.count(",") else ","
@@ -127,7 +131,7 @@ def _read_csv(raw: bytes) -> list[list[str]]:
     return lines
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     """Decodes UTF-8, with or without a byte order mark; text that is not UTF-8 is taken for Windows' cp1252."""
     try:
         text = raw.decode("utf-8-sig")
@@ -138,10 +142,10 @@ def _text(raw: bytes) -> str:
     return text
 
 
-def _names(headings: Sequence[str]) -> list[str]:
-    names = [_plain(each) for each in headings]
-    names = [_OTHER_NAMES.get(name, name) for name in names]
-    if unknown := [given for given, name in zip(headings, names, strict=True) if name and name not in COLUMNS]:
+def _column_names(headings: Sequence[str]) -> list[str]:
+    names = [_normalized(each) for each in headings]
+    names = [_COLUMN_ALIASES.get(name, name) for name in names]
+    if unknown := [heading for heading, name in zip(headings, names, strict=True) if name and name not in COLUMNS]:
         raise SheetFault(f"Coluna desconhecida: {unknown[0].strip()[:40]}. As colunas são {', '.join(COLUMNS)}.")
     if len(set(filter(None, names))) != len(list(filter(None, names))):
         raise SheetFault("Há duas colunas com o mesmo nome.")
@@ -152,36 +156,36 @@ def _names(headings: Sequence[str]) -> list[str]:
     return names
 
 
-def _plain(heading: str) -> str:
+def _normalized(heading: str) -> str:
     """ "Descrição " -> "descricao"."""
     bare = "".join(each for each in unicodedata.normalize("NFKD", heading) if not unicodedata.combining(each))
     return re.sub(r"[^a-z0-9]+", "_", bare.casefold()).strip("_")
 
 
-def _fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
-    given = {name: _cell(name, value) for name, value in zip(names, line, strict=False) if name}
-    fields = dict.fromkeys(COLUMNS.values(), "") | {COLUMNS[name]: value for name, value in given.items()}
-    kind = KINDS.get(_plain(fields["kind"]), fields["kind"])
-    discount_kind = "percent" if fields["discount_kind"] == "%" else _plain(fields["discount_kind"])
+def _form_fields(names: Sequence[str], line: Sequence[Value]) -> dict[str, str]:
+    cells = {name: _cell_text(name, value) for name, value in zip(names, line, strict=False) if name}
+    fields = dict.fromkeys(COLUMNS.values(), "") | {COLUMNS[name]: value for name, value in cells.items()}
+    kind = KINDS.get(_normalized(fields["kind"]), fields["kind"])
+    discount_kind = "percent" if fields["discount_kind"] == "%" else _normalized(fields["discount_kind"])
     fields |= DEFAULTS | {"kind": kind, "discount_kind": _DISCOUNT_KINDS.get(discount_kind, discount_kind)}
     fields["forma"] = "pix" if kind == "pix" else "boleto"
-    for name, of in IN_REAIS.items():
-        if fields[name] and not fields[of]:
-            fields |= {of: fields[name], f"{of}_kind": "amount", name: ""}
+    for name, percent_field in IN_REAIS.items():
+        if fields[name] and not fields[percent_field]:
+            fields |= {percent_field: fields[name], f"{percent_field}_kind": "amount", name: ""}
     for name in map(COLUMNS.__getitem__, AMOUNT_COLUMNS):
-        if plain := _PLAIN.fullmatch(fields[name]):
-            fields[name] = f"{plain[1]},{plain[2]}"
+        if decimal := _DOT_DECIMAL.fullmatch(fields[name]):
+            fields[name] = f"{decimal[1]},{decimal[2]}"
     for name in map(COLUMNS.__getitem__, DAY_COLUMNS):
         fields[name] = iso_day(fields[name])
-    days = fields["lifetime"] or _LIFETIME_DAYS
-    fields["lifetime"] = str(int(days) * 86_400) if _DAYS.fullmatch(days) else days
+    days = fields["lifetime"] or _LIFETIME_DAYS_DEFAULT
+    fields["lifetime"] = str(int(days) * 86_400) if _LIFETIME_FORMAT.fullmatch(days) else days
     # An apostrophe, which spreadsheets and this dashboard's own files put before digits that are text.
     for name in ("external_id", "payer_document", "zip_code", "number", "payer_phone"):
         fields[name] = fields[name].removeprefix("'").strip()
     return fields
 
 
-def _cell(column: str, value: Value) -> str:
+def _cell_text(column: str, value: Value) -> str:
     """Returns the text that a person would type into the form for the cell's number or day."""
     match value:
         case str():
@@ -191,10 +195,10 @@ def _cell(column: str, value: Value) -> str:
     text = f"{value.normalize():f}"
     if column in AMOUNT_COLUMNS:
         # Not rounded: rounding would fail with too many digits, and the form refuses what is no amount.
-        whole = len(text.partition(".")[2]) <= _CENT_PLACES
-        return (f"{value:.{_CENT_PLACES}f}" if whole else text).replace(".", ",")
+        has_cents_only = len(text.partition(".")[2]) <= _CENT_PLACES
+        return (f"{value:.{_CENT_PLACES}f}" if has_cents_only else text).replace(".", ",")
     # A spreadsheet that took a document or CEP for a number has dropped its leading zeros.
-    for length in _DIGITS.get(column, ()):
+    for length in _DIGIT_COUNTS.get(column, ()):
         if length - _ZEROS_LOST_MAX <= len(text) <= length and text.isdigit():
             return text.zfill(length)
     return text.replace(".", ",")

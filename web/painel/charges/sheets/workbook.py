@@ -29,12 +29,12 @@ TEXT_MAX: Final = 4_096
 so the size of the file does not bound them."""
 FORMAT_MAX: Final = 255
 """Characters of a number format, as in Excel. The format is searched for each cell, so its length must be bounded."""
-_SIGNIFICANT: Final = 15
+_SIGNIFICANT_DIGITS: Final = 15
 """Digits that Excel keeps and shows: 0.1+0.2 is 0.3 to the person who typed it."""
-_ZEROS: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
+_ZEROS_FORMAT: Final = re.compile(r'(?:0|\\.|"[^"]*"|[-/() ])+')
 _LITERAL: Final = re.compile(r'\\.|"[^"]*"')
 _FORMULA: Final = re.compile(rb"<(?:[\w.-]+:)?f[\s/>]")
-_OLE: Final = b"\xd0\xcf\x11\xe0"
+_OLE_MAGIC: Final = b"\xd0\xcf\x11\xe0"
 _UNREADABLE: Final = "O arquivo .xlsx não pôde ser lido: salve-o de novo, como .xlsx ou como CSV."
 _OTHER_KINDS: Final = {
     "xl/workbook.bin": "Isto é uma planilha binária (.xlsb): salve-a como .xlsx ou como CSV.",
@@ -46,24 +46,29 @@ warnings.filterwarnings("ignore", category=UserWarning, module="openpyxl")
 
 def is_workbook(raw: bytes) -> bool:
     """Whether the file is read here: a ZIP, or the old .xls format, for which read_workbook has a fault of its own."""
-    return raw[:4] in (b"PK\x03\x04", _OLE)
+    return raw[:4] in (b"PK\x03\x04", _OLE_MAGIC)
 
 
 def read_workbook(raw: bytes) -> list[list[Value]]:
     """Returns the lines of the first visible sheet, from the top; SheetFault with the reason when it cannot be read."""
-    if raw[:4] == _OLE:
+    if raw[:4] == _OLE_MAGIC:
         raise SheetFault("Isto é um .xls antigo, ou tem senha: salve como .xlsx sem senha, ou como CSV.")
-    formulas = _checked(raw)
-    lines = list(_lines(raw, values=True))
-    if formulas:
+    has_formulas = _check_archive(raw)
+    lines = list(_read_lines(raw, values=True))
+    if has_formulas:
         # A formula that was never computed reads as an empty cell.
-        for at, (shown, typed) in enumerate(zip(lines, _lines(raw, values=False), strict=False), 1):
-            if any(one == "" and str(other).startswith("=") for one, other in zip(shown, typed, strict=False)):
-                raise SheetFault(f"Há uma fórmula sem resultado na linha {at}: abra a planilha, salve e envie de novo.")
+        for number, (results, formulas) in enumerate(zip(lines, _read_lines(raw, values=False), strict=False), 1):
+            if any(
+                result == "" and str(formula).startswith("=")
+                for result, formula in zip(results, formulas, strict=False)
+            ):
+                raise SheetFault(
+                    f"Há uma fórmula sem resultado na linha {number}: abra a planilha, salve e envie de novo."
+                )
     return lines
 
 
-def _checked(raw: bytes) -> bool:
+def _check_archive(raw: bytes) -> bool:
     """Returns whether a sheet has formulas; SheetFault for a file that must not be opened."""
     try:
         with ZipFile(io.BytesIO(raw)) as book:
@@ -78,7 +83,7 @@ def _checked(raw: bytes) -> bool:
                 raise SheetFault(
                     "A planilha é grande demais por dentro: deixe nela só a folha das cobranças, sem imagens."
                 )
-            formulas = False
+            has_formulas = False
             for part in parts:
                 if part.flag_bits & 1 or part.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
                     raise SheetFault(_UNREADABLE)
@@ -87,8 +92,8 @@ def _checked(raw: bytes) -> bool:
                 text = book.read(part).replace(b"\0", b"")
                 if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
                     raise SheetFault(_UNREADABLE)
-                formulas = formulas or _FORMULA.search(text) is not None
-            return formulas
+                has_formulas = has_formulas or _FORMULA.search(text) is not None
+            return has_formulas
     except SheetFault:
         raise
     # zipfile raises any of a dozen exceptions for a broken ZIP.
@@ -96,7 +101,7 @@ def _checked(raw: bytes) -> bool:
         raise SheetFault(_UNREADABLE) from error
 
 
-def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
+def _read_lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
     """Yields the lines of the sheet: with the results of formulas if `values`, else with the formulas themselves."""
     import openpyxl  # takes 9 MB of each process, and most processes never read a workbook
 
@@ -107,10 +112,10 @@ def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
             raise SheetFault("A planilha não tem nenhuma folha visível.")
         # The dimensions that the file states are not always right.
         sheet.reset_dimensions()
-        for at, cells in enumerate(sheet.iter_rows(max_col=COLUMNS_MAX + 1), 1):
-            if at > LINES_MAX:
+        for number, cells in enumerate(sheet.iter_rows(max_col=COLUMNS_MAX + 1), 1):
+            if number > LINES_MAX:
                 raise SheetFault(f"A primeira folha passa de {LINES_MAX} linhas: apague as vazias, ou copie as outras.")
-            line = [_value(cell) for cell in cells]
+            line = [_cell_value(cell) for cell in cells]
             if line[COLUMNS_MAX:] not in ([], [""]):
                 raise SheetFault(f"A primeira folha tem mais de {COLUMNS_MAX} colunas.")
             yield line[:COLUMNS_MAX]
@@ -121,7 +126,7 @@ def _lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
         raise SheetFault(_UNREADABLE) from error
 
 
-def _value(cell: Any) -> Value:
+def _cell_value(cell: Any) -> Value:
     if cell.data_type == "e":
         raise SheetFault(f"A célula {cell.coordinate} tem um erro: {cell.value}.")
     match cell.value:
@@ -130,9 +135,9 @@ def _value(cell: Any) -> Value:
         case bool():
             return "VERDADEIRO" if cell.value else "FALSO"
         case int() | float():
-            return _number(Decimal(f"{cell.value:.{_SIGNIFICANT}g}"), _shown_as(cell))
+            return _number_value(Decimal(f"{cell.value:.{_SIGNIFICANT_DIGITS}g}"), _number_format(cell))
         case date():
-            return _day(cell.value, _shown_as(cell))
+            return _day_value(cell.value, _number_format(cell))
         case time() | timedelta():
             return str(cell.value)
     text = str(cell.value)
@@ -141,28 +146,28 @@ def _value(cell: Any) -> Value:
     return text
 
 
-def _shown_as(cell: Any) -> str:
-    shown_as = str(cell.number_format)
-    if len(shown_as) > FORMAT_MAX:
+def _number_format(cell: Any) -> str:
+    number_format = str(cell.number_format)
+    if len(number_format) > FORMAT_MAX:
         raise SheetFault(_UNREADABLE)
-    return shown_as
+    return number_format
 
 
-def _day(value: date, shown_as: str) -> Value:
+def _day_value(value: date, number_format: str) -> Value:
     """Returns the day; text for a month alone, as Excel stores a typed nov/2026. Excel stores the first of that month,
     which nobody typed and which would become a due date."""
-    signs = set(_LITERAL.sub("", shown_as).casefold())
+    signs = set(_LITERAL.sub("", number_format).casefold())
     if {"m", "y"} <= signs and "d" not in signs:
         return f"{value:%m/%Y}"
     return value.date() if isinstance(value, datetime) else value
 
 
-def _number(value: Decimal, shown_as: str) -> Value:
+def _number_value(value: Decimal, number_format: str) -> Value:
     """Returns the number as the sheet shows it: times 100 in a percent format, and text with leading zeros in a format
     of zeros alone (CEP, CPF, 00123)."""
-    if "%" in shown_as:
+    if "%" in number_format:
         return value * 100
-    digits = _LITERAL.sub("", shown_as).count("0")
-    if digits > 1 and _ZEROS.fullmatch(shown_as) and value >= 0 and value == value.to_integral_value():
+    digits = _LITERAL.sub("", number_format).count("0")
+    if digits > 1 and _ZEROS_FORMAT.fullmatch(number_format) and value >= 0 and value == value.to_integral_value():
         return f"{int(value):0{digits}}"
     return value
