@@ -89,15 +89,13 @@ def make_api(
             access_log.start()
         state.context = await open_context(settings)
         database_meter = DatabaseMeter()
-        background_tasks = [
-            asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())
-        ]
+        tasks = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
         try:
             yield
         finally:
-            for task in background_tasks:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*background_tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             meter.hand_on()
             database_meter.hand_on()
             await close_context(state.context)
